@@ -1,10 +1,12 @@
 """Find rings of transfers: money that comes back to an account within six hours, through two others, with little lost.
 
-Rings are planted among random transfers, so the truth is known. Accounts that merely send to one another in a ring are many;
-the order in time and the amounts, which edge variables compare, leave the planted ones.
+Rings are planted among random transfers, so the truth is known. Accounts that merely send to one another in a ring are many.
+Round most of these rings no money can have gone, as the transfers are not in the order of time; the amounts, which edge
+variables compare as well, leave the planted ones. A path in time order finds the accounts to which money can have come back.
 
     30,300 transfers between 150 accounts, 100 planted rings
-    rings of accounts: 18,138 rows
+    rings of accounts: 16,926 rows, of which 2,967 are possible in the order of time
+    accounts with a way back: 5,110 rows, in the order of time 2,005
     in order, within six hours, little lost: 101 rows, of which 100 are planted; none is missed
 """
 
@@ -40,13 +42,17 @@ planted = {
 }
 print(f"{len(transfers):,} transfers between {ACCOUNTS} accounts, {RINGS} planted rings")
 
+IN_ORDER = "?e.timestamp < ?f.timestamp and ?f.timestamp < ?g.timestamp"
 RING = "?a ?e:transfer ?b . ?b ?f:transfer ?c . ?c ?g:transfer ?a"
 window = rpq.Window(size="6h", slide="1h")
 engine = rpq.Engine(
-    rpq.Query(RING, window=window, select=["?a", "?b", "?c"], name="rings"),
+    rpq.Query(RING, window=window, select=["?a", "?b", "?c"], distinct=True, name="rings"),
+    rpq.Query(RING, filter=IN_ORDER, window=window, select=["?a", "?b", "?c"], distinct=True, name="possible"),
+    rpq.Query("?a transfer{3} ?a", window=window, name="back"),
+    rpq.Query("?a (transfer{3} in order within 6h) ?a", window=window, name="back in order"),
     rpq.Query(
         RING,
-        filter="?e.timestamp < ?f.timestamp and ?f.timestamp < ?g.timestamp and ?g.timestamp - ?e.timestamp <= '6h' "
+        filter=f"{IN_ORDER} and ?g.timestamp - ?e.timestamp <= '6h' "
         "and ?f.amount between 0.95 * ?e.amount and ?e.amount and ?g.amount between 0.95 * ?f.amount and ?f.amount",
         select=["?e", "?f", "?g"],
         window=window,
@@ -58,7 +64,9 @@ engine = rpq.Engine(
 changes = engine.push(stream)
 found = changes.to_arrow("suspicious")
 rings = set(zip(*(found[name].to_pylist() for name in "efg"), strict=True))
-print(f"rings of accounts: {len(changes.to_arrow('rings')):,} rows")
+rows = {name: len(changes.to_arrow(name)) for name in ("rings", "possible", "back", "back in order")}
+print(f"rings of accounts: {rows['rings']:,} rows, of which {rows['possible']:,} are possible in the order of time")
+print(f"accounts with a way back: {rows['back']:,} rows, in the order of time {rows['back in order']:,}")
 missed = len(planted - rings)
 print(
     f"in order, within six hours, little lost: {len(rings):,} rows, of which {len(rings & planted)} are planted; "

@@ -18,7 +18,7 @@ from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
 from rpq.cli.request import QueryOptions, convert_windows, is_sparql
 from rpq.kafka.topic_names import is_topic
-from rpq.language.notation import PATH_OPTIONS, PATTERN_OPTIONS
+from rpq.language.notation import ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +58,7 @@ def check_query_options(options: dict[str, Any]) -> None:
 
 
 def _refuse_edge_values(expression: str, options: QueryOptions | QueryEntry, *, name: str | None = None) -> None:
-    """Raise a usage error for a query that reads values of edges, or has a filter."""
+    """Raise a usage error for a query that reads values of edges, or has a filter or an order in time."""
     from rpq.errors import QueryError
     from rpq.language.query import query_in
     from rpq.language.readings import refuse_edge_values
@@ -66,7 +66,8 @@ def _refuse_edge_values(expression: str, options: QueryOptions | QueryEntry, *, 
 
     if is_sparql(expression, options.language):
         return  # it has no such values
-    given = {option: value for option in ("select", "filter") if (value := getattr(options, option)) is not None}
+    names = ("select", "filter", *ORDER_OPTIONS)
+    given = {option: value for option in names if (value := getattr(options, option)) is not None}
     try:
         query = query_in(options.language, expression, window=UnboundedWindow(), name=name or expression, **given)
     except QueryError:

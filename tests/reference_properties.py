@@ -133,13 +133,19 @@ def pairs(expression: str, edges: Iterable[Edge], paths: str = "walk") -> set[tu
     >>> sorted(pairs("a[n > 4]+", edges))
     [('x', 'y'), ('x', 'z'), ('y', 'z')]
     """
+    text, found = labelled(expression, edges)
+    return evaluate(text, {(edge.source, label, edge.target) for edge, label in found}, paths)
+
+
+def labelled(expression: str, edges: Iterable[Edge]) -> tuple[str, list[tuple[Edge, str]]]:
+    """Return an expression without brackets, and each edge with each label that it has there."""
     edges = list(edges)
     text, steps = _with_labels_for_steps(expression)
-    triples = {(edge.source, edge.label, edge.target) for edge in edges}
+    found = [(edge, edge.label) for edge in edges]
     for name, step in steps.items():
         fitting = [edge for edge in edges if is_relevant(step.labels, edge.label) and holds(step.condition, _values(edge))]
-        triples.update((edge.source, name, edge.target) for edge in fitting)
-    return evaluate(text, triples, paths)
+        found += [(edge, name) for edge in fitting]
+    return text, found
 
 
 def _values(edge: Edge) -> dict[str, Value]:
@@ -230,12 +236,16 @@ class PropertyQuery:
         )
         return Counter(set(bag)) if self.distinct else bag
 
+    def pairs(self, atom: EdgeAtom, edges: Iterable[Edge]) -> set[tuple[Vertex, Vertex]]:
+        """Return the pairs of an atom without an edge variable."""
+        return pairs(atom.expression, edges, self.paths)
+
     def _bindings(self, edges: list[Edge]) -> Iterator[tuple[Binding, dict[str, Edge]]]:
         """Yield each choice of a pair for every atom, and of an edge for every edge variable."""
         choices = []
         for atom in self.atoms:
             if atom.edge is None:
-                choices.append([(pair, None) for pair in pairs(atom.expression, edges, self.paths)])
+                choices.append([(pair, None) for pair in self.pairs(atom, edges)])
             else:  # an edge gives at most one binding for each pair of ends
                 choices.append([(pair, edge) for edge in edges for pair in pairs(atom.expression, [edge], self.paths)])
         for choice in itertools.product(*choices):
@@ -272,7 +282,7 @@ def _selected(name: str, binding: Binding, chosen: Mapping[str, Edge]) -> Hashab
 
 
 @dataclass
-class _Running:
+class Running:
     """A registered query: its multigraph by keys, its solutions, its counts."""
 
     query: PropertyQuery
@@ -303,6 +313,16 @@ class _Running:
             del self.edges[one]
         return "irrelevant" if not relevant else "deleted" if gone else "absent_deletes"
 
+    def next_boundary(self) -> int | None:
+        """Return the next boundary at which an edge leaves; None if there is no edge."""
+        size, slide = self.query.size, self.query.slide
+        return min((-(-(edge.timestamp + size) // slide) * slide for edge in self.edges.values()), default=None)
+
+    def expire(self, boundary: int) -> None:
+        """Drop the edges that are outside the window at a boundary."""
+        bound = boundary // self.query.slide * self.query.slide - self.query.size
+        self.edges = {key: edge for key, edge in self.edges.items() if edge.timestamp > bound}
+
     def rows(self, time: int, *, silent: bool = False) -> list[Row]:
         """Bring the solutions up to date and return the changes, `-` before `+`; `silent` drops those with `-` [S6]."""
         before, self.solutions = self.solutions, self.query.solutions(self.edges.values())
@@ -328,8 +348,12 @@ class PropertyEngine:
     def __init__(self, *queries: PropertyQuery, identity: Identity = "triple") -> None:
         self.identity: Identity = identity
         self.time: int | None = None
-        self._running = [_Running(query) for query in queries]
+        self._running = [self.running_of(query) for query in queries]
         self._inserts = 0
+
+    def running_of(self, query: PropertyQuery) -> Running:
+        """Return the state in which a query begins."""
+        return Running(query)
 
     def insert(
         self, source: Vertex, label: str, target: Vertex, timestamp: int, key: Hashable = None, **properties: Value
@@ -365,17 +389,12 @@ class PropertyEngine:
             return []
         rows: list[Row] = []
         while True:
-            boundaries = [
-                -(-(edge.timestamp + one.query.size) // one.query.slide) * one.query.slide
-                for one in self._running
-                for edge in one.edges.values()
-            ]
-            boundary = min(boundaries, default=None)
+            boundaries = (running.next_boundary() for running in self._running)
+            boundary = min((one for one in boundaries if one is not None), default=None)
             if boundary is None or boundary > time:
                 break
             for running in self._running:
-                bound = boundary // running.query.slide * running.query.slide - running.query.size
-                running.edges = {key: edge for key, edge in running.edges.items() if edge.timestamp > bound}
+                running.expire(boundary)
                 rows += running.rows(boundary, silent=running.query.semantics == "implicit")
         self.time = max(self.time, time)
         return rows
@@ -384,6 +403,11 @@ class PropertyEngine:
         """Return the solutions of a query now."""
         (running,) = (one for one in self._running if one.query.name == name)
         return running.solutions.copy()
+
+    def edges(self, name: str) -> list[Edge]:
+        """Return the edges in the window of a query."""
+        (running,) = (one for one in self._running if one.query.name == name)
+        return [*running.edges.values()]
 
     def counts(self, name: str) -> dict[str, int]:
         """Return the counts of a query [S11]."""

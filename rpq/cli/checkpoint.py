@@ -16,7 +16,7 @@ from rpq.cli.options import NamedInput, output_key
 from rpq.cli.request import RunRequest, RunSettings
 from rpq.files.json_values import JsonValue
 from rpq.kafka.topic_names import is_topic, topics_in
-from rpq.language.notation import PATTERN_OPTIONS
+from rpq.language.notation import ORDER_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query import PatternQuery
 from rpq.run.checkpoint import Position, PositionFormat
 from rpq.stream.durations import length_text
@@ -46,8 +46,8 @@ def identity_of(request: RunRequest, queries: Sequence[Query]) -> dict[str, Any]
     """
     if not request.entries:
         (query,) = queries
-        of_query = {**_window_identity(query), "semantics": query.semantics, **_pattern_identity(query)}
-        return _option_identity(request.settings) | {f"--{name}": value for name, value in of_query.items()}
+        own = {**_window_identity(query), **_order_identity(query), **_pattern_identity(query), "semantics": query.semantics}
+        return _option_identity(request.settings) | {f"--{name.replace('_', '-')}": value for name, value in own.items()}
     key_of = cache(output_key)  # thousands of queries may have one output
     by_name = {
         query.name: {**_query_identity(query), "output": entry.output and key_of(entry.output)}
@@ -118,8 +118,14 @@ def _query_identity(query: Query) -> dict[str, Any]:
         **_window_identity(query),
         **{field: getattr(query, field) for field in ("paths", "simple_budget", "on_budget", "semantics")},
         **ends,
+        **_order_identity(query),
         **_pattern_identity(query),
     }
+
+
+def _order_identity(query: Query) -> dict[str, Any]:
+    """Return the order in time of a path query, with bounds in the stream's unit; an empty dictionary without one."""
+    return {name: value for name in ORDER_OPTIONS if (value := getattr(query, name)) is not None}
 
 
 def _window_identity(query: Query) -> dict[str, Any]:

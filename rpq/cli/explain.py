@@ -20,6 +20,7 @@ from rpq.cli.options import WrittenFile
 from rpq.errors import install_command
 from rpq.language.conditions import parse_expression
 from rpq.language.notation import PATTERN_OPTIONS
+from rpq.language.time_order import time_order
 from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
@@ -224,11 +225,13 @@ def _options(query: QueryEntry) -> list[str]:
         for field, vertices in (("sources", query.sources), ("targets", query.targets))
         if vertices is not None
     ]
+    order = time_order(query.order, query.max_gap, query.max_span)
     window = query.window
     if window is not None and kind_of_text(window) != "unbounded":
         window = f"{window}, slide {query.slide or 'not given'}"
     semantics = query.semantics or "implicit"
-    entries = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends, ("report", query.report)]
+    entries = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends]
+    entries += [("order", None if order is None else order.text), ("report", query.report)]
     return [f"{name:<13}{value}" for name, value in [*entries, ("output", query.output)] if value is not None]
 
 

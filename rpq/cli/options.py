@@ -254,6 +254,17 @@ sources_and_targets = combine_options(
 )
 
 
+order_options = combine_options(
+    click.option(
+        "--order",
+        type=click.Choice(CHOICES["order"]),
+        help="For paths: only those whose edges have timestamps in this order; with --edges parallel or id.",
+    ),
+    click.option("--max-gap", metavar="T", help="With --order: largest time from an edge to the next, such as 6h."),
+    click.option("--max-span", metavar="T", help="With --order: largest time from the first edge to the last."),
+)
+
+
 language = click.option(
     "--language",
     type=click.Choice(CHOICES["language"]),

@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from rpq.kafka.topic_names import is_topic
-from rpq.language.notation import PATH_OPTIONS, PATTERN_OPTIONS, language_of
+from rpq.language.notation import ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS, language_of
 from rpq.stream.durations import DurationError, parse_duration
 
 if TYPE_CHECKING:
     from rpq.language.notation import Language, Matching, OnBudget, Paths, Report, Semantics
     from rpq.language.query import Query
     from rpq.language.query_file import QueryEntry
+    from rpq.language.time_order import Order
     from rpq.stream.window import AnyWindow, WindowTextError
 
-OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in PATTERN_OPTIONS}}
+OPTION_OF = {
+    "sources": "--source",
+    "targets": "--target",
+    **{name: f"--{name.replace('_', '-')}" for name in (*ORDER_OPTIONS, *PATTERN_OPTIONS)},
+}
 """The command's options by the query's names for them, for options that belong to one kind of queries."""
 
 NOUN = {"path": "expression", "pattern": "pattern"}
@@ -47,11 +52,14 @@ class QueryOptions:
     matching: Matching | None = None
     report: Report | None = None
     filter: str | None = None
+    order: Order | None = None
+    max_gap: str | None = None
+    max_span: str | None = None
 
     @property
     def language_options(self) -> dict[str, Any]:
         """The given options that belong to path queries alone or to patterns alone, by their names in a query."""
-        names = (*PATH_OPTIONS, *PATTERN_OPTIONS)
+        names = (*PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS)
         return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
 
     def refuse_missing(self, text: str | None = None, *, has_static: bool = False) -> None:
@@ -104,6 +112,7 @@ class QueryOptions:
         """Return the queries of expressions, for a stream with this time unit and with integers or texts as vertices."""
         from rpq.errors import QueryError
         from rpq.language.query import query_in
+        from rpq.language.time_order import LENGTHS, length_of_text
 
         texts = list(expressions)
         if self.window is None and self.slide is None and all(is_sparql(text, self.language) for text in texts):
@@ -116,6 +125,9 @@ class QueryOptions:
                 for name in PATH_OPTIONS
                 if (given := getattr(self, name)) != ()
             }
+            lengths = {
+                name: length_of_text(given) for name in LENGTHS if (given := getattr(self, name)) is not None
+            }
             queries = [
                 query_in(
                     self.language,
@@ -125,7 +137,7 @@ class QueryOptions:
                     simple_budget=self.simple_budget,
                     on_budget=self.on_budget,
                     **({} if self.semantics is None else {"semantics": self.semantics}),
-                    **{**self.language_options, **ends},
+                    **{**self.language_options, **ends, **lengths},
                 )
                 for expression in texts
             ]
@@ -165,9 +177,17 @@ class QueryOptions:
 
 
 def convert_windows(query: Query, unit: str | None) -> Query:
-    """Convert windows that a query's text declares as durations to the stream's unit.  Raises `QueryError`."""
+    """Convert windows that a query's text declares as durations, and bounds of an order in time, to the stream's unit.
+
+    Raises `QueryError`.
+    """
     from rpq.errors import QueryError
 
+    if any(isinstance(length, str) for _, length in query.time_lengths):
+        if unit is None:
+            name, length = next(one for one in query.time_lengths if isinstance(one.length, str))
+            raise QueryError(f"{name}: {length} is a duration, and the unit of timestamps is not known; --time-unit says it")
+        return query.in_unit(unit)
     if not getattr(query, "declares_durations", False):  # only SPARQL declares windows
         return query
     if unit is None:
@@ -175,7 +195,7 @@ def convert_windows(query: Query, unit: str | None) -> Query:
             "the text declares windows in durations (RANGE PT2H), and the unit of the timestamps is not known; --time-unit "
             "says it"
         )
-    converted: Query = query.in_unit(unit)  # type: ignore[attr-defined]
+    converted: Query = query.in_unit(unit)
     return converted
 
 

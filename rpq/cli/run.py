@@ -26,8 +26,8 @@ after -- (then it may begin with a -):
 --queries: each query is a table [[query]] of a TOML file, or an object on a line of a JSON Lines file (.jsonl), with the
 fields
   name (by default the expression), query (the expression or pattern), language, window, slide, paths, semantics;
-  for paths sources, targets (lists), simple_budget, on_budget; for patterns select (a list), distinct (true), matching,
-  report, filter; output (as --output; queries with the same columns may share one).
+  for paths sources, targets (lists), order, max_gap, max_span, simple_budget, on_budget; for patterns select (a list),
+  distinct (true), matching, report, filter; output (as --output; queries with the same columns may share one).
 The table [defaults] of a TOML file sets fields that a query leaves out; the options of the same names, --source, --target
 and --output set those that are still missing.  The first column of all outputs is query, the name.  A tuple is late if it
 is late for every query.  If the file has an error, no query is run.
@@ -131,6 +131,7 @@ run over topics ends with 0 after SIGTERM.
 @click.option("--output", metavar="FILE", help="File or topic for the rows (see below); - is standard output.")
 @click.option("--witness", is_flag=True, help="Add a column with a witness path for each + row.")
 @shared.sources_and_targets
+@shared.order_options
 @click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Number of threads that divide queries."
 )

@@ -6,7 +6,7 @@ import os
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -35,8 +35,8 @@ from rpq.rows.blocks import columns_of_names
 from rpq.rows.changes import Changes
 from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
 from rpq.stream.event_grouping import whole_events
-from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, windows_of
-from rpq.stream.window import INT64_MAX, AnyWindow, Window
+from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
+from rpq.stream.window import INT64_MAX, Window
 
 if TYPE_CHECKING:
     from rpq.operators.paths.path import Path
@@ -155,7 +155,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         # The queries as they were given: those that run have windows in integers.
         self._original_queries: dict[str, Query] = {query.name: query for query in queries}
         self._queries_by_window = self._query_of_each_window()
-        self._users_of_windows = Counter(map(windows_of, queries))
+        self._users_of_windows = Counter(map(lengths_of, queries))
         self._times = self._times.with_queries(self._queries_by_window.values())
         if self._keep is not None:
             self._evaluation.keep(self._times.resolve(self._keep).window)
@@ -587,7 +587,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation.midway = False
         self._times, self._most_ahead = times, most_ahead
         self._original_queries |= {one.name: one for one in new_queries}
-        self._users_of_windows.update(map(windows_of, new_queries))
+        self._users_of_windows.update(map(lengths_of, new_queries))
         self._queries_by_window = _queries_by_window(new_queries) | self._queries_by_window
         if handler is not None:
             self._handlers.add(handler, [one.name for one in new_queries])
@@ -613,7 +613,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._left += sum(map(running.rows_of, queries), np.zeros(2, np.int64))
         self._evaluation.remove(*names)
         self._handlers.drop(names)
-        windows = Counter(windows_of(self._original_queries.pop(one)) for one in names)
+        windows = Counter(lengths_of(self._original_queries.pop(one)) for one in names)
         self._users_of_windows -= windows
         if any(window not in self._users_of_windows for window in windows):
             self._queries_by_window = self._query_of_each_window()
@@ -642,7 +642,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._evaluation.running.named(name)
         self._handlers.add(handler, names)
 
-    def _query_of_each_window(self) -> dict[tuple[AnyWindow, ...], Any]:
+    def _query_of_each_window(self) -> dict[Hashable, Any]:
         """Return a query of each window; `keep` counts as the query of its window."""
         keep = [] if self._keep is None else [self._keep]
         return _queries_by_window([*keep, *self._original_queries.values()])
@@ -909,7 +909,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             engine._evaluation.output.reported_time = events.time
         engine._keep = None if saved.content.keep is None else keep_option(saved.content.keep.original)
         engine._queries_by_window = engine._query_of_each_window()
-        engine._users_of_windows = Counter(map(windows_of, engine._original_queries.values()))
+        engine._users_of_windows = Counter(map(lengths_of, engine._original_queries.values()))
         engine.extra = saved.content.extra
         engine._stopwatch.seconds = saved.content.seconds
         engine._left[:] = saved.content.left
@@ -998,11 +998,11 @@ def _identity(edges: Any) -> Identity:
     raise QueryError(f"edges are 'triple', 'parallel' or 'id', not {edges!r}")
 
 
-def _queries_by_window(queries: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:
-    """Return the first query with each window, or windows."""
-    found: dict[tuple[AnyWindow, ...], Any] = {}
+def _queries_by_window(queries: Iterable[Any]) -> dict[Hashable, Any]:
+    """Return the first query with each window, or windows, and other lengths of time."""
+    found: dict[Hashable, Any] = {}
     for query in queries:
-        found.setdefault(windows_of(query), query)
+        found.setdefault(lengths_of(query), query)
     return found
 
 

@@ -18,7 +18,7 @@ from rpq.compiled.views import view
 from rpq.engine.engine import Engine
 from rpq.language.kinds import kind_of
 from rpq.language.query import PatternQuery, Query
-from rpq.language.readings import has_conditions
+from rpq.language.readings import has_conditions, is_ordered
 from rpq.rows.blocks import place_rows
 from rpq.rows.column_kernels import Names, Region, joined_lines, spread
 from rpq.stream.chunk import Chunk
@@ -68,6 +68,8 @@ def warm_up(
         _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
     if has_conditions(query):
         _replace_edges(name, paths=query.paths)
+    if is_ordered(query):
+        _order_edges(_plain(query.window), name, witness=witness, state=state)
     if isinstance(query, PatternQuery):
         _judge_streams()
         _join(name, state=state)
@@ -140,6 +142,8 @@ def warm_up_variant(variant: Variant) -> float:
         _join(name, state=True)
         _share(name)
         _replace_edges(name, paths=variant.paths)
+        if variant.paths == "walk":
+            _order_edges(_plain(query.window), name, witness=vertices == "string", state=True)
         _join_paths(query, name, state=True)
         if find_spec("rdflib") is not None:  # otherwise there are no SPARQL queries
             _solve(name, state=True)
@@ -353,6 +357,35 @@ def _count(
     engine.unregister("late")
     engine.advance(2)
     engine.statistics()
+
+
+def _order_edges(window: Window, name: Callable[[int], int | str], *, witness: bool, state: bool) -> None:
+    """Follow paths in an order in time: edges that come in order, late ones and deletes, with and without bounds."""
+    strict, other = "order", "other"
+    engine = Engine(
+        Query("a/b*", window=window, order="increasing", semantics="explicit", name=strict),
+        Query("a/b*", window=window, order="non_decreasing", name=other),
+        Query("a/b*", window=window, order="increasing", max_gap=2, max_span=3, name="bounded"),
+        edges="parallel",
+        memory_limit=1 << 60,
+        witness=witness,
+        _capacity=1,
+    )
+    x, y, z, w = (name(number) for number in range(4))
+    engine.push_rows([(x, y, "a", 0), (y, z, "b", 1), (z, w, "b", 1), (w, x, "b", 2)])
+    engine.push_rows([(y, w, "b", 1), (z, x, "b", 1)])
+    engine.push_rows([(y, z, "b", 1, "-"), (x, y, "a", 0, "-"), (x, y, "a", 2), (y, z, "b", 3)])
+    engine.insert(z, w, "b", 4)
+    engine.witness(x, y, query=strict)
+    engine.register(Query("a/b", window=window, order="increasing", name="late"))
+    engine.answers(other)
+    if state:
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+            engine.save(Path(folder) / "state")
+            Engine.restore(Path(folder) / "state", memory_limit=1 << 60, witness=witness)
+    engine.advance(min(2 * window.size, engine._evaluation.running.latest))
+    engine.statistics()
+    engine._evaluation.collector.collect()
 
 
 def _replace_edges(name: Callable[[int], int | str], *, paths: Literal["walk", "simple"]) -> None:

@@ -18,6 +18,8 @@ from rpq.errors import QueryError, RpqError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language.protocol import Part, Question, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, Vertex
+from rpq.language.time_order import LENGTHS
+from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 
@@ -149,13 +151,14 @@ def path_query_json(query: Query) -> dict[str, Any]:
         "targets": _sort_vertices(query.targets),
         "simple_budget": query.simple_budget,
         "on_budget": query.on_budget,
+        **({} if query.time_order is None else {"order": query.order, **dict(query.time_lengths)}),
     }
 
 
 def read_path_query(content: JsonValue) -> Query:
     """Return the query of JSON values. Fields that older releases did not write have their defaults. Raises `Damage`."""
     options: dict[str, Any] = {}
-    for name in ("name", "paths", "semantics", "on_budget"):
+    for name in ("name", "paths", "semantics", "on_budget", "order"):
         if name in content:
             options[name] = content[name].unicode()
     for name in ("sources", "targets"):
@@ -163,6 +166,9 @@ def read_path_query(content: JsonValue) -> Query:
             options[name] = [vertex.vertex() for vertex in content[name]]
     if "simple_budget" in content:
         options["simple_budget"] = content["simple_budget"].whole(1)
+    for name in LENGTHS:
+        if name in content:
+            options[name] = content[name].whole(0)
     window = read_window(content["window"])
     try:
         return Query(content["expression"].unicode(), window=window, **options)
@@ -190,6 +196,7 @@ def pattern_query_json(query: PatternQuery) -> dict[str, Any]:
         "simple_budget": query.simple_budget,
         "report": query.report,
         **({} if query.filter is None else {"filter": query.filter}),
+        **({} if query.unit is None else {"unit": query.unit}),
     }
 
 
@@ -207,7 +214,8 @@ def read_pattern_query(content: JsonValue) -> PatternQuery:
     if "report" in content:
         options["report"] = content["report"].unicode()
     try:
-        return PatternQuery(content["pattern"].unicode(), window=window, **options)
+        query = PatternQuery(content["pattern"].unicode(), window=window, **options)
+        return query.in_unit(content["unit"].one_of(*TIME_UNITS)) if "unit" in content else query
     except (RpqError, RecursionError) as problem:
         raise Damage(f"a query is not understood: {problem}") from problem
 
@@ -225,4 +233,5 @@ def kernels_of(query: Query) -> tuple[object, ...]:
     slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
     if isinstance(query, PatternQuery):
         return ("pattern", window.kind)
-    return ("path", window.kind, slides, query.paths, query.sources is None, query.targets is None)
+    restricted = query.sources is None, query.targets is None
+    return ("path", window.kind, slides, query.paths, *restricted, query.order, *(name for name, _ in query.time_lengths))

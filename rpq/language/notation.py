@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, get_args
 
 from rpq import automata
 from rpq.language.pattern import looks_like_a_pattern
+from rpq.language.time_order import Order
 
 Language = Literal["path", "pattern", "sparql"]
 Paths = Literal["walk", "simple"]
@@ -25,6 +26,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "paths": get_args(Paths),
     "semantics": get_args(Semantics),
     "on_budget": get_args(OnBudget),
+    "order": get_args(Order),
     "matching": get_args(Matching),
     "report": get_args(Report),
     "language": get_args(Language),
@@ -36,6 +38,9 @@ PATTERN_OPTIONS = ("select", "distinct", "matching", "report", "filter")
 
 PATH_OPTIONS = ("sources", "targets")
 """Options that only path queries have."""
+
+ORDER_OPTIONS = ("order", "max_gap", "max_span")
+"""Options of path queries that patterns express in the text."""
 
 TEXT_OPTIONS = ("select", "distinct", "matching", "filter")
 """Options that SPARQL expresses in the text."""
@@ -95,6 +100,18 @@ def unsuitable_option(language: Language, text: str, option_names: Iterable[str]
                 option,
                 "is an option of path queries; in a pattern, write a name instead of a variable, "
                 "as in alice knows ?y",
+            )
+        if language == "pattern" and option in ORDER_OPTIONS:
+            return UnsuitableOption(
+                option,
+                "is an option of path queries; in a pattern, write it behind the expression of an atom, "
+                "as in ?x (a+ in order within 6h gap 1h) ?y",
+            )
+        if language == "sparql" and option in ORDER_OPTIONS:
+            return UnsuitableOption(
+                option,
+                "is an option of path queries, and SPARQL has no paths in time order: write a pattern instead, "
+                "as in ?x (a+ in order within 6h gap 1h) ?y",
             )
         if language == "sparql" and option in PATH_OPTIONS:
             return UnsuitableOption(option, "is an option of path queries; in SPARQL write VALUES or a FILTER")

@@ -4,6 +4,8 @@ A pattern consists of atoms separated by dots, as in `?x a2q/c2a* ?y . ?y c2q ?z
 
     pattern   atom ('.' atom)* '.'?        a dot is followed by a blank, or by the end
     atom      term ('?' name ':')? path term   a path as in `rpq.automata.parser`; blanks around it
+            | term '(' path order ')' term     a path whose edges are in an order in time
+    order     'in' 'non-decreasing'? 'order' ('within' duration)? ('gap' duration)?   a duration is 6h, 500ms, or a number
     term      '?' name                     a variable
             | '_:' name                    a blank node: a variable that cannot be selected
             | name | '<…>' | '"…"'         a constant, the vertex with that name
@@ -31,6 +33,7 @@ from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import parse_expression_prefix
 from rpq.language.edge_steps import is_one_step
 from rpq.language.edge_variables import Filter, Value, read_filter, value_of
+from rpq.language.time_order import TimeOrder, time_order
 from rpq.stream.edge_ends import Ends
 from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
 
@@ -84,11 +87,16 @@ class Atom:
     object: Term
     variable: str | None = None
     """The edge variable, which binds the edge."""
+    order: TimeOrder | None = None
+    """The order in time of the edges of a path."""
 
     @cached_property
     def edge(self) -> tuple[Term, LabelSymbol, Term] | None:
-        """The ends and the label of an edge atom, in the direction of the edge; None for others, and with a variable."""
-        if self.variable is not None:
+        """The ends and the label of an edge atom, in the direction of the edge.
+
+        None for others, with a variable, and with an order.
+        """
+        if self.variable is not None or self.order is not None:
             return None
         if isinstance(self.expression, Label):
             return self.subject, self.expression.name, self.object
@@ -98,7 +106,16 @@ class Atom:
 
     def __str__(self) -> str:
         named = "" if self.variable is None else f"?{self.variable}:"
-        return f"{self.subject} {named}{self.expression} {self.object}"
+        return f"{self.subject} {named}{self.reads} {self.object}"
+
+    @property
+    def reads(self) -> str:
+        """The text between its terms, without an edge variable.
+
+        >>> parse_pattern("?x ( a+ in order gap 90m ) ?y")[0].reads
+        '(a+ in order gap 90m)'
+        """
+        return str(self.expression) if self.order is None else f"({self.expression} {self.order.text})"
 
 
 def never_simple(atoms: Iterable[Atom]) -> tuple[str, ...]:
@@ -127,18 +144,79 @@ def parse_pattern(text: str) -> tuple[Atom, ...]:
             _fail(text, place, "too many atoms", f"at most {MOST_ATOMS}")
         subject, place = _term(text, place, "the subject of an atom")
         variable, start = _edge_variable(text, _skip(text, place))
-        expression, place = parse_expression_prefix(text, start)
+        expression, order, place = _expression(text, start)
+        if variable is not None and order is not None:
+            _fail(text, start, "an edge variable before a path in time order", "an expression without an order")
         if variable is not None and not is_one_step(expression):
             expected = "a label, ^, | or !(…), with conditions: an edge variable binds one edge"
             _fail(text, start, f"{expression} is no single step", expected)
         object_, place = _term(text, _skip(text, place), "'/', '|', a quantifier (* + ? {n,m}), or the object of the atom")
-        atoms.append(Atom(subject, expression, object_, variable))
+        atoms.append(Atom(subject, expression, object_, variable, order))
         place = _skip(text, place)
         if place < len(text):
             if text[place] != "." or not (text[place + 1 : place + 2].isspace() or place + 1 == len(text)):
                 _fail(text, place, f"unexpected '{text[place]}'", "'.' and a blank before the next atom, or the end")
             place = _skip(text, place + 1)
     return tuple(atoms)
+
+
+_ORDER = re.compile(r"in\s+(non-decreasing\s+)?order(?=[\s)]|$)")
+_BOUND = re.compile(r"(within|gap)(?=[\s)]|$)")
+_LENGTH = re.compile(r"[^\s()]*")
+_LENGTHS = {"within": "max_span", "gap": "max_gap"}
+_ENCLOSED = "one pair of parentheses around the whole expression of the atom, as in ?x (a/b+ in order) ?y"
+
+
+def _expression(text: str, start: int) -> tuple[Expression, TimeOrder | None, int]:
+    """Return the expression of an atom, its order in time if it has one, and the position after it and blanks."""
+    ordered = _ordered(text, start) if text.startswith("(", start) else None
+    if ordered is not None:
+        return ordered
+    try:
+        expression, place = parse_expression_prefix(text, start)
+    except automata.ExpressionError as problem:
+        if _ORDER.match(text, problem.column - 1):
+            _fail(text, problem.column - 1, "an order in time inside an expression", _ENCLOSED)
+        raise
+    if _ORDER.match(text, place):
+        _fail(text, place, "an order in time behind an expression", _ENCLOSED)
+    return expression, None, place
+
+
+def _ordered(text: str, start: int) -> tuple[Expression, TimeOrder | None, int] | None:
+    """Return what `_expression` returns where the parenthesis at `start` encloses an order, else None."""
+    try:
+        expression, place = parse_expression_prefix(text, start + 1)
+    except automata.ExpressionError:
+        return None  # without the parenthesis it may be one
+    found = _ORDER.match(text, place)
+    if found is None:
+        return None
+    bounds: dict[str, str | int] = {}
+    order = "increasing" if found[1] is None else "non_decreasing"
+    place = _skip(text, found.end())
+    while (bound := _BOUND.match(text, place)) is not None:
+        name = _LENGTHS[bound[1]]
+        if name in bounds or "max_gap" in bounds:
+            said = f"{bound[1]!r} twice" if name in bounds else "'within' behind 'gap'"
+            _fail(text, place, said, "within, then gap, each at most once")
+        place = _skip(text, bound.end())
+        length = _LENGTH.match(text, place)
+        assert length is not None
+        try:
+            bounds[name] = int(length[0]) if length[0].isdecimal() else length[0]
+            time_order(order, **bounds)
+        except QueryError as problem:
+            said = str(problem).removeprefix(f"{name}: ").partition(": expected")[0]
+            _fail(text, place, f"after '{bound[1]}': {said}", "a duration such as 6h")
+        place = _skip(text, length.end())
+    if not text.startswith(")", place):
+        said = f"unexpected '{text[place]}'" if place < len(text) else "the pattern ends too early"
+        _fail(text, place, said, "within, gap, or the ')' that ends the path")
+    place += 1
+    if re.match(r"\s*(?:[*+/|{]|\?(?![\w:]))", text[place:]):
+        _fail(text, _skip(text, place), "an operator behind an order in time", _ENCLOSED)
+    return expression, time_order(order, **bounds), _skip(text, place)
 
 
 def _edge_variable(text: str, place: int) -> tuple[str | None, int]:
@@ -366,6 +444,16 @@ class Pattern:
         """
         names = dict.fromkeys(term.name for term in _terms(self.atoms) if isinstance(term, Variable))
         return tuple(name for name in names if stands_in_all(self.atoms, name))
+
+    @property
+    def orders(self) -> tuple[TimeOrder, ...]:
+        """The orders in time of its path atoms."""
+        return tuple(atom.order for atom in self.atoms if atom.order is not None)
+
+    def in_unit(self, unit: str) -> Pattern:
+        """Return the same pattern with orders in plain numbers of a stream's time unit. Raises `QueryError`."""
+        ordered = (atom if atom.order is None else replace(atom, order=atom.order.in_unit(unit)) for atom in self.atoms)
+        return replace(self, atoms=tuple(ordered))
 
     @cached_property
     def path_expressions(self) -> tuple[str, ...]:

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self
 from weakref import WeakValueDictionary
 
@@ -16,9 +17,10 @@ from rpq import automata
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import condition_of, conditions_in, parse_expression
-from rpq.language.notation import Language, language_of, unsuitable_option
+from rpq.language.notation import ORDER_OPTIONS, Language, language_of, unsuitable_option
 from rpq.language.pattern import Centre, Pattern, centre_of, has_edge_variables, never_simple
 from rpq.language.readings import LabelSet
+from rpq.language.time_order import TimeLength, TimeOrder, time_order
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -46,6 +48,9 @@ class _Options:
     targets: Collection[Vertex] | None = None
     simple_budget: int = 10_000_000
     on_budget: Literal["error", "set_aside"] = "error"
+    order: Literal["increasing", "non_decreasing"] | None = None
+    max_gap: int | str | timedelta | None = None
+    max_span: int | str | timedelta | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,6 +66,9 @@ class Query(_Options):
       `ConflictBudgetError`
     - `sources`, `targets`: only pairs from and to these vertices (stored as a frozenset); on dense graphs they make the cost
       acceptable, because walks are followed from the smaller of the two sets
+    - `order`: the edges of a path, in its direction, have timestamps that are "increasing" or "non_decreasing"; in engines
+      whose edges keep their own, `rpq.Engine(…, edges="parallel")` or "id". With an order, `max_gap` bounds the time from
+      an edge to the next, `max_span` that from the first to the last: lengths as those of windows
 
     Raises `QueryError`, or its subclass `ExpressionError` for the expression, which points to the column.
 
@@ -85,6 +93,9 @@ class Query(_Options):
             targets: Collection[Vertex] | None = None,
             simple_budget: int = 10_000_000,
             on_budget: Literal["error", "set_aside"] = "error",
+            order: Literal["increasing", "non_decreasing"] | None = None,
+            max_gap: int | str | timedelta | None = None,
+            max_span: int | str | timedelta | None = None,
             select: Sequence[str] | None = None,
             distinct: bool = False,
             matching: Literal["homomorphism", "isomorphism"] = "homomorphism",
@@ -138,6 +149,15 @@ class Query(_Options):
             value = getattr(self, ends)
             if value is not None:
                 object.__setattr__(self, ends, _vertices(ends, value))
+        order = time_order(self.order, self.max_gap, self.max_span)
+        if order is not None:
+            if self.paths == "simple":
+                raise QueryError(
+                    f'order={self.order!r} does not go with paths="simple" yet: paths in time order are walks, so leave out '
+                    "paths, or the order"
+                )
+            object.__setattr__(self, "max_gap", order.max_gap)
+            object.__setattr__(self, "max_span", order.max_span)
 
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
@@ -237,6 +257,51 @@ class Query(_Options):
         """
         return LabelSet.of(self.dfa.labels, self.reads, self.dfa.conditions_of_others)
 
+    @property
+    def time_order(self) -> TimeOrder | None:
+        """The order in time of the edges of a path, with its bounds; None if there is no order.
+
+        >>> Query("a+", window=Window(size=9, slide=1), order="increasing", max_gap=2).time_order
+        TimeOrder(order='increasing', max_gap=2, max_span=None)
+        """
+        return time_order(self.order, self.max_gap, self.max_span)
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if an answer depends on the order in time of the edges of a path."""
+        return self.order is not None
+
+    @property
+    def time_lengths(self) -> tuple[TimeLength, ...]:
+        """The lengths of time in the query besides its window: plain numbers, or durations as text.
+
+        >>> Query("a+", window=Window(size="9d", slide="1d"), order="increasing", max_gap="2h").time_lengths
+        (TimeLength(name='max_gap', length='2h'),)
+        """
+        order = self.time_order
+        return () if order is None else order.lengths
+
+    def in_unit(self, unit: str) -> Self:
+        """Return the same query with its lengths of time in plain numbers of a stream's unit. Raises `QueryError`.
+
+        >>> Query("a", window=Window(size="1h", slide="1m"), order="increasing", max_gap="10s").in_unit("s")
+        Query('a', window=Window(size=3600, slide=60), order='increasing', max_gap=10)
+        """
+        other = self.over(self.window.in_unit(unit))
+        return other.with_lengths({} if self.time_order is None else dict(self.time_order.in_unit(unit).lengths))
+
+    def with_lengths(self, lengths: Mapping[str, int | str]) -> Self:
+        """Return the same query with other values of its `time_lengths`, by name.
+
+        >>> query = Query("a", window=Window(size=60, slide=1), order="increasing", max_gap=10)
+        >>> query.with_lengths({"max_gap": "10s"}).max_gap
+        '10s'
+        """
+        other = copy(self)
+        for name, length in lengths.items():
+            object.__setattr__(other, name, length)
+        return other
+
     def over(self, window: AnyWindow) -> Self:
         """Return the same query over another window, without compiling its expression again.
 
@@ -307,6 +372,9 @@ class PatternQuery(Query):
         for ends in ("sources", "targets"):
             if getattr(self, ends) is not None:
                 raise QueryError(f"{ends} are options of path queries: in a pattern, write a name instead of a variable")
+        used_options = [name for name in ORDER_OPTIONS if getattr(self, name) is not None]
+        if misfit := unsuitable_option("pattern", self.expression, used_options):
+            raise QueryError(f"{misfit.option} {misfit.reason}")
         object.__setattr__(self, "select", None if self.select is None else pattern.columns)
         object.__setattr__(self, "_pattern", pattern)
         join = pattern.joined(paths=self.paths)
@@ -314,6 +382,11 @@ class PatternQuery(Query):
         object.__setattr__(self, "_paths", tuple(map(compiled, join.path_expressions)))
         if pattern.has_values:
             self._check_values(pattern)
+        if self.paths == "simple" and pattern.orders:
+            atom = next(atom for atom in pattern.atoms if atom.order is not None)
+            raise QueryError(
+                f'{atom} does not go with paths="simple" yet: paths in time order are walks: leave out paths, or the order'
+            )
         self._set_default_name()
 
     def _check_values(self, pattern: Pattern) -> None:
@@ -342,6 +415,55 @@ class PatternQuery(Query):
         ['?x a+ ?x never matches']
         """
         return never_simple(self.pattern.atoms) if self.paths == "simple" else ()
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if an atom is a path in time order."""
+        return bool(self.pattern.orders)
+
+    @property
+    def time_lengths(self) -> tuple[TimeLength, ...]:
+        """The lengths of time of its orders: plain numbers, or durations as text.
+
+        >>> Query("?x (a+ in order gap 2h) ?y", window=Window(size="9d", slide="1d")).time_lengths
+        (TimeLength(name='gap of ?x (a+ in order gap 2h) ?y', length='2h'),)
+        """
+        words = {"max_gap": "gap", "max_span": "within"}
+        return tuple(
+            TimeLength(f"{words[name]} of {atom}", length)
+            for atom in self.pattern.atoms
+            if atom.order is not None
+            for name, length in atom.order.lengths
+        )
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of time to which the lengths of its orders were converted; None if they are as in the text."""
+        unit: str | None = getattr(self, "_unit", None)
+        return unit
+
+    def in_unit(self, unit: str) -> Self:
+        """Return the same pattern with its lengths of time in plain numbers of a stream's unit. Raises `QueryError`.
+
+        >>> query = Query("?x (a+ in order gap 2h) ?y", window=Window(size="9d", slide="1d"))
+        >>> query.in_unit("s").time_lengths[0].length
+        7200
+        """
+        other = self.over(self.window.in_unit(unit))
+        if self.is_ordered:
+            object.__setattr__(other, "_pattern", self.pattern.in_unit(unit))
+            object.__setattr__(other, "_join", self.join.in_unit(unit))
+            object.__setattr__(other, "_unit", unit)
+        return other
+
+    def with_lengths(self, lengths: Mapping[str, int | str]) -> Self:
+        """Return the same pattern with the lengths of time of its text."""
+        other = copy(self)
+        pattern = Pattern.read(self.expression, self.select, self.filter)
+        object.__setattr__(other, "_pattern", pattern)
+        object.__setattr__(other, "_join", pattern.joined(paths=self.paths))
+        object.__setattr__(other, "_unit", None)
+        return other
 
     @property
     def pattern(self) -> Pattern:

@@ -39,6 +39,7 @@ from rpq import automata
 from rpq.errors import QueryError
 from rpq.language.notation import (
     CHOICES,
+    ORDER_OPTIONS,
     PATH_OPTIONS,
     PATTERN_OPTIONS,
     Language,
@@ -52,10 +53,11 @@ from rpq.language.notation import (
 )
 from rpq.language.pattern import Pattern
 from rpq.language.query import PAIR, Query, Vertex, compiled, query_in
+from rpq.language.time_order import LENGTHS, Order, length_of_text, time_order
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
 
-_VALUES = ("sources", "targets", "select", "distinct", "filter")
+_VALUES = ("sources", "targets", *LENGTHS, "select", "distinct", "filter")
 DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", *_VALUES, "output")
 """The fields that can have defaults."""
 
@@ -131,6 +133,9 @@ class QueryEntry:
     matching: Matching | None = None
     report: Report | None = None
     filter: str | None = None
+    order: Order | None = None
+    max_gap: int | str | None = None
+    max_span: int | str | None = None
     output: str | None = None
 
     def place_of(self, field: str) -> Place:
@@ -148,7 +153,8 @@ class QueryEntry:
         """
         try:
             ends = {field: self._vertices(field, integers) for field in PATH_OPTIONS if getattr(self, field) is not None}
-            return query_in(
+            options = ("semantics", *ORDER_OPTIONS, *PATTERN_OPTIONS)
+            query = query_in(
                 self.language,
                 self.expression,
                 name=self.name,
@@ -157,8 +163,9 @@ class QueryEntry:
                 simple_budget=self.simple_budget,
                 on_budget=self.on_budget,
                 **ends,
-                **{field: value for field in ("semantics", *PATTERN_OPTIONS) if (value := getattr(self, field)) is not None},
+                **{field: value for field in options if (value := getattr(self, field)) is not None},
             )
+            return query.in_unit(unit) if unit is not None and query.is_ordered else query
         except QueryFileError:
             raise
         except QueryError as error:
@@ -382,6 +389,15 @@ def _checked(field: str, value: Any, place: Place) -> Any:
             raise place.error(f"expected one of {', '.join(CHOICES[field])}, not {_json_text(value)}{hint}", field=field)
     elif field in ("window", "slide"):
         _check_length(field, value, place)
+    elif field in LENGTHS:
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            said = f"expected a number in the stream's unit, or a text such as '6h', not {_json_text(value)}"
+            raise place.error(said, field=field)
+        try:
+            time_order("increasing", **{field: length_of_text(value)})
+        except QueryError as error:
+            raise place.error(str(error).removeprefix(f"{field}: "), field=field) from error
+        return length_of_text(value)
     elif field in ("sources", "targets"):
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise place.error(f"expected a list of vertices, not {_json_text(value)}", field=field)

@@ -136,6 +136,11 @@ def readings_of(question: Any) -> tuple[Reading, ...]:
     return (Reading(question.window, question.label_set),) if readings is None else readings
 
 
+def is_ordered(question: Any) -> bool:
+    """Return whether answers to a query depend on the order in time of the edges of a path."""
+    return bool(getattr(question, "is_ordered", False))
+
+
 def has_conditions(question: Any) -> bool:
     """Return whether a query reads labels with conditions on the properties of edges."""
     return any(reading.labels.has_conditions for reading in readings_of(question))
@@ -156,7 +161,7 @@ def properties_of(question: Any) -> frozenset[str]:
 
 
 def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
-    """Raise `QueryError` for a query with conditions on edges, edge variables or a filter, where edges have no properties.
+    """Raise `QueryError` for conditions on edges, edge variables, filters and orders, where edges have no properties.
 
     `where` names the input, as in "on Spark".
     """
@@ -167,6 +172,11 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
             raise QueryError(
                 f"query {name!r} binds edges to variables (?e:{ends[0]}), and edges {where} have neither properties nor an "
                 f"identity: {instead} leave out the edge variables"
+            )
+        if is_ordered(question):
+            raise QueryError(
+                f"query {name!r} is about paths in time order, where each insert is an edge of its own, and edges {where} "
+                f"replace each other: {instead} leave out the order"
             )
         if has_conditions(question):
             raise QueryError(

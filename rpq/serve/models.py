@@ -18,6 +18,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from rpq.errors import QueryError, did_you_mean
 from rpq.language.notation import Language, Matching, OnBudget, Paths, Report, Semantics
+from rpq.language.time_order import Order
 
 EVENT_ID = "([0-9]{1,18})([.][0-9]{1,9})?(-[0-9a-f]+)?"
 """The pattern of an event id: a position, the number of a part if there are several, and the run of the server."""
@@ -33,6 +34,7 @@ Time = Annotated[
 ]
 Value = int | str | float | bool | None
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Bound = Annotated[int, Meta(ge=0, le=2**63 - 1)] | Annotated[str, Meta(min_length=1, examples=["6h"])]
 Length = Annotated[int, Meta(ge=1, le=2**63 - 1)] | Annotated[str, Meta(min_length=1, examples=["30d"])]
 
 
@@ -78,6 +80,13 @@ class QueryRequest(RequestFields, frozen=True):
     targets: list[Integer | str] | None = None
     simple_budget: Size | None = None
     on_budget: OnBudget | None = None
+    order: Order | None = None
+    max_gap: Annotated[
+        Bound | None, Meta(description="With an order: the largest time from one edge of a path to the next, such as 6h.")
+    ] = None
+    max_span: Annotated[
+        Bound | None, Meta(description="With an order: the largest time from the first edge of a path to the last.")
+    ] = None
     start: Annotated[
         Literal["window", "empty"] | None, Meta(description="Begin with the edges in the window, or with none.")
     ] = None

@@ -5,6 +5,7 @@ largest timestamp. `EdgesById` knows the current version of each edge and return
 the inserts and deletes of (source, label, target) that the tuple amounts to, also under the derived labels whose conditions
 the edge satisfies. Where an edge leaves (another version replaces it, or it is deleted) and another one with equal ends has
 the same label, the operations bring the timestamp of the youngest that is left: a delete, and an insert with that timestamp.
+For labels of queries to which every edge counts (`is_ordered`) these are the inserts of all that are left.
 
 The edges with equal ends and label are a *group*, a list with the youngest first. An insert in the order of time goes to
 the front, and what is left of a label is found from the front: O(1) unless edges with equal ends satisfy other conditions.
@@ -62,6 +63,7 @@ class _Tuples(NamedTuple):
     whole: np.ndarray  # int32 a tuple: the set of all derived labels of its label, for deletes without an id
     bound: np.ndarray  # int64 a tuple: the timestamp up to which edges have left every window
     is_read: np.ndarray  # uint8 a label id
+    is_ordered: np.ndarray  # uint8 a label id: every edge counts, not the youngest of those with equal ends alone
     first: np.ndarray  # int64 a set: its place in `label`, and the end behind the last set
     label: np.ndarray  # int32: the derived labels of all sets
 
@@ -99,7 +101,8 @@ class EdgesById:
     >>> chunk = Chunk(zero, np.array([1, 2], np.int32), zero, np.array([3, 5]), np.zeros(2, np.uint8), zero)
     >>> sets = np.zeros(2, np.int64), np.zeros(0, np.int32)
     >>> before, operations = edges.apply(
-    ...     chunk, ids, satisfied=zero, whole=zero, bound=np.full(2, -10), is_read=np.ones(1, np.uint8), sets=sets
+    ...     chunk, ids, satisfied=zero, whole=zero, bound=np.full(2, -10), is_read=np.ones(1, np.uint8),
+    ...     is_ordered=np.zeros(1, np.uint8), sets=sets,
     ... )
     >>> int(before.timestamp[1]), list(zip(operations.row.tolist(), operations.target.tolist(), operations.delete.tolist()))
     (3, [(0, 1, 0), (1, 1, 1), (1, 2, 0)])
@@ -162,6 +165,7 @@ class EdgesById:
         whole: np.ndarray,
         bound: np.ndarray,
         is_read: np.ndarray,
+        is_ordered: np.ndarray,
         sets: tuple[np.ndarray, np.ndarray],
     ) -> tuple[EdgesBefore, Operations]:
         """Apply tuples in order. Return what their edges were before, and the operations on labels that are read.
@@ -172,7 +176,7 @@ class EdgesById:
         count = len(edge)
         self._make_room(count)
         first, label = sets
-        tuples = view(_Tuples(edge, satisfied, whole, bound, is_read, first, label))
+        tuples = view(_Tuples(edge, satisfied, whole, bound, is_read, is_ordered, first, label))
         before = EdgesBefore(np.full(count, ABSENT_VERSION, np.int64), chunk.label.copy())
         room, at = 4 * count + 16, 0
         buffer = _new_buffer(room)
@@ -183,6 +187,7 @@ class EdgesById:
                 break
             lengths = np.diff(first)
             longest = int(lengths.max(initial=0))
+            # How many edges stay beside one that leaves is found by trying again: the room at least doubles.
             buffer = _longer_buffer(buffer, 2 * int(buffer.fields[_ROOM]) + 3 * (longest + 1))
         made = int(buffer.fields[_COUNT])
         return before, Operations(*(column[:made] for column in buffer.operations))
@@ -472,8 +477,27 @@ def _has(tuples, number, label):
 
 
 @njit(cache=True, nogil=True)
+def _group_length(edges, group):
+    """Return how many edges a group has."""
+    length, edge = 0, np.int64(edges.youngest[group]) if group >= 0 else np.int64(-1)
+    while edge >= 0:
+        length += 1
+        edge = np.int64(edges.older[edge])
+    return length
+
+
+@njit(cache=True, nogil=True)
 def _leave_label(edges, tuples, out, group, label, is_derived, left, bound, time, row):
     """Emit what becomes of a label of a group that an edge with the timestamp `left` has left."""
+    if tuples.is_ordered[label]:
+        u, v = np.int64(edges.source[group]), np.int64(edges.target[group])
+        _emit(out, u, label, v, time, 1, row)
+        rest = np.int64(edges.youngest[group])
+        while rest >= 0 and edges.timestamp[rest] > bound:
+            if not is_derived or _has(tuples, edges.satisfied[rest], label):
+                _emit(out, u, label, v, edges.timestamp[rest], 0, row)
+            rest = np.int64(edges.older[rest])
+        return
     rest = np.int64(edges.youngest[group])
     while rest >= 0 and edges.timestamp[rest] > bound and is_derived and not _has(tuples, edges.satisfied[rest], label):
         rest = np.int64(edges.older[rest])
@@ -484,6 +508,15 @@ def _leave_label(edges, tuples, out, group, label, is_derived, left, bound, time
     _emit(out, u, label, v, time, 1, row)
     if best > bound:
         _emit(out, u, label, v, best, 0, row)
+
+
+@njit(cache=True, nogil=True)
+def _is_ordered(tuples, label, number):
+    """Return whether every edge counts under a label or one of a set of derived labels."""
+    found = tuples.is_ordered[label] != 0
+    for j in range(tuples.first[number], tuples.first[number + 1]):
+        found |= tuples.is_ordered[np.int64(tuples.label[j])] != 0
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -532,7 +565,11 @@ def replace_edges(edges, chunk, tuples, before, out, first, count):
         new = np.int64(0) if is_delete else np.int64(tuples.satisfied[i])
         leaving = tuples.first[old + 1] - tuples.first[old] + 1
         entering = tuples.first[new + 1] - tuples.first[new] + 1
-        if out.fields[_COUNT] + 2 * leaving + entering > out.fields[_ROOM]:
+        former = np.int64(edges.group[edge])
+        needed = 2 * leaving + entering
+        if former >= 0 and is_held and _is_ordered(tuples, np.int64(edges.label[former]), old):
+            needed += leaving * _group_length(edges, former)
+        if out.fields[_COUNT] + needed > out.fields[_ROOM]:
             return i
         if is_held:
             before.timestamp[i] = edges.timestamp[edge]
@@ -542,7 +579,7 @@ def replace_edges(edges, chunk, tuples, before, out, first, count):
             is_older = is_held and time < edges.timestamp[edge]
             if is_older and (not is_delete or chunk.delete[i] == DELETE_UNLESS_NEWER):
                 continue
-            former, group = np.int64(edges.group[edge]), np.int64(-1)
+            group = np.int64(-1)
             if not is_delete:
                 group = _group_of(edges, np.int64(chunk.source[i]), label, np.int64(chunk.target[i]))
             if former >= 0:
@@ -550,11 +587,11 @@ def replace_edges(edges, chunk, tuples, before, out, first, count):
                 _unlink(edges, edge)
                 stays = former == group
                 if is_held:
-                    if tuples.is_read[own] and not stays:
+                    if tuples.is_read[own] and (not stays or tuples.is_ordered[own]):
                         _leave_label(edges, tuples, out, former, own, False, left, bound, time, i)
                     for j in range(tuples.first[old], tuples.first[old + 1]):
                         derived = np.int64(tuples.label[j])
-                        if not stays or not _has(tuples, new, derived):
+                        if not stays or tuples.is_ordered[derived] or not _has(tuples, new, derived):
                             _leave_label(edges, tuples, out, former, derived, True, left, bound, time, i)
                 elif not is_delete:
                     edges.fields[_LOST] = max(edges.fields[_LOST], left)

@@ -61,6 +61,30 @@ def windows_of(query: Any) -> tuple[AnyWindow, ...]:
     return (query.window,) if readings is None else tuple(reading.window for reading in readings)
 
 
+def lengths_of(query: Any) -> tuple[tuple[AnyWindow, ...], tuple[tuple[str, int | str], ...]]:
+    """Return the windows of a query and its other lengths of time, each a name and a number or the text of a duration."""
+    return windows_of(query), tuple(getattr(query, "time_lengths", ()))
+
+
+class _Length(NamedTuple):
+    """A window, or another length of time, of a query."""
+
+    query: str
+    what: str
+    shown: str
+    is_measured: bool
+
+
+def _named_lengths(query: Any) -> list[_Length]:
+    """Return the lengths of a query; count windows and unbounded ones have none."""
+    windows, others = lengths_of(query)
+    timed = [window for window in windows if isinstance(window, Window)]
+    return [
+        *(_Length(query.name, "the window", f"{window}", window.unit is not None) for window in timed),
+        *(_Length(query.name, name, f"{length!r}", isinstance(length, str)) for name, length in others),
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class StreamTime:
     """The kind of time in one stream, as far as it is known; methods return the same or one that knows more.
@@ -97,23 +121,23 @@ class StreamTime:
 
         Raises `QueryError` where their windows do not fit together, or to the stream.
         """
-        windows = [(query, window) for query in queries for window in windows_of(query)]
-        timed = [(query, window) for query, window in windows if isinstance(window, Window)]  # others go with any unit
-        measured = [(query, window) for query, window in timed if window.unit is not None]
-        plain = [(query, window) for query, window in timed if window.unit is None]
+        timed = [length for query in queries for length in _named_lengths(query)]  # other windows go with any unit
+        measured = [length for length in timed if length.is_measured]
+        plain = [length for length in timed if not length.is_measured]
         if self.unit is None and measured:
-            durations = f"the window of query {measured[0][0].name!r} is in durations ({measured[0][1]})"
+            durations = f"{measured[0].what} of query {measured[0].query!r} is in durations ({measured[0].shown})"
             if plain:
+                that = "that" if plain[0].what == measured[0].what else plain[0].what
                 raise QueryError(
-                    f"{durations}, that of {plain[0][0].name!r} in plain numbers ({plain[0][1]}): give both in durations, "
-                    'or tell the engine in which unit the numbers are: rpq.Engine(…, time_unit="s")'
+                    f"{durations}, {that} of {plain[0].query!r} in plain numbers ({plain[0].shown}): give both in "
+                    'durations, or tell the engine in which unit the numbers are: rpq.Engine(…, time_unit="s")'
                 )
             if self.type == NUMBER:
                 raise QueryError(f"{durations}, but the timestamps of this stream are plain numbers: {self._numbers_hint()}")
         if self.unit is None and plain and self.type is not None and self.type != NUMBER:
             raise QueryError(
-                f"the window of query {plain[0][0].name!r} is in plain numbers ({plain[0][1]}), but the timestamps of this "
-                f"stream are dates or times: {_WRITE}"
+                f"{plain[0].what} of query {plain[0].query!r} is in plain numbers ({plain[0].shown}), but the timestamps "
+                f"of this stream are dates or times: {_WRITE}"
             )
         per = NANOSECONDS[self.inner_unit]
         resolved = [window for query in queries for window in windows_of(self.resolve(query))]
@@ -122,16 +146,17 @@ class StreamTime:
         return known if self.type is None else replace(known, type=known._fine_enough(self.type))
 
     def resolve(self, query: _Query) -> _Query:
-        """Return a query whose windows are in the integers of this stream.
+        """Return a query whose windows, and other lengths of time, are in the integers of this stream.
 
         Raises `QueryError` where one has no whole number.
 
-        One that has `readings` has a method `in_unit` that gives that, for s, ms, us or ns.
+        One that has `readings` or other lengths has a method `in_unit` that gives that, for s, ms, us or ns.
         """
-        if all(window.unit is None for window in windows_of(query)):
+        windows, others = lengths_of(query)
+        if all(window.unit is None for window in windows) and not any(isinstance(length, str) for _, length in others):
             return query
-        if hasattr(query, "readings"):
-            resolved: _Query = query.in_unit(self.inner_unit)  # type: ignore[attr-defined]
+        if hasattr(query, "in_unit"):
+            resolved: _Query = query.in_unit(self.inner_unit)
             return resolved
         return query.over(query.window.in_unit(self.inner_unit))
 
@@ -221,7 +246,21 @@ class StreamTime:
             step, zone = self.type.unit, self.type.tz
         windows = ((query.name, query.window) for query in queries if not hasattr(query, "readings"))
         durations = {name: [one.size, one.slide] for name, one in windows if isinstance(one, Window) and one.unit}
-        return {"unit": self.unit, "kind": kind, "step": step, "zone": zone, "zoned": self.zoned, "durations": durations}
+        others = ((query.name, lengths_of(query)[1]) for query in queries)
+        in_durations = {
+            query: {name: nanoseconds_of(length) for name, length in lengths if isinstance(length, str)}
+            for query, lengths in others
+        }
+        lengths = {query: by_name for query, by_name in in_durations.items() if by_name}
+        return {
+            "unit": self.unit,
+            "kind": kind,
+            "step": step,
+            "zone": zone,
+            "zoned": self.zoned,
+            "durations": durations,
+            **({"lengths": lengths} if lengths else {}),  # older releases wrote none
+        }
 
     @classmethod
     def from_json(cls, described: dict[str, Any], running: Collection[_Query]) -> tuple[StreamTime, dict[str, _Query]]:
@@ -237,6 +276,9 @@ class StreamTime:
             is_time = described["kind"] == "time"
             time_type = pa.timestamp(described["step"], described["zone"]) if is_time else kinds[described["kind"]]
             original = {query.name: query.over(windows[query.name]) if query.name in windows else query for query in running}
+            for name, lengths in described.get("lengths", {}).items():
+                given: Any = original[name]
+                original[name] = given.with_lengths({one: duration_text(size) for one, size in lengths.items()})
             known = cls(unit=described["unit"], type=time_type, zoned=described["zoned"]).with_queries(original.values())
             fits = all(known.resolve(query) == one for query, one in zip(original.values(), running, strict=True))
             fits &= windows.keys() <= original.keys()

@@ -26,7 +26,7 @@ class Collector:
     def is_due(self) -> bool:
         """True if enough tuples have come since the last collection to pay for another one."""
         edges, labels = self._graph.edge_count, self._intake.labels
-        if self.multigraph is not None and self.multigraph.versions.wants_collection:
+        if self.multigraph is not None and self.multigraph.wants_collection:
             return True
         return self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget()
 

@@ -12,7 +12,7 @@ from rpq.engine.running.retention import latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question
 from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import Reading, has_conditions, readings_of
+from rpq.language.readings import Reading, has_conditions, is_ordered, readings_of
 from rpq.stream.edge_versions import ABSENT_VERSION
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
@@ -63,6 +63,18 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
     return reading
 
 
+def refuse_order(question: Question, identity: Identity) -> None:
+    """Raise `QueryError` for a query about paths in time order where edges do not keep timestamps of their own."""
+    if not is_ordered(question):
+        return
+    if identity == "triple":
+        raise QueryError(
+            f"query {question.name!r}: paths in time order need edges with timestamps of their own, and here an insert "
+            'replaces the edge with its source, label and target, which an earlier step may need: use rpq.Engine(…, '
+            'edges="parallel"), where each insert is an edge, or edges="id"'
+        )
+
+
 def refuse_statics(question: Question, identity: Identity) -> None:
     """Raise `QueryError` for a query that static edges do not go with.
 
@@ -108,6 +120,8 @@ def refuse_unread_conditions(
     of its own. `to_timestamp` turns integers into times of the stream.
     """
     multigraph, time = evaluation.multigraph, evaluation.graph.time
+    if time is not None and is_ordered(question):
+        _refuse_unkept_edges(question, multigraph, empty=empty)
     if time is None or multigraph is None or (empty and evaluation.identity == "parallel"):
         return
     if empty and evaluation.identity == "id":
@@ -157,6 +171,22 @@ def _refuse_if_edges_came(
         f"{why}; it can be registered from {available} on, if no more edges with these labels come until then{hint}",
         available_from=available,
     )
+
+
+def _refuse_unkept_edges(question: Question, multigraph: Multigraph | None, *, empty: bool) -> None:
+    """Raise `RegistrationError` for paths in time order where parallel edges were not kept one by one."""
+    if empty:
+        raise RegistrationError(
+            f"query {question.name!r}: in mid-stream a query about paths in time order begins with the edges of its window; "
+            'leave out start="empty"',
+            available_from=None,
+        )
+    if multigraph is None or not all(multigraph.keeps_parallel(reading.labels) for reading in readings_of(question)):
+        raise RegistrationError(
+            f"query {question.name!r}: the timestamps of parallel edges were not kept, as no query that runs needs those of "
+            "the labels that it reads; register it before the first tuple",
+            available_from=None,
+        )
 
 
 def refuse_forgotten_edges(question: Question, evaluation: Evaluated, *, to_timestamp: Callable[[int], Any]) -> None:

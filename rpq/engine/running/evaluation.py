@@ -19,7 +19,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.compiled.views import view
 from rpq.engine.running.collector import Collector
 from rpq.engine.running.crew import Crew
-from rpq.engine.running.edge_restrictions import reading_of, refuse_late_conditions, refuse_statics
+from rpq.engine.running.edge_restrictions import reading_of, refuse_late_conditions, refuse_order, refuse_statics
 from rpq.engine.running.intake import Intake, IntakeChunk
 from rpq.engine.running.limits import MemoryGuard
 from rpq.engine.running.multigraph import DerivedChunk, Identity, Multigraph
@@ -30,7 +30,7 @@ from rpq.errors import LimitError, MemoryLimitError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.query import Vertex
-from rpq.language.readings import has_conditions
+from rpq.language.readings import has_conditions, is_ordered
 from rpq.rows.blocks import FEW, Block, FewRows, few_rows_of
 from rpq.rows.delta import Delta, split_by_query
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
@@ -576,6 +576,8 @@ class Evaluation:
         known = {*self.running.hosts}
         added: list[RunningQuery] = []
         had_multigraph = self.multigraph is not None
+        for question in questions:
+            refuse_order(question, self.identity)
         try:
             if not had_multigraph and any(has_conditions(question) for question in questions):
                 refuse_late_conditions(questions, self)
@@ -626,7 +628,7 @@ class Evaluation:
 
     def load(self, added: Sequence[RunningQuery], *, time: int, empty: bool) -> ChunkRows:
         """Load the windows of queries that were added, nothing if they start `empty`; return the first rows."""
-        contents = WindowContents(self.graph, empty=empty)
+        contents = self.window_contents(empty=empty)
         nothing = self.graph.chunk_of(_NONE)
         static = self.graph.chunk_of(self.graph.static_edges()) if self.graph.statics else None
         deltas: list[tuple[int, Delta]] = []
@@ -640,13 +642,19 @@ class Evaluation:
             if running.has_content:
                 deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in of_windows))]
                 continue
-            chunk, inside = contents.of(of_windows)
+            chunk, inside = contents.of(of_windows, is_ordered=is_ordered(running.question))
             deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
         deltas = self.output.at_reported_time(deltas)
         deltas = self.output.report(deltas, np.array([time]))
         if (overflow := self.output.overflow(deltas)) is not None:
             raise self.row_guard.refusal(overflow.query, overflow.number)
         return self.output.rows(deltas)
+
+    def window_contents(self, *, empty: bool = False) -> WindowContents:
+        """Return the edges in windows now."""
+        parallel, time = None if self.multigraph is None else self.multigraph.parallel, self.graph.time
+        bound = 0 if self.multigraph is None else self.multigraph.lower_bound(time)
+        return WindowContents(self.graph, empty=empty, parallel=None if parallel is None else parallel.columns(bound))
 
     def remove(self, *names: str) -> None:
         """Take queries away, with everything that only they needed."""

@@ -33,7 +33,7 @@ from rpq.errors import InputError, QueryError
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.language.protocol import Question
 from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import LabelSet, Reading
+from rpq.language.readings import LabelSet, Reading, is_ordered
 from rpq.language.where import WhereError
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
@@ -44,6 +44,7 @@ from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.numpy_arrays import distinct_values
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
+from rpq.stream.parallel_edges import ParallelEdges
 from rpq.stream.plain_columns import NUMBER
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd, LabelName
@@ -232,6 +233,10 @@ class Multigraph:
         self._readings: dict[str, Reading] = {}
         self._questions: dict[str, Question] = {}
         self._masks: dict[LabelSet, np.ndarray] = {}
+        self.parallel: ParallelEdges | None = None
+        """All edges that queries about paths in time order read; None while there is no such query."""
+        self._is_ordered = np.zeros(0, np.uint8)
+        self._capacity = capacity
         self._room = 0
         self._sets_after_collect = 1024
         self.kept_values: EdgeValues | None = EdgeValues() if keeps_values else None
@@ -288,6 +293,8 @@ class Multigraph:
             reader = self._readers.setdefault(_key_of(reading), _Reader())
             reader.counts_before[name] = reader.counts.copy()
         self._questions |= {question.name: question for question in questions}
+        if self.parallel is None and self._ordered_questions:
+            self.parallel = ParallelEdges(capacity=self._capacity)
         self._forget_masks()
 
     @property
@@ -308,6 +315,8 @@ class Multigraph:
             self._questions.pop(name, None)
         self._set_conditions()
         self._vertices.edges.keep_properties(self.values_read)
+        if not self._ordered_questions:
+            self.parallel = None
         self._forget_masks()
 
     def _set_conditions(self) -> None:
@@ -331,7 +340,31 @@ class Multigraph:
         """Return the conditions with which queries read a label."""
         return frozenset(self._named.get(label, ())).union(*(labels.conditions_on(label) for labels in self._with_others))
 
+    @property
+    def _ordered_questions(self) -> list[Any]:
+        return [question for question in self._questions.values() if is_ordered(question)]
+
+    def keeps_parallel(self, labels: LabelSet) -> bool:
+        """Return whether all edges with some labels are in `parallel`, as queries that run need them too."""
+        known = [question.label_set for question in self._ordered_questions]
+        if labels in known or labels.has_others:
+            return labels in known
+        return all(any(one.has(label) for one in known) for label in labels.named)
+
+    def _ordered_labels(self) -> np.ndarray:
+        """Return which label ids queries about paths in time order read (uint8)."""
+        names, questions = self._labels.names, self._ordered_questions
+        if len(self._is_ordered) < len(names):
+            new = names[len(self._is_ordered) :]
+            are_read = [
+                isinstance(name, (str, ConditionLabel)) and any(question.reads(name) for question in questions)
+                for name in new
+            ]
+            self._is_ordered = np.concatenate([self._is_ordered, np.array(are_read, np.uint8)])
+        return self._is_ordered
+
     def _forget_masks(self) -> None:
+        self._is_ordered = np.zeros(0, np.uint8)
         self._masks = {}
         self._room = 0
 
@@ -435,7 +468,7 @@ class Multigraph:
                 more = self._end_edges(chunk, properties, timestamp, _fates_by_id(chunk, ids, before, everything))
             derived = _derived_by_id(made, chunk, now, outcome, () if more is None else more.row)
             self._keep_values_by_id(self.by_id, chunk, ids, properties)
-            return derived if more is None else _merged(derived, chunk, more)
+            return self._noted(derived if more is None else _merged(derived, chunk, more))
         assert isinstance(self.versions, EdgeVersions)
         versions_before = self.versions.apply(chunk, satisfied, everything)
         outcome = self._judge(chunk, versions_before, bounds)
@@ -446,7 +479,13 @@ class Multigraph:
         derived = self._derived(chunk, now, satisfied, versions_before, is_late, outcome, () if more is None else more.row)
         self.inserts += int(np.count_nonzero(chunk.delete == 0))
         self._keep_values(derived, properties, everything)
-        return derived if more is None else _merged(derived, chunk, more)
+        return self._noted(derived if more is None else _merged(derived, chunk, more))
+
+    def _noted(self, derived: DerivedChunk) -> DerivedChunk:
+        """Note the edges that queries about paths in time order read."""
+        if self.parallel is not None:
+            self.parallel.note(derived.chunk, self._ordered_labels())
+        return derived
 
     # --- one tuple -------------------------------------------------------------------------------------------
 
@@ -457,9 +496,9 @@ class Multigraph:
     def takes_one(self, times: StreamTime) -> bool:
         """Return whether `derive_one` can take the place of `derive` for a tuple of a stream with such times.
 
-        It cannot where edges have ids, are vertices, or have values to tell, nor for the first tuple.
+        It cannot where edges have ids, are vertices, have values to tell, or are kept one by one, nor for the first tuple.
         """
-        is_bare = self.by_id is None and not self._steps and self._values is None
+        is_bare = self.by_id is None and not self._steps and self.kept_values is None and self.parallel is None
         return is_bare and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -542,6 +581,7 @@ class Multigraph:
             whole=whole.astype(np.int32),
             bound=bound,
             is_read=np.ascontiguousarray(self._is_read(np.arange(len(self._labels.names)))),
+            is_ordered=self._ordered_labels(),
             sets=self.sets.flat(),
         )
 
@@ -851,7 +891,13 @@ class Multigraph:
     def nbytes(self) -> int:
         """The number of bytes held."""
         values = 0 if self.kept_values is None else self.kept_values.nbytes
+        values += 0 if self.parallel is None else self.parallel.nbytes
         return self.versions.nbytes + self._vertices.edges.nbytes + values
+
+    @property
+    def wants_collection(self) -> bool:
+        """Whether enough edges came since the last collection to pay for another one."""
+        return self.versions.wants_collection or (self.parallel is not None and self.parallel.wants_collection)
 
     def lower_bound(self, time: int | None) -> int:
         """Return the timestamp up to which edges have left every window at a stream time."""
@@ -866,6 +912,8 @@ class Multigraph:
         """Forget versions that have left every window, and sets that no version has. O(versions)."""
         bound = self.lower_bound(time)
         self.versions.collect(bound)
+        if self.parallel is not None:
+            self.parallel.collect(bound, self._ordered_labels())
         if self.kept_values is not None:
             self.kept_values.collect(bound)
         if self.sets.count > self._sets_after_collect:

@@ -17,6 +17,8 @@ from rpq.language.protocol import Question
 from rpq.language.readings import Reading, edges_accepted_by, readings_of
 from rpq.stream.chunk import Chunk
 from rpq.stream.labels import LabelDictionary
+from rpq.stream.outcomes import NEVER
+from rpq.stream.parallel_edges import edge_numbers
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import name_in
 from rpq.stream.stream_time import EARLIEST
@@ -155,16 +157,23 @@ _NONE = np.zeros(0, np.int64)
 class WindowContents:
     """The edges in windows now, once for all queries that have the same ones; nothing if these are to start `empty`."""
 
-    def __init__(self, graph: SnapshotGraph, *, empty: bool) -> None:
+    def __init__(
+        self, graph: SnapshotGraph, *, empty: bool, parallel: tuple[np.ndarray, ...] | None = None
+    ) -> None:
         self._graph = graph
+        self._parallel = parallel
         self._live = _NONE if empty else None
         self._known: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}
 
-    def of(self, windows: Sequence[tuple[AnyWindow, Hashable]]) -> tuple[Chunk, list[np.ndarray]]:
+    def of(
+        self, windows: Sequence[tuple[AnyWindow, Hashable]], *, is_ordered: bool = False
+    ) -> tuple[Chunk, list[np.ndarray]]:
         """Return the edges in any window of a query (each with its key), and for each window the slides at which they leave.
 
-        O(edges) the first time.
+        A query about paths in time order gets parallel edges one by one. O(edges) the first time.
         """
+        if is_ordered and self._live is not _NONE and self._parallel is not None:
+            return self._parallel_edges(*(window for window, _ in windows))
         key = tuple(windows)
         if key not in self._known:
             if self._live is None:
@@ -175,3 +184,25 @@ class WindowContents:
                 is_inside |= mine > self._graph.current_slide(window, numbered)
             self._known[key] = self._graph.chunk_of(self._live[is_inside]), [mine[is_inside] for mine in slides]
         return self._known[key]
+
+    def _parallel_edges(self, window: AnyWindow) -> tuple[Chunk, list[np.ndarray]]:
+        """Return the edges in a window of time, parallel ones too, in the order of their timestamps."""
+        assert self._parallel is not None
+        order = np.argsort(self._parallel[3], kind="stable")
+        source, label, target, timestamp = (column[order] for column in self._parallel)
+        edges, live = self._graph.edges, self._graph.live_edges()
+        number = edge_numbers((edges.source[live], edges.label[live], edges.target[live]), (source, label, target))
+        if isinstance(window, Window):
+            slides = -(-(timestamp + window.size) // window.slide)
+        else:
+            slides = np.full(len(timestamp), NEVER)
+        inside = (slides > self._graph.current_slide(window, None)) & (number >= 0)
+        chunk = Chunk(
+            source=source[inside],
+            target=target[inside],
+            label=label[inside],
+            timestamp=timestamp[inside],
+            delete=np.zeros(int(inside.sum()), np.uint8),
+            edge=live[number[inside]].astype(np.int32),
+        )
+        return chunk, [slides[inside]]

@@ -35,7 +35,7 @@ from rpq.files.destinations import replacing
 from rpq.files.json_values import Damage, JsonValue
 from rpq.files.sealed import damage_error
 from rpq.language.protocol import RunningQuery
-from rpq.language.readings import readings_of
+from rpq.language.readings import is_ordered, readings_of
 from rpq.language.where import WhereError
 from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesById
@@ -74,6 +74,7 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
     edges, vertices = evaluation.graph.edges, evaluation.vertices
     static = evaluation.graph.static_edges()
     version_source, version_label, version_target, version_timestamp, version_set = _versions_of(evaluation)
+    parallel_source, parallel_label, parallel_target, parallel_timestamp = _parallel_edges_of(evaluation)
     is_named = np.zeros(vertices.count, bool)
     for selection in (window_edges, static):
         is_named[edges.source[selection]] = is_named[edges.target[selection]] = True
@@ -103,6 +104,10 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
         version_target=number[version_target],
         version_label=labels[version_label],
         version_timestamp=version_timestamp,
+        parallel_source=number[parallel_source],
+        parallel_target=number[parallel_target],
+        parallel_label=labels[parallel_label],
+        parallel_timestamp=parallel_timestamp,
         version_names=_edge_names_of(evaluation),
         version_set=np.unique(version_set, return_inverse=True)[1].astype(np.int32),
         values=_edge_values_of(evaluation, window_edges),
@@ -162,6 +167,14 @@ def _versions_of(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
         return tuple(np.zeros(0, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64, np.int32))
     live = multigraph.versions.live(multigraph.lower_bound(evaluation.graph.time))
     return multigraph.versions.columns(live)
+
+
+def _parallel_edges_of(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
+    """Return source, label, target and timestamp of the edges that queries about paths in time order read."""
+    multigraph = evaluation.multigraph
+    if multigraph is None or multigraph.parallel is None:
+        return tuple(np.zeros(0, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64))
+    return multigraph.parallel.columns(multigraph.lower_bound(evaluation.graph.time))
 
 
 def _edge_names_of(evaluation: Evaluation) -> pa.ChunkedArray | None:
@@ -364,7 +377,8 @@ class Saved:
                 raise Damage("an edge with a plain label leads to an edge")
         if ((saved.source >= named) == (saved.target >= named))[of_ends[saved.label]].any():
             raise Damage("the end of an edge leads between two vertices, or two edges")
-        if (saved.version_source >= named).any() or (saved.version_target >= named).any():
+        others = (saved.version_source, saved.version_target, saved.parallel_source, saved.parallel_target)
+        if any((ends >= named).any() for ends in others):
             raise Damage("a version is of an edge from or to an edge")
 
     def _restore_multigraph(
@@ -392,6 +406,15 @@ class Saved:
         self._restore_edge_values(multigraph, identity, numbers)
         multigraph.inserts = state.inserts
         multigraph.note_types()
+        if multigraph.parallel is not None:
+            multigraph.parallel.load(
+                identity[saved.parallel_source],
+                saved.parallel_label,
+                identity[saved.parallel_target],
+                saved.parallel_timestamp,
+            )
+        elif len(saved.parallel_source):
+            raise Damage("there are parallel edges, and no query about paths in time order")
         made = saved.vertices
         if not len(made.source):
             return
@@ -500,6 +523,12 @@ class Saved:
         running.count_from([_number_of(state, place) for place in range(len(slides))])
         if evaluation.graph.statics:
             running.load_static(evaluation.graph.chunk_of(evaluation.graph.static_edges()))
+        if is_ordered(running.question):
+            keys = evaluation.running.keys(running)
+            contents = evaluation.window_contents()
+            parallel, its_slides = contents.of(list(zip(running.windows, keys, strict=True)), is_ordered=True)
+            running.load(time, None if self.content.kind is None else parallel, *its_slides, quiet=True)
+            return
         chunk = evaluation.graph.chunk_of(entered[inside])
         edges = None if self.content.kind is None else chunk
         running.load(time, edges, *(mine[inside] for mine in slides), quiet=True)
@@ -565,12 +594,12 @@ def _check_edges(content: Content, edges: Edges) -> None:
     kind = None if edges.names is None else "int64" if pa.types.is_integer(edges.names.type) else "string"
     if kind != content.kind:
         raise Damage(f"its vertices are of kind {kind}, not {content.kind}")
-    for label in (edges.label, edges.static_label, edges.version_label):
+    for label in (edges.label, edges.static_label, edges.version_label, edges.parallel_label):
         if len(label) and (label.min() < 0 or label.max() >= len(content.labels.names)):
             raise Damage(f"an edge has a label with a number outside 0 to {len(content.labels.names) - 1}")
-    if len(edges.version_source) and content.multigraph is None:
+    if (len(edges.version_source) or len(edges.parallel_source)) and content.multigraph is None:
         raise Damage("there are versions of edges, and no identity of edges")
-    for timestamp in (edges.timestamp, edges.version_timestamp):
+    for timestamp in (edges.timestamp, edges.version_timestamp, edges.parallel_timestamp):
         if not len(timestamp):
             continue
         if content.time is None:

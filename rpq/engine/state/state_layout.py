@@ -34,6 +34,7 @@ _TYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype("<i4"), "int64": np.dtype(
 _COLUMNS = ("source", "target", "label", "timestamp")
 _STATIC = ("static_source", "static_target", "static_label")
 _VERSIONS = ("version_source", "version_target", "version_label")
+_PARALLEL = ("parallel_source", "parallel_target", "parallel_label")
 _VERTICES = ("vertex_source", "vertex_label", "vertex_target", "vertex_twin")
 _IDS = ("id", "id_ends", "id_bytes")
 _LARGEST_TEXT = 2**31 - 1
@@ -106,6 +107,7 @@ class Edges:
     which each edge expires. The static edges are separate, whether they are in a window or not. `version_…` are the edges
     whose current version an engine knows that keeps properties, whether a query has a use for them or not. Where edges have
     ids, `version_names` are those of these edges, and `version_set` the number of the set of derived labels of each.
+    `parallel_…` are all edges that queries about paths in time order read, those with equal ends and label one by one.
     `vertices` are edges that are vertices, whose numbers follow those of `names`. `values` is None where none are kept.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
@@ -125,6 +127,10 @@ class Edges:
     version_target: np.ndarray
     version_label: np.ndarray
     version_timestamp: np.ndarray
+    parallel_source: np.ndarray
+    parallel_target: np.ndarray
+    parallel_label: np.ndarray
+    parallel_timestamp: np.ndarray
     vertices: EdgeVertexArrays
     version_names: pa.ChunkedArray | None = None
     version_set: np.ndarray | None = None
@@ -193,6 +199,8 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
         arrays |= {name: getattr(edges, name) for name in _STATIC}
     if len(edges.version_source):
         arrays |= {name: getattr(edges, name) for name in (*_VERSIONS, "version_timestamp")}
+    if len(edges.parallel_source):
+        arrays |= {name: getattr(edges, name) for name in (*_PARALLEL, "parallel_timestamp")}
     if len(edges.vertices.source):
         arrays |= {f"vertex_{name}": array for name, array in edges.vertices._asdict().items()}
     if edges.values is not None:
@@ -310,11 +318,13 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
     static = {name: _array(arrays, name, np.int32, statics) if has_static else np.zeros(0, np.int32) for name in _STATIC}
     versions = len(_array(arrays, _VERSIONS[0], np.int32)) if _VERSIONS[0] in arrays else 0
     version = {name: _array(arrays, name, np.int32, versions) if versions else np.zeros(0, np.int32) for name in _VERSIONS}
+    others = len(_array(arrays, _PARALLEL[0], np.int32)) if _PARALLEL[0] in arrays else 0
+    parallel = {name: _array(arrays, name, np.int32, others) if others else np.zeros(0, np.int32) for name in _PARALLEL}
     made = EdgeVertexArrays.none()
     if _VERTICES[0] in arrays:
-        others = len(_array(arrays, _VERTICES[0], np.int32))
+        made_of_edges = len(_array(arrays, _VERTICES[0], np.int32))
         typed = ((name, array.dtype.type) for name, array in made._asdict().items() if name != "values")
-        known = {name: _array(arrays, f"vertex_{name}", dtype, others) for name, dtype in typed}
+        known = {name: _array(arrays, f"vertex_{name}", dtype, made_of_edges) for name, dtype in typed}
         made = EdgeVertexArrays(**known, values=_array(arrays, "vertex_values", np.uint8))
     version_names = _names(arrays, *_IDS)
     if version_names is not None and len(version_names) != versions:
@@ -335,6 +345,8 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         slides=[_array(arrays, name, np.int64, count) for name in _expiries(arrays)],
         **static,
         **version,
+        **parallel,
+        parallel_timestamp=_array(arrays, "parallel_timestamp", np.int64, others) if others else np.zeros(0, np.int64),
         version_timestamp=_array(arrays, "version_timestamp", np.int64, versions) if versions else np.zeros(0, np.int64),
         version_names=version_names,
         version_set=None if version_names is None else _array(arrays, "version_set", np.int32, versions),
@@ -343,7 +355,8 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
     vertices = with_names + len(made.source)
     named = np.zeros(vertices, bool)
     static_ends, version_ends = (edges.static_source, edges.static_target), (edges.version_source, edges.version_target)
-    for end in (edges.source, edges.target, *static_ends, *version_ends):
+    parallel_ends = edges.parallel_source, edges.parallel_target
+    for end in (edges.source, edges.target, *static_ends, *version_ends, *parallel_ends):
         if ((end < 0) | (end >= vertices)).any():
             raise Damage(f"an edge has a vertex with a number outside 0 to {vertices - 1}")
         named[end] = True

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from rpq import automata
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import QueryError
-from rpq.language.notation import unsuitable_option
+from rpq.language.notation import ORDER_OPTIONS, unsuitable_option
 from rpq.language.pattern import Centre, Variable, centre_at, edges_accepted, never_simple, stands_in_all
 from rpq.language.query import Query, compiled
 from rpq.language.readings import LabelSet, Reading
@@ -80,7 +80,7 @@ class SparqlQuery(Query):
     def __post_init__(self) -> None:
         if not isinstance(self.expression, str):
             raise QueryError(f"the text of a query is a string, not {self.expression!r}")
-        options = ("sources", "targets", "select", "distinct", "matching", "filter")
+        options = ("sources", "targets", *ORDER_OPTIONS, "select", "distinct", "matching", "filter")
         usual = {"distinct": False, "matching": "homomorphism"}
         used_options = [name for name in options if getattr(self, name) not in (None, usual.get(name))]
         if misfit := unsuitable_option("sparql", self.expression, used_options):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from rpq.language.protocol import Division, Figures, Overrun, Resources, Running
 from rpq.language.query import PatternQuery, Query, Vertex
 from rpq.operators.paths.direction import way_of
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
+from rpq.operators.paths.ordered.ordered_index import OrderedIndex
 from rpq.operators.paths.path import Path, path_of, paths_of
 from rpq.operators.paths.path_trees import PathTrees, shared_key
 from rpq.rows.changes import SetAside
@@ -91,7 +92,9 @@ class PathExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as JSON values."""
-        return {"expression": self.query.expression, **{name: one for name, one in asdict(self).items() if name != "query"}}
+        order = {} if self.query.time_order is None else {"order": self.query.time_order.text}
+        figures = {name: one for name, one in asdict(self).items() if name != "query"}
+        return {"expression": self.query.expression, **order, **figures}
 
     def __str__(self) -> str:
         whose = "all of them roots" if self.roots is None else f"of which it names {self.roots:,}"
@@ -101,6 +104,7 @@ class PathExplanation:
                 f"expression   {self.query.expression}",
                 "language     a path expression",
                 *([f"edges        {self.identity}"] if self.identity else []),
+                *([f"order        {self.query.time_order.text}"] if self.query.time_order is not None else []),
                 f"automaton    {self.states:,} {'state' if self.states == 1 else 'states'}",
                 f"followed     from {self.followed_from}, {whose}",
                 *([f"shared: its trees with {others}"] if self.shared_with else []),
@@ -230,6 +234,11 @@ class PathQuery(RunningQuery):
         if not self._trees.joins(self._reader, root, end):
             return None
         for index in self.indexes:
+            if isinstance(index, OrderedIndex):
+                if (timed := index.timed_witness(root, end)) is not None:
+                    path = path_of(source, timed.steps, edges, vertices, labels, values)
+                    return replace(path, timestamps=tuple(timed.times.tolist()))
+                continue
             steps = index.witness(root, end, edges)
             if steps is not None:
                 if self._way.turned:  # last to first, and each taken the other way

@@ -6,14 +6,15 @@ share the trees (`shared_key`), so what an edge costs is that of one index, and 
 are dealt out.
 
 Each gets and counts the rows that it would have alone. Therefore these have trees of their own: simple paths that can
-be in doubt, as a budget is one query's; engines whose rows carry witnesses; queries that started empty in mid-stream, whose
-windows hold less than those of others.
+be in doubt, as a budget is one query's; paths in an order in time; engines whose rows carry witnesses; queries that started
+empty in mid-stream, whose windows hold less than those of others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from rpq.operators.paths.direction import Way
 from rpq.operators.paths.index import kernels, layout
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex, index_over
+from rpq.operators.paths.ordered.ordered_index import ordered_index_over
 from rpq.operators.paths.program import Compiled
 from rpq.operators.paths.roots import NamedRoots
 from rpq.operators.paths.simple.simple_judge import judge_for
@@ -43,7 +45,7 @@ _OUTCOMES = slice(layout.OUTCOMES, layout.OUTCOMES + len(OUTCOMES))
 
 def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
     """Return the key of a query's trees, which queries with equal keys share; None where it has trees of its own."""
-    if resources.sharing == "never" or resources.witness or resources.is_late:
+    if resources.sharing == "never" or resources.witness or resources.is_late or query.is_ordered:
         return None
     if query.paths == "simple" and len(Compiled(way.dfa).program.later_state):
         return None  # in doubt
@@ -137,16 +139,7 @@ class PathTrees:
         self.program = self._compiled.program
         self._division = Division(resources.threads, resources.share)
         self.indexes: tuple[DeltaIndex, ...] = tuple(
-            index_over(
-                query.window,
-                self.program,
-                explicit=query.semantics == "explicit",
-                witness=resources.witness,
-                judge=judge_for(query, self.program, room=resources.capacity),
-                turned=way.turned,
-                capacity=resources.capacity,
-                guard=self._check_memory,
-            )
+            self._new_index(query, resources)
             for _ in range(resources.threads)
         )
         self.workers = tuple(TreesWorker(self, index) for index in self.indexes)
@@ -173,6 +166,18 @@ class PathTrees:
         self._inverse = np.full(0, -1, np.int16)
         self._is_root = [np.ones(0, np.uint8) for _ in self.indexes]
         self._is_end = np.ones(0, np.uint8)
+
+    def _new_index(self, query: Query, resources: Resources) -> DeltaIndex:
+        options: dict[str, Any] = {
+            "explicit": query.semantics == "explicit",
+            "witness": resources.witness,
+            "capacity": resources.capacity,
+            "guard": self._check_memory,
+        }
+        if query.time_order is not None:
+            return ordered_index_over(query.window, self.program, query.time_order, **options)
+        judge = judge_for(query, self.program, room=resources.capacity)
+        return index_over(query.window, self.program, judge=judge, turned=self.turned, **options)
 
     # --- who reads them --------------------------------------------------------------------------------------
 

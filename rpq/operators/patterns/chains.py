@@ -12,7 +12,8 @@ that an edge joins to one: then few trees are grown. Elsewhere the join finds on
 where the index would hold all.
 
 Chains stay as they are where paths are simple (two simple paths in a row may cross each other) and under isomorphism
-(the vertex between them has to differ from others). Chains whose other ends are one variable are not merged either: all
+(the vertex between them has to differ from others), and where the edges of a path are in an order in time, which would
+become that of the whole. Chains whose other ends are one variable are not merged either: all
 pairs would have to be found to see which of them are of the form (x, x).
 """
 
@@ -147,6 +148,8 @@ def _find_joint(
         if not hidden or term in refused or len(places) != 2 or places[0] == places[1]:
             continue
         joined = [atoms[place].atom for place in places]
+        if any(atom.order is not None for atom in joined):
+            continue  # the order would be that of the whole path
         edges = [atom for atom in joined if atom.edge is not None]
         if edges_too or not edges or (len(edges) == 1 and {edges[0].subject, edges[0].object} & {*few} - {term}):
             return term, places[0], places[1]

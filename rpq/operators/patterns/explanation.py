@@ -356,7 +356,7 @@ def _names(meaning: Meaning) -> list[str]:
 def _explain_atom(atom: Any) -> ExplainedAtom:
     """Explain an atom; the ends of an edge atom are those of its edges."""
     edge = atom.edge if atom.variable is None else (atom.subject, atom.expression, atom.object)
-    subject, reads, object_ = edge if edge is not None else (atom.subject, str(atom.expression), atom.object)
+    subject, reads, object_ = edge if edge is not None else (atom.subject, atom.reads, atom.object)
     return ExplainedAtom(
         text=str(atom),
         subject=_node(subject),
@@ -443,7 +443,7 @@ def explain_running(
     vertex. `contents` has by name what is read, `of_atoms` what each atom of the question reads; it is empty where several
     atoms are evaluated as one path.
     """
-    read_by_atoms = {str(atom.expression) if atom.edge is None else atom.edge[1] for atom in question.pattern.atoms}
+    read_by_atoms = {atom.reads if atom.edge is None else atom.edge[1] for atom in question.pattern.atoms}
     names = {host.number_of(content): name for name, content in contents.items()}
 
     def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:

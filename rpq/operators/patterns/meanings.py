@@ -29,6 +29,7 @@ from rpq.errors import ExpressionError, QueryError
 from rpq.language.pattern import Atom, Constant, Term, vertices_of
 from rpq.language.pattern import Term as AskedTerm
 from rpq.language.query import compiled
+from rpq.language.time_order import TimeOrder
 from rpq.operators.patterns.joins.plan import Atom as PlanAtom
 
 
@@ -54,6 +55,13 @@ class PathRead(NamedTuple):
     roots: Roots
     turned: bool = False
     """True if it is read from the object of its atom to the subject."""
+    order: TimeOrder | None = None
+    """The order in time of the edges of the paths."""
+
+    @property
+    def text(self) -> str:
+        """The expression, with the order if there is one."""
+        return self.expression if self.order is None else f"({self.expression} {self.order.text})"
 
 
 class DirectedAtom(NamedTuple):
@@ -100,6 +108,8 @@ def edge_step(expression: Expression) -> Symbol | None:
 
 def _edge(atom: Atom) -> DirectedAtom | None:
     """Return the directed atom of an atom that reads the edges of one label, or None for others."""
+    if atom.order is not None:
+        return None
     step = edge_step(atom.expression)
     if step is None or step.label is None:
         return None
@@ -109,6 +119,8 @@ def _edge(atom: Atom) -> DirectedAtom | None:
 
 def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
     expression = _without_empty_word(atom.expression)
+    if atom.order is not None:  # paths in time order are found from all vertices, forward
+        return DirectedAtom(atom.subject, PathRead(str(expression), None, order=atom.order), atom.object)
     begin = _roots(atom.subject, edges) or _bound_roots(atom.subject, edges, expression)
     forward = DirectedAtom(atom.subject, PathRead(str(expression), begin), atom.object)
     roots = _roots(atom.object, edges)
@@ -206,7 +218,7 @@ class Meaning(NamedTuple):
 
 def name_of_read(reads: LabelSymbol | PathRead) -> str:
     """Return the text of what is read: a label, or the expression of a path."""
-    return reads.expression if isinstance(reads, PathRead) else str(reads)
+    return reads.text if isinstance(reads, PathRead) else str(reads)
 
 
 def variable(name: str) -> str:

@@ -22,6 +22,7 @@ from rpq.operators.patterns.relations.path_relations import STATIC_ALONE, Need, 
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.stream.chunk import Chunk
 from rpq.stream.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
+from rpq.stream.parallel_edges import youngest_of_parallel
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import UnboundedWindow
 
@@ -177,7 +178,9 @@ class ReadRelations:
         for content in self._of_edges:
             self._host.relations.take(content)
         self._derived_paths = [
-            DerivedPath(read, content_of(read.expression, self._question, self.origin), self._need(read.roots))
+            DerivedPath(
+                read, content_of(read.expression, self._question, self.origin, order=read.order), self._need(read.roots)
+            )
             for read in self._paths
         ]
         for read, pairs, need in self._derived_paths:
@@ -243,11 +246,16 @@ class ReadRelations:
 
         Raises `Damage`.
         """
+        parallel, their_slides = chunk, slides
+        if any(derived.content.order is not None for derived in self._derived_paths):
+            youngest = youngest_of_parallel(chunk)
+            chunk, slides = Chunk(*(column[youngest] for column in chunk)), slides[youngest]
         everything = np.ones(len(chunk.edge), bool)
         for content in self._of_edges:
             fill(self._host, content, chunk, everything, slides, is_checked=is_checked, query=self._question.name)
         for derived in self._derived_paths:
-            self._host.paths.load(derived.content, chunk, slides, is_checked=is_checked)
+            edges = (chunk, slides) if derived.content.order is None else (parallel, their_slides)
+            self._host.paths.load(derived.content, *edges, is_checked=is_checked)
             self._host.settle(derived.content)
         if self._paths:
             self._membership.load(self._reader, chunk, [slides], is_checked=is_checked)

@@ -19,6 +19,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.language.pattern import Atom, Constant
 from rpq.language.query import PatternQuery
 from rpq.operators.paths.index.delta_index import DeltaIndex
+from rpq.operators.paths.ordered.ordered_index import OrderedIndex
 from rpq.operators.paths.path import json_properties
 from rpq.operators.patterns.chains import Chain
 from rpq.operators.patterns.joins.binding_search import Binding, find_binding
@@ -292,20 +293,22 @@ def _steps(
 
 def _path(index: DeltaIndex, first: int, last: int, graph: WindowGraph, *, turned: bool) -> tuple[Step, ...]:
     """Return the edges of a path of an index; with `turned`, from its last vertex to its first."""
-    found = index.witness(first, last, graph.edges)
+    timed = index.timed_witness(first, last) if isinstance(index, OrderedIndex) else None
+    found = index.witness(first, last, graph.edges) if timed is None else timed.steps
     assert found is not None, "a pair that holds has a path"
     steps = found[::-1] ^ 1 if turned else found
+    times = map(graph.time_of, (steps >> 1).tolist()) if timed is None else timed.times.tolist()
     edges = graph.edges
     return tuple(
         Step(
             source=graph.vertices.name_of(int(edges.source[step >> 1])),
             label=graph.labels[int(edges.label[step >> 1])],
             target=graph.vertices.name_of(int(edges.target[step >> 1])),
-            timestamp=graph.time_of(step >> 1),
+            timestamp=time,
             against=bool(step & 1),
             properties=None if graph.values is None else graph.values(*graph.ends_of(step >> 1)),
         )
-        for step in steps.tolist()
+        for step, time in zip(steps.tolist(), times, strict=True)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rpq.compiled.arrays.lanes import LANES, SATURATED
@@ -16,12 +17,15 @@ def _entries(lists: Any, i: int) -> list[int]:
     return [int(e) for e in lists.entries[start : start + int(lists.length[i])]]
 
 
-def _cells(index: Index) -> dict[tuple[int, int, int], tuple[int, int]]:
-    """Return (vertex, state, slot) -> (value, hops) of the live cells; asserts how rows and blocks are stored."""
+def stored_cells(index: Index, *, others: Sequence[int] = ()) -> dict[tuple[int, int, int], tuple[int, int]]:
+    """Return (vertex, state, slot) -> (value, hops) of the live cells; asserts how rows and blocks are stored.
+
+    The blocks `others` are used by something else.
+    """
     table, state = index.table, index.state
     states = int(index.program.sizes[STATES])
     now = int(state[layout.NOW])
-    used_blocks: list[int] = []
+    used_blocks: list[int] = [*others]
     cells = {}
     free_rows = set(table.free_rows[: state[layout.FREE_ROWS]].tolist())
     for row in range(state[layout.ROWS]):
@@ -159,7 +163,7 @@ def check_index(index: Index) -> None:
     state, table, program = index.state, index.table, index.program
     assert state[layout.PHASE] == layout.IDLE, "a tuple is half done"
     assert (index.queue.head == -1).all(), "the queue is not empty"
-    cells = _cells(index)
+    cells = stored_cells(index)
     edges = _edges(index, index.graph.out)
     expected = _bottlenecks(index, edges)
     assert {key: value for key, (value, _) in cells.items()} == expected, "cells are not the bottlenecks"

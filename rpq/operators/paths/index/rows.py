@@ -186,7 +186,8 @@ def release_region(table, block, region_class):
 
 
 @njit(cache=True, nogil=True)
-def _copy_block(index, source, target):
+def copy_block(index, source, target):
+    """Copy the cells of a block, with what goes with them."""
     table = index.table
     for lane in range(LANES):
         table.values[target * LANES + lane] = table.values[source * LANES + lane]
@@ -208,7 +209,7 @@ def _make_dense(index, row, numbers):
         return False
     for i in range(block_count(table, row)):
         number, block = nth_block(table, row, i)
-        _copy_block(index, block, region + number)
+        copy_block(index, block, region + number)
     release_blocks(table, row)
     table.base[row] = region
     table.span[row] = region_size(region_class)
@@ -239,7 +240,7 @@ def make_sparse(index, row, count):
     for number in range(span):
         if live(table.values, base + number, index.state[NOW]) != ZERO:
             block = take_region(index, np.int64(0))
-            _copy_block(index, base + number, block)
+            copy_block(index, base + number, block)
             append(directory, row, number << 32 | block)
     release_region(table, base, _region_class(span))
     table.span[row] = 0

@@ -24,9 +24,11 @@ from rpq.files.json_values import Damage
 from rpq.language.protocol import Guard, Overrun
 from rpq.language.query import PatternQuery, compiled
 from rpq.language.readings import LabelSet
+from rpq.language.time_order import TimeOrder
 from rpq.operators.paths.index import layout
-from rpq.operators.paths.index.delta_index import PathDelta
+from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex, index_over
+from rpq.operators.paths.ordered.ordered_index import ordered_index_over
 from rpq.operators.paths.path_trees import words_of
 from rpq.operators.paths.program import Compiled
 from rpq.operators.paths.simple.simple_judge import judge_for
@@ -115,6 +117,8 @@ class PathContent(NamedTuple):
     """The name of the stream; None: the merged stream, which has the edges of all."""
     without_static: bool = False
     """True if it is read without the static edges, as a named window is."""
+    order: TimeOrder | None = None
+    """The order in time of the edges of its paths."""
 
 
 class Need(NamedTuple):
@@ -137,13 +141,14 @@ def content_of(
     numbered: LabelSet | None = None,
     stream: str | None = None,
     without_static: bool = False,
+    order: TimeOrder | None = None,
 ) -> PathContent:
     """Return the content that a path atom of a query reads over its only window, or over another one."""
     words = words_of(compiled(expression))
     budget = question.simple_budget if question.paths == "simple" else None
     if window is None:
         window, numbered = question.window, question.label_set if question.window.kind == "count" else None
-    return PathContent(words, window, numbered, origin, budget, stream, without_static)
+    return PathContent(words, window, numbered, origin, budget, stream, without_static, order)
 
 
 class PathRelation:
@@ -166,8 +171,12 @@ class PathRelation:
         self._labels_of = None if self.is_static else content.stream
         self._compiled = Compiled(compiled(expression))
         program = self._compiled.program
-        judge = judge_for(question, program, room=capacity)
-        self.index = index_over(content.window, program, explicit=True, judge=judge, capacity=capacity, guard=guard)
+        options: dict[str, Any] = {"explicit": True, "capacity": capacity, "guard": guard}
+        if content.order is not None:
+            self.index: DeltaIndex = ordered_index_over(content.window, program, content.order, **options)
+        else:
+            judge = judge_for(question, program, room=capacity)
+            self.index = index_over(content.window, program, judge=judge, **options)
         self._numbered = content.numbered
         self.needs: Counter[Need | None] = Counter()
         """The number of atoms with each need; the need None is for every vertex."""
@@ -486,7 +495,10 @@ class PathRelations:
             self._ask_for(_BYTES_A_PAIR * len(pairs))
             nothing = np.zeros(len(pairs), np.int64)
             self._store.fill_relation(relation.number, pairs >> 32, pairs & layout.LOW_HALF, nothing, nothing + NEVER)
-        elif is_checked and (index.live()[2] != len(own.edge) or (index.slides(own.edge) != expires).any()):
+        elif is_checked and (
+            index.live()[2] != len(own.edge)
+            or (content.order is None and (index.slides(own.edge) != expires).any())  # one edge of the graph has several
+        ):
             raise Damage("a query holds other edges than one that has the same path")
 
     def count_from(self, content: PathContent, number: int) -> None:

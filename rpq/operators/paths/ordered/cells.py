@@ -1,0 +1,165 @@
+"""Raising cells of the table by an edge: from a row, from a root, and the copies that edges of one moment read."""
+
+import numpy as np
+
+from rpq.compiled.arrays.lanes import LANES, live, raise_block, reaching
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.layout import DONE, NEED_BLOCKS, NEED_OUTPUT, NOW, OUT, OUT_CAPACITY, STEPS
+from rpq.operators.paths.index.rows import (
+    ZERO,
+    block_count,
+    copy_block,
+    find,
+    lane_of,
+    make_block,
+    make_row,
+    nth_block,
+    release_region,
+    report_new,
+    root_slot,
+    row_at,
+    take_region,
+)
+from rpq.operators.paths.ordered.timeline import (
+    COPIES,
+    COPY_CAPACITY,
+    GREW,
+    IS_OPEN,
+    NEED_COPIES,
+    SERIAL,
+    STRICT,
+    place_of,
+)
+
+
+@njit(cache=True, nogil=True)
+def block_before(timeline, row, number):
+    """Return the copy of a block from before the present moment, or -1 if the moment has not changed it."""
+    serial, places = timeline.fields[SERIAL], 2 * timeline.fields[COPY_CAPACITY]
+    key = row << 32 | number
+    place = place_of(key, places)
+    while timeline.copy_serial[place] == serial:
+        if timeline.copy_key[place] == key:
+            return timeline.copy_block[place]
+        place = (place + 1) & (places - 1)
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _keep_copy(index, timeline, row, number, block):
+    """Copy a block that the present moment is about to change, unless there is a copy; return a code."""
+    fields = timeline.fields
+    serial, places = fields[SERIAL], 2 * fields[COPY_CAPACITY]
+    key = row << 32 | number
+    place = place_of(key, places)
+    while timeline.copy_serial[place] == serial:
+        if timeline.copy_key[place] == key:
+            return np.int64(DONE)
+        place = (place + 1) & (places - 1)
+    if fields[COPIES] >= fields[COPY_CAPACITY]:
+        return np.int64(NEED_COPIES)
+    copy = take_region(index, np.int64(0))
+    if copy < 0:
+        return np.int64(NEED_BLOCKS)
+    copy_block(index, block, copy)
+    timeline.copy_key[place] = key
+    timeline.copy_serial[place] = serial
+    timeline.copy_block[place] = copy
+    timeline.copies[fields[COPIES]] = copy
+    fields[COPIES] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def close_moment(index, timeline):
+    """Release the copies; further edges of the present moment are late ones from here on."""
+    fields = timeline.fields
+    for i in range(fields[COPIES]):
+        release_region(index.table, timeline.copies[i], np.int64(0))
+    fields[COPIES] = 0
+    fields[SERIAL] += 1
+    fields[IS_OPEN] = 0
+
+
+@njit(cache=True, nogil=True)
+def raise_cell(index, timeline, root, vertex, state, slide, copies):
+    """Raise the cell of a root in row (vertex, state) to a relative slide; `copies` keeps what was there."""
+    program, table, fields = index.program, index.table, index.state
+    if fields[OUT] + LANES > fields[OUT_CAPACITY]:
+        return np.int64(NEED_OUTPUT)
+    slot = root_slot(index, root)
+    row = row_at(index, vertex, state)
+    if row < 0:
+        row = make_row(index, vertex, state)
+        if row < 0:
+            return -row
+    number = slot >> 6
+    block = find(table, row, number)
+    if block < 0:
+        block = make_block(index, row, number)
+        if block < 0:
+            return -block
+    cell = block * LANES + (slot & (LANES - 1))
+    before = np.int64(table.values[cell])
+    if slide <= before or slide <= fields[NOW]:
+        return np.int64(DONE)
+    if copies:
+        code = _keep_copy(index, timeline, row, number, block)
+        if code != DONE:
+            return code
+    table.values[cell] = slide
+    table.low[row] = min(table.low[row], slide)
+    timeline.fields[GREW] = 1
+    fields[STEPS] += 1
+    if before <= fields[NOW] and program.accepting[state]:
+        report_new(index, vertex, state, number, lane_of(slot))
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def raise_row(index, timeline, source, vertex, state, slide, copies):
+    """Raise row (vertex, state) by a row, with values limited to a relative slide; `copies` keeps what was there."""
+    program, table, fields = index.program, index.table, index.state
+    now = fields[NOW]
+    count = block_count(table, source)
+    if count == 0:
+        return np.int64(DONE)
+    row = row_at(index, vertex, state)
+    if row < 0:
+        row = make_row(index, vertex, state)
+        if row < 0:
+            return -row
+    accepts = program.accepting[state] != 0
+    reads_copies = timeline.fields[STRICT] != 0 and timeline.fields[COPIES] > 0
+    grown = False
+    code = np.int64(DONE)
+    for i in range(count):
+        number, carried = nth_block(table, source, i)
+        if reads_copies:
+            before = block_before(timeline, source, number)
+            carried = before if before >= 0 else carried
+        block = find(table, row, number)
+        if block < 0:
+            if live(table.values, carried, now) == ZERO:
+                continue
+            block = make_block(index, row, number)
+            if block < 0:
+                code = -block
+                break
+        if accepts and fields[OUT] + LANES > fields[OUT_CAPACITY]:
+            code = np.int64(NEED_OUTPUT)
+            break
+        if copies and live(table.values, carried, now) & ~reaching(table.values, carried, block, slide, now) != ZERO:
+            code = _keep_copy(index, timeline, row, number, block)
+            if code != DONE:
+                break
+        grew, fresh = raise_block(table.values, block, carried, slide, now)
+        if grew != ZERO:
+            grown = True
+            if accepts and fresh != ZERO:
+                report_new(index, vertex, state, number, fresh)
+    fields[STEPS] += count
+    if grown:
+        timeline.fields[GREW] = 1
+        table.low[row] = min(table.low[row], table.low[source], slide)
+    return code

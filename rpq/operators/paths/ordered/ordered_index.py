@@ -1,0 +1,311 @@
+"""The index of an ordered path query, or of one partition of its roots: calls the kernels and gives them memory.
+
+It is a Δ index in all that concerns the table, its rows, slides and answers, with another way of filling it
+(`timeline.py` explains it).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.compiled.stopwatch import compiling_seconds
+from rpq.compiled.views import bound, view
+from rpq.language.time_order import TimeOrder
+from rpq.operators.paths.index import kernels as table_kernels
+from rpq.operators.paths.index import layout
+from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.operators.paths.index.numbered_index import NumberedIndex
+from rpq.operators.paths.ordered import kernels, through
+from rpq.operators.paths.ordered.check import check_ordered
+from rpq.operators.paths.ordered.edge_times import EdgeTimes
+from rpq.operators.paths.ordered.timeline import (
+    COUNT,
+    FIRST,
+    GAP,
+    NEED_COPIES,
+    NEED_DELETE,
+    NEED_LATE,
+    NEED_TIMELINE,
+    NEED_WITNESS,
+    SPAN,
+    UNLIMITED,
+    Timeline,
+    new_timeline,
+    note_capacities,
+    remove,
+    timeline_bytes,
+    with_more_copies,
+    with_more_entries,
+    with_vertices,
+)
+from rpq.operators.paths.ordered.witness import TimedSteps, find_path
+from rpq.operators.paths.program import STATES, Program
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.snapshot import Edges
+from rpq.stream.window import AnyWindow, Window
+
+
+class OrderedIndex(DeltaIndex):
+    """An index of the paths whose edges follow one another in time, strictly or not, within a gap and a span if given."""
+
+    def __init__(
+        self,
+        program: Program,
+        window: Any,
+        *,
+        strict: bool = True,
+        gap: int | None = None,
+        span: int | None = None,
+        capacity: int = 256,
+        **options: Any,
+    ) -> None:
+        self._timeline = new_timeline(strict=strict, gap=gap, span=span, capacity=capacity)
+        self._timeline_view: Any = None
+        self._times_view: Any = None  # the chunk whose timestamps order the tuples, where it is another one
+        self._order_times = np.zeros(0, np.int64)
+        self._states = int(program.sizes[STATES])
+        super().__init__(program, window, capacity=capacity, **options)
+        self._zero = np.zeros(1, self.cell)
+
+    # --- state -----------------------------------------------------------------------------------------------
+
+    @property
+    def timeline(self) -> Timeline:
+        """The edges in the order of time."""
+        return self._timeline
+
+    def _set_timeline(self, timeline: Timeline) -> None:
+        if timeline is not self._timeline:
+            self._timeline = timeline
+            self._timeline_view = None
+
+    @property
+    def _lines(self) -> Any:
+        """The timeline as the kernels take it."""
+        if self._timeline_view is None:
+            note_capacities(self._timeline)
+            self._timeline_view = view(self._timeline)
+        return self._timeline_view
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return super().nbytes + timeline_bytes(self._timeline)
+
+    def live(self) -> tuple[int, int, int]:
+        """Return Cells, answers and edges that are alive now. O(size of the index)."""
+        cells, answers, _ = super().live()
+        return cells, answers, len(self.edge_times().time)
+
+    def edge_times(self) -> EdgeTimes:
+        """Return the edges in the window. O(edges)."""
+        line, count = self._timeline, int(self._timeline.fields[COUNT])
+        held = np.flatnonzero(line.slide[:count] > self.state[layout.BASE] + self.state[layout.NOW])
+        columns = line.time, line.slide, line.source, line.target, line.label, line.edge
+        return EdgeTimes(*(column[held] for column in columns))
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
+        """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
+        super().make_room(vertices, edges, is_root, is_target)
+        self._set_timeline(with_vertices(self._timeline, vertices, self._states))
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
+        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes."""
+        self._begin_output()
+        self._index.state[layout.TUPLE] = 0
+        times = self._times_view
+        if times is None:
+            times, self._order_times = tuples, chunk.timestamp
+        count = len(chunk.timestamp)
+        if self._apply_chunk is None:
+            self._apply_chunk = bound(kernels.apply_chunk, self.view, self._lines, tuples, times, 1)
+        while (code := self._apply_chunk(self.view, self._lines, tuples, times, count)) != layout.DONE:
+            compiled = compiling_seconds()
+            i = int(self.state[layout.TUPLE])
+            if code in (NEED_LATE, NEED_DELETE, NEED_WITNESS):
+                if code == NEED_LATE:
+                    self._raise_late(self._entered_at(i))
+                elif code == NEED_DELETE:
+                    self._delete(int(chunk.edge[i]))
+                if self.index.settings[layout.WITNESS] and code != NEED_DELETE:
+                    self.write_paths(int(self.state[layout.EVENT_OUT]))
+                kernels.finish_tuple(self.view, tuples, i)
+            else:
+                self.provide(code)
+            if compiling_seconds() > compiled:
+                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+
+    def _entered_at(self, i: int) -> int:
+        """Return the place of the entry of a tuple, which was entered last among those of its time."""
+        line = self._timeline
+        first, count = int(line.fields[FIRST]), int(line.fields[COUNT])
+        return first + int(np.searchsorted(line.time[first:count], self._order_times[i], side="right")) - 1
+
+    @property
+    def _is_bounded(self) -> bool:
+        """True if a gap or a span bounds the paths."""
+        return bool((self._timeline.fields[[GAP, SPAN]] != UNLIMITED).any())
+
+    def _raise_late(self, place: int) -> None:
+        """Raise what paths through an entry bring that is not the newest."""
+        line = self._timeline
+        kernels.end_moment(self.view, self._lines)
+        if not self._is_bounded:
+            vectors = through.paths_through(self.view, self._lines, place, self._zero, False)
+            done = np.zeros(1, np.int64)
+            while (code := int(through.raise_vectors(self.view, self._lines, *vectors, done))) != layout.DONE:
+                self.provide(code)
+            return
+        ends = int(line.source[place]), int(line.target[place]), int(line.label[place]), int(line.time[place])
+        steps = np.unique(kernels.steps_after(self.view, self._lines, *ends))
+        done = np.array([-1])
+        while (code := int(kernels.raise_late(self.view, self._lines, place, steps, done))) != layout.DONE:
+            self.provide(code)
+
+    def _delete(self, edge: int) -> None:
+        """Remove the entries of an edge of the graph, and report the pairs that are lost."""
+        kernels.end_moment(self.view, self._lines)
+        line, current = self._timeline, self.current_slide
+        first, count = int(line.fields[FIRST]), int(line.fields[COUNT])
+        mine = (line.edge[first:count] == edge) & (line.slide[first:count] > current)
+        self.index.graph.expiry[edge] = 0
+        lost = [np.zeros(0, np.int64)]
+        renew = self._renew_bounded if self._is_bounded else self._renew
+        lost += [renew(place) for place in (first + np.flatnonzero(mine)[::-1]).tolist()]
+        self._report_lost(np.unique(np.concatenate(lost)))
+
+    def _renew(self, place: int) -> np.ndarray:
+        """Remove an entry and compute again what it may have given; return accepting pairs that died."""
+        roots, nodes, rows = through.paths_through(self.view, self._lines, place, self._zero, True)
+        columns = np.zeros(len(roots), np.uint8)
+        found = through.suspects(self.view, roots, nodes, rows, columns)
+        remove(self._lines, place)
+        if not len(found):
+            return np.zeros(0, np.int64)
+        lost: np.ndarray = through.renew_cells(self.view, self._lines, roots, nodes, found, columns, self._zero)
+        return lost
+
+    def _renew_bounded(self, place: int) -> np.ndarray:
+        """Do the same where paths are bounded: all rows to which paths through the entry may lead are computed again."""
+        line = self._timeline
+        ends = int(line.source[place]), int(line.target[place]), int(line.label[place]), int(line.time[place])
+        nodes = np.unique(kernels.nodes_after(self.view, self._lines, *ends))
+        remove(self._lines, place)
+        lost = [np.zeros(0, np.int64)]
+        for node in nodes.tolist():
+            died, pairs = kernels.renew_row(self.view, self._lines, node, np.zeros(64, np.int64))
+            lost.append(pairs[:died])
+        return np.concatenate(lost)
+
+    def _report_lost(self, pairs: np.ndarray) -> None:
+        pairs = pairs[: kernels.keep_lost(self.view, pairs, len(pairs))]
+        while self.state[layout.OUT] + len(pairs) > len(self.index.output.pairs):
+            self.provide(layout.NEED_OUTPUT)
+        out = int(self.state[layout.OUT])
+        self.index.output.pairs[out : out + len(pairs)] = pairs
+        self.state[layout.OUT] += len(pairs)
+
+    def advance(self, time: int) -> PathDelta:
+        """Move the stream time without a tuple."""
+        self._begin_output()
+        while (code := int(kernels.advance(self.view, self._lines, time))) != layout.DONE:
+            self.provide(code)
+        return self.delta()
+
+    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
+        """Enter edges, parallel ones too, with the absolute slides at which they leave; new answers are one event, now."""
+        (mine,) = slides
+        program = self.index.program
+        is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
+        inside = np.flatnonzero(is_read & (mine > self.current_slide))
+        columns = chunk.timestamp, mine, chunk.source, chunk.target, chunk.label, chunk.edge
+        return self._load_times(EdgeTimes(*(column[inside] for column in columns)), quiet=quiet)
+
+    def _load_times(self, edges: EdgeTimes, *, quiet: bool) -> PathDelta:
+        self._begin_output()
+        order = np.argsort(edges.time, kind="stable")
+        entries = view(EdgeTimes(*(np.ascontiguousarray(column[order]) for column in edges)))
+        self.state[layout.TUPLE] = 0
+        self.state[layout.QUIET] = quiet
+        while (code := int(kernels.load_entries(self.view, self._lines, entries, len(order)))) != layout.DONE:
+            self.provide(code)
+        self.state[layout.QUIET] = 0
+        if self.index.settings[layout.WITNESS] and not quiet:
+            self.write_paths(0)
+        table_kernels.end_event(self.view, self.state[layout.TIME], 1, 1)
+        return self.delta()
+
+    def load_static(self, chunk: Chunk) -> None:
+        """Leave static edges out: they have no timestamp, and lie on no ordered path."""
+
+    def sweep(self) -> None:
+        """Release everything that has left the window."""
+        kernels.end_moment(self.view, self._lines)
+        super().sweep()
+        self._set_timeline(with_more_entries(self._timeline, self.current_slide))
+
+    @property
+    def current_slide(self) -> int:
+        """The slide up to which entries have left."""
+        return int(self.state[layout.BASE] + self.state[layout.NOW])
+
+    def provide(self, code: int) -> None:
+        """Give a kernel the memory that it asked for; the guard may refuse."""
+        if code == NEED_TIMELINE:
+            self.request_memory()
+            self._set_timeline(with_more_entries(self._timeline, self.current_slide))
+        elif code == NEED_COPIES:
+            self.request_memory()
+            self._set_timeline(with_more_copies(self._timeline))
+        else:
+            super().provide(code)
+
+    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
+        """Return the steps of a path that answers (source, target), first to last, or None."""
+        found = self.timed_witness(source, target)
+        return None if found is None else found.steps
+
+    def timed_witness(self, source: int, target: int) -> TimedSteps | None:
+        """Return the steps of a path that answers (source, target), first to last, or None."""
+        if not self.index.table.is_root[source] or not kernels.is_answer(self.view, source, target):
+            return None
+        return find_path(self.index, self._timeline, self.edge_times(), source, target)
+
+    def write_paths(self, first: int) -> None:
+        """Write the witnesses of the current event, whose rows begin at `first`."""
+        for row in range(first, int(self.state[layout.OUT])):
+            pair = int(self.index.output.pairs[row])
+            found = self.timed_witness(pair >> 32, pair & layout.LOW_HALF)
+            assert found is not None
+            steps = found.steps[::-1]
+            begin = int(self.state[layout.PATHS])
+            while begin + len(steps) > len(self.index.output.paths) or row >= len(self.index.output.path_end):
+                self.provide(layout.NEED_PATHS)
+            self.index.output.paths[begin : begin + len(steps)] = steps
+            self.state[layout.PATHS] = self.index.output.path_end[row] = begin + len(steps)
+
+    def _check(self) -> None:
+        """Assert every structural invariant, between tuples. O(edges² of the window)."""
+        check_ordered(self.index, self._timeline)
+
+
+class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
+    """The same over a count window, or an unbounded one: edges are ordered by timestamps, and leave by numbers."""
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
+        """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""
+        self._times_view, self._order_times = tuples, chunk.timestamp
+        super().apply(chunk, tuples, edges, details)
+
+
+def ordered_index_over(window: AnyWindow, program: Program, order: TimeOrder, **options: Any) -> OrderedIndex:
+    """Return the index of an expression whose paths are in an order in time, over a window of any kind."""
+    options |= {"strict": order.is_strict, "gap": order.max_gap, "span": order.max_span}
+    if isinstance(window, Window):
+        return OrderedIndex(program, window, **options)
+    return NumberedOrderedIndex(program, window, **options)

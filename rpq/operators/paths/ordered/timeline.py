@@ -1,0 +1,250 @@
+"""The edges of the window in the order of time, and what the kernels of ordered paths keep beside the table.
+
+With a strict order, and tuples that come in the order of time, the newest edge can only be the last one of a path: it
+is one row operation a transition, `row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))`, and nothing is pushed
+on. It is the forward pass of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014) of which only the latest
+start is kept, for every root at once. The table, its rows and slots are those of the Δ index
+(`rpq/operators/paths/index/layout.py`).
+
+* **The timeline** has an entry for every edge of the window, parallel ones too, sorted by timestamp. What a tuple out
+  of order, a delete, a gap or a span needs is found by scans over it (`scans.py`).
+* **Moments**: the edges of one timestamp, under a strict order, read the rows that the edges before it made. So a
+  block is copied before the first edge of the present moment changes it, and edges of the same moment read the copy.
+  Copies are blocks of the table, found by a hash table, and are released when the moment ends. They are not made
+  where it is known that no other edge of the moment comes; if one does, it is treated like one that comes late.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+
+# What kernels return besides the codes of `rpq.operators.paths.index.layout`.
+NEED_TIMELINE = 100
+NEED_COPIES = 101
+NEED_LATE = 102  # the tuple is an insert out of order
+NEED_DELETE = 103
+NEED_WITNESS = 104  # the rows of the tuple want paths
+
+# Fields of `Timeline.fields`.
+FIRST = 0  # no entry before it is in the window
+COUNT = 1
+CAPACITY = 2
+MOMENT = 3  # the largest timestamp of an edge so far
+IS_OPEN = 4  # 1: further edges of the moment find in copies what they may read
+COPIES = 5  # blocks that are copied
+COPY_CAPACITY = 6
+SERIAL = 7  # the number of the present moment: entries of the hash table with another one are free
+GREW = 8  # 1: a cell grew since the current tuple began
+SCAN = 9  # the number of the last scan: entries of its arrays with another one are empty
+HITS = 10  # roots that it found
+STRICT = 11
+GAP = 12  # UNLIMITED if there is none
+SPAN = 13
+SKIPPED = 14  # an entry that scans back leave out, -1 if there is none
+ROOM = 15  # the rows that vectors took so far
+FIELDS = 16
+
+UNLIMITED = np.iinfo(np.int64).max
+EARLIEST = np.iinfo(np.int64).min
+
+
+class Timeline(NamedTuple):
+    """The entries, the copies of the present moment, and the scratch of scans."""
+
+    time: np.ndarray  # int64 an entry: the timestamp
+    slide: np.ndarray  # int64 an entry: the absolute slide at which the edge leaves
+    source: np.ndarray  # int32 an entry
+    target: np.ndarray  # int32 an entry
+    label: np.ndarray  # int32 an entry
+    edge: np.ndarray  # int32 an entry: the edge of the snapshot graph, which parallel ones share
+    copies: np.ndarray  # int64 a copy: its block
+    copy_key: np.ndarray  # int64 a place of the hash table: row << 32 | block number
+    copy_serial: np.ndarray  # int64 a place: the moment
+    copy_block: np.ndarray  # int64 a place: the block with the copy
+    seen: np.ndarray  # int64 a product node: the last scan that reached it
+    time_at: np.ndarray  # int64 a product node: the last departure found (backward), or arrival (forward)
+    time_before: np.ndarray  # int64 a product node: the one found before, with another timestamp
+    width: np.ndarray  # int64 a product node: the largest slide up to which a path lasts that departs from `time_at` on
+    width_before: np.ndarray  # int64 a product node: the same from `time_before` on, 0 if there is none
+    hits: np.ndarray  # int64 a vertex: the roots that a scan found
+    best: np.ndarray  # int64 a vertex: the best value of several scans
+    best_scan: np.ndarray  # int64 a vertex: 1 + the first of these scans
+    fields: np.ndarray  # int64[FIELDS]
+
+
+def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: int) -> Timeline:
+    """Return an empty timeline with room for `capacity` entries."""
+    places = 16
+    while places < 2 * capacity:
+        places *= 2
+    fields = np.zeros(FIELDS, np.int64)
+    fields[MOMENT] = EARLIEST
+    fields[SERIAL] = 1
+    fields[SKIPPED] = -1
+    fields[STRICT] = strict
+    fields[GAP] = UNLIMITED if gap is None else gap
+    fields[SPAN] = UNLIMITED if span is None else span
+    return Timeline(
+        time=np.zeros(capacity, np.int64),
+        slide=np.zeros(capacity, np.int64),
+        source=np.zeros(capacity, np.int32),
+        target=np.zeros(capacity, np.int32),
+        label=np.zeros(capacity, np.int32),
+        edge=np.zeros(capacity, np.int32),
+        copies=np.zeros(places // 2, np.int64),
+        copy_key=np.zeros(places, np.int64),
+        copy_serial=np.zeros(places, np.int64),
+        copy_block=np.zeros(places, np.int64),
+        seen=np.zeros(0, np.int64),
+        time_at=np.zeros(0, np.int64),
+        time_before=np.zeros(0, np.int64),
+        width=np.zeros(0, np.int64),
+        width_before=np.zeros(0, np.int64),
+        hits=np.zeros(0, np.int64),
+        best=np.zeros(0, np.int64),
+        best_scan=np.zeros(0, np.int64),
+        fields=fields,
+    )
+
+
+def note_capacities(timeline: Timeline) -> None:
+    """Tell the kernels, which see pointers, how long the arrays are."""
+    timeline.fields[CAPACITY] = len(timeline.time)
+    timeline.fields[COPY_CAPACITY] = len(timeline.copies)
+
+
+def with_vertices(timeline: Timeline, vertices: int, states: int) -> Timeline:
+    """Return a timeline whose scans have room for vertices up to this number."""
+    if vertices <= len(timeline.hits):
+        return timeline
+    of_nodes = ("seen", "time_at", "time_before", "width", "width_before")
+    of_vertices = ("hits", "best", "best_scan")
+    lengths = dict.fromkeys(of_nodes, vertices * states) | dict.fromkeys(of_vertices, vertices)
+    return timeline._replace(**{name: _longer(getattr(timeline, name), length) for name, length in lengths.items()})
+
+
+def with_more_entries(timeline: Timeline, current: int) -> Timeline:
+    """Return a timeline without the entries that have left by the slide `current`, and with room for more."""
+    count = int(timeline.fields[COUNT])
+    held = timeline.slide[:count] > current
+    left = int(held.sum())
+    room = len(timeline.time)
+    if 2 * left > room:
+        room = max(2 * room, 16)
+    found = {}
+    for name in ("time", "slide", "source", "target", "label", "edge"):
+        array = getattr(timeline, name)
+        found[name] = np.zeros(room, array.dtype)
+        found[name][:left] = array[:count][held]
+    timeline.fields[FIRST], timeline.fields[COUNT] = 0, left
+    return timeline._replace(**found)
+
+
+def with_more_copies(timeline: Timeline) -> Timeline:
+    """Return a timeline with room for twice as many copies."""
+    places = 2 * len(timeline.copy_key)
+    mine = timeline.copy_serial == timeline.fields[SERIAL]
+    longer = timeline._replace(
+        copies=_longer(timeline.copies, places // 2),
+        copy_key=np.zeros(places, np.int64),
+        copy_serial=np.zeros(places, np.int64),
+        copy_block=np.zeros(places, np.int64),
+    )
+    for key, block in zip(timeline.copy_key[mine].tolist(), timeline.copy_block[mine].tolist(), strict=True):
+        place = place_of(key, places)
+        while longer.copy_serial[place] == timeline.fields[SERIAL]:
+            place = (place + 1) & (places - 1)
+        longer.copy_key[place], longer.copy_serial[place], longer.copy_block[place] = key, timeline.fields[SERIAL], block
+    return longer
+
+
+def timeline_bytes(timeline: Timeline) -> int:
+    """Return bytes held."""
+    return sum(array.nbytes for array in timeline)
+
+
+def _longer(array: np.ndarray, length: int) -> np.ndarray:
+    return np.concatenate([array, np.zeros(length - len(array), array.dtype)])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def place_of(key, places):
+    """Return the place of the hash table at which the search for a key begins; `places` is a power of two."""
+    mixed = (key ^ (key >> 29)) & 0x3FFFFFFF
+    return (mixed * 0x9E3779B1 >> 15) & (places - 1)
+
+
+@njit(cache=True, nogil=True)
+def entries_up_to(timeline, time):
+    """Return the number of entries with a timestamp up to `time`."""
+    low, high = timeline.fields[FIRST], timeline.fields[COUNT]
+    while low < high:
+        middle = (low + high) >> 1
+        if timeline.time[middle] <= time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def entries_before(timeline, time):
+    """Return the number of entries with a timestamp below `time`."""
+    low, high = timeline.fields[FIRST], timeline.fields[COUNT]
+    while low < high:
+        middle = (low + high) >> 1
+        if timeline.time[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def enter(timeline, time, slide, source, target, label, edge):
+    """Enter an edge behind all that are not younger, for which there is room; return its place. O(edges that are)."""
+    fields = timeline.fields
+    place = fields[COUNT]
+    first = fields[FIRST]
+    while place > first and timeline.time[place - 1] > time:
+        timeline.time[place] = timeline.time[place - 1]
+        timeline.slide[place] = timeline.slide[place - 1]
+        timeline.source[place] = timeline.source[place - 1]
+        timeline.target[place] = timeline.target[place - 1]
+        timeline.label[place] = timeline.label[place - 1]
+        timeline.edge[place] = timeline.edge[place - 1]
+        place -= 1
+    timeline.time[place] = time
+    timeline.slide[place] = slide
+    timeline.source[place] = source
+    timeline.target[place] = target
+    timeline.label[place] = label
+    timeline.edge[place] = edge
+    fields[COUNT] += 1
+    return place
+
+
+@njit(cache=True, nogil=True)
+def remove(timeline, place):
+    """Remove an entry. O(edges that are younger)."""
+    fields = timeline.fields
+    for following in range(place + 1, fields[COUNT]):
+        timeline.time[following - 1] = timeline.time[following]
+        timeline.slide[following - 1] = timeline.slide[following]
+        timeline.source[following - 1] = timeline.source[following]
+        timeline.target[following - 1] = timeline.target[following]
+        timeline.label[following - 1] = timeline.label[following]
+        timeline.edge[following - 1] = timeline.edge[following]
+    fields[COUNT] -= 1
+
+
+@njit(cache=True, nogil=True)
+def skip_left(timeline, current):
+    """Move FIRST past the entries that have left by the slide `current`, up to the first one that has not."""
+    fields = timeline.fields
+    while fields[FIRST] < fields[COUNT] and timeline.slide[fields[FIRST]] <= current:
+        fields[FIRST] += 1

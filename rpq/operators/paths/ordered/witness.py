@@ -1,0 +1,99 @@
+"""A path that answers a pair, found on the timeline."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.operators.paths.index.layout import Index
+from rpq.operators.paths.ordered.edge_times import EdgeTimes
+from rpq.operators.paths.ordered.timeline import GAP, SPAN, STRICT, Timeline
+from rpq.operators.paths.program import STATES
+
+
+class TimedSteps(NamedTuple):
+    """The steps of a path, first to last."""
+
+    steps: np.ndarray
+    """int64: edge of the snapshot graph << 1 | against."""
+    times: np.ndarray
+    """int64: the timestamps of the edges."""
+
+
+def find_path(
+    index: Index, timeline: Timeline, edges: EdgeTimes, source: int, target: int
+) -> TimedSteps | None:
+    """Return the steps of a path, None if there is none.
+
+    The one whose first edge is the latest, and of these one that comes as early as it can.
+    O(first edges of the source · edges · states).
+    """
+    program = index.program
+    states = int(program.sizes[STATES])
+    strict, gap, span = bool(timeline.fields[STRICT]), int(timeline.fields[GAP]), int(timeline.fields[SPAN])
+    times = edges.time.tolist()
+    sources, targets, labels = edges.source.tolist(), edges.target.tolist(), edges.label.tolist()
+    accepting = program.accepting.astype(bool).tolist()
+    moves = {label: _moves(index, label) for label in set(labels)}
+    starts = sorted({times[i] for i in range(len(times)) if source in (sources[i], targets[i])}, reverse=True)
+    for begin in starts:
+        # The steps that arrive at each node, the latest last, as (time, edge, against, the step before or None).
+        arrived: dict[int, list[tuple[int, int, int, object]]] = {}
+        low = int(np.searchsorted(edges.time, begin))
+        while low < len(times) and (times[low] - begin <= span):
+            high = low
+            while high < len(times) and times[high] == times[low]:
+                high += 1
+            now = times[low]
+            news = True
+            while news:
+                news = False
+                for i in range(low, high):
+                    for against, (start, steps) in enumerate(moves[labels[i]]):
+                        u, v = (targets[i], sources[i]) if against else (sources[i], targets[i])
+                        offers: list[tuple[int, object]] = []
+                        if start >= 0 and u == source and now == begin:
+                            offers.append((start, None))
+                        for before, after in steps:
+                            known = arrived.get(u * states + before, [])
+                            fit = [one for one in known if (one[0] < now if strict else True) and now - one[0] <= gap]
+                            if fit:
+                                offers.append((after, fit[-1]))
+                        for state, previous in offers:
+                            here = arrived.setdefault(v * states + state, [])
+                            if here and here[-1][0] == now:
+                                continue
+                            here.append((now, i, against, previous))
+                            news = True
+                            if accepting[state] and v == target:
+                                return _unwound(here[-1], edges)
+                news = news and not strict
+            low = high
+    return None
+
+
+def _moves(index: Index, label: int) -> list[tuple[int, list[tuple[int, int]]]]:
+    """Return for a step along an edge and against it the state after the start, and the pairs of states."""
+    program = index.program
+    found: list[tuple[int, list[tuple[int, int]]]] = []
+    for classes in (program.forward, program.inverse):
+        one = int(classes[label])
+        if one < 0:
+            found.append((-1, []))
+            continue
+        steps = range(int(program.step_first[one]), int(program.step_first[one + 1]))
+        pairs = [(int(program.step_source[step]), int(program.step_target[step])) for step in steps]
+        found.append((int(program.start_target[one]), pairs))
+    return found
+
+
+def _unwound(last: tuple[int, int, int, object], edges: EdgeTimes) -> TimedSteps:
+    steps: list[int] = []
+    times: list[int] = []
+    one: object = last
+    while isinstance(one, tuple):
+        time, place, against, one = one
+        steps.append(int(edges.edge[place]) << 1 | against)
+        times.append(time)
+    return TimedSteps(np.array(steps[::-1], np.int64), np.array(times[::-1], np.int64))

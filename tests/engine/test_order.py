@@ -1,0 +1,399 @@
+"""Paths in time order: the engine gives the rows, counts and witnesses of the oracle.
+
+semantics.md S15
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+import rpq
+from rpq import automata
+from rpq.language.conditions import parse_expression
+from tests.engine.test_edge_properties import apply, as_batch, check_counts, drawn_events, drawn_tuples, restored
+from tests.oracle import test_reference_order as worked
+from tests.reference_order import OrderedAtom, OrderEngine, OrderQuery, PathOrder
+from tests.reference_patterns import Variable
+from tests.reference_properties import COUNTS, Edge, EdgeAtom, Row
+from tests.twins import examples
+
+X, Y, Z = map(Variable, "xyz")
+IDENTITIES = ("parallel", "id")
+
+EXPRESSIONS = (
+    "a",
+    "a+",
+    "a/b",
+    "a/b*",
+    "a/b/a",
+    "(a|b)+",
+    "a/^a",
+    "^a/b",
+    "(a/^b)+",
+    "^(a/b)|a",
+    "a/a",
+    "a?/b?/a?",
+    "a[n > 1]+",
+    "a[n > 1]/b",
+    "(a[n > 1]|b)+",
+    "!(a)/!b",
+    "(a|^a)+",
+)
+ORDERED = OrderedAtom(X, "", Y, PathOrder())
+PATTERNS = (
+    (ORDERED._replace(expression="a+"), EdgeAtom(Y, "b", Z)),
+    (ORDERED._replace(expression="a/b"), ORDERED._replace(expression="a+", subject=Y, object=Z)),
+    (ORDERED._replace(expression="(a|b)+"), EdgeAtom(Y, "a[n > 1]", X)),
+    (ORDERED._replace(expression="a/a"), EdgeAtom(X, "a/a", Z)),
+    (ORDERED._replace(expression="a+", object=X),),
+)
+
+
+def words(order: PathOrder) -> str:
+    """Return an order as a pattern writes it."""
+    text = "in order" if order.strict else "in non-decreasing order"
+    text += "" if order.span is None else f" within {order.span}"
+    return text + ("" if order.gap is None else f" gap {order.gap}")
+
+
+class Described:
+    """The query of the oracle and that of the engine."""
+
+    def __init__(self, name: str, what: object, order: PathOrder, **options) -> None:
+        self.what, self.order = what, order
+        window = rpq.Window(size=options["size"], slide=options["slide"])
+        shared = {"window": window, "name": name, "semantics": options["semantics"]}
+        if isinstance(what, str):
+            self.oracle = OrderQuery.path(what, order=order, name=name, **options)
+            self.query = rpq.Query(
+                what,
+                **shared,
+                order="increasing" if order.strict else "non_decreasing",
+                max_gap=order.gap,
+                max_span=order.span,
+                sources=options.get("sources"),
+                targets=options.get("targets"),
+            )
+            return
+        atoms = tuple(atom._replace(order=order) if isinstance(atom, OrderedAtom) else atom for atom in what)
+        names = tuple(one for one in "xyz" if any(Variable(one) in (atom.subject, atom.object) for atom in atoms))
+        self.oracle = OrderQuery(name=name, atoms=atoms, select=names, **options)
+        reads = [f"({one.expression} {words(order)})" if isinstance(one, OrderedAtom) else one.expression for one in atoms]
+        parts = zip(atoms, reads, strict=True)
+        text = " . ".join(f"?{atom.subject.name} {read} ?{atom.object.name}" for atom, read in parts)
+        self.query = rpq.Query(text, **shared)
+
+
+@st.composite
+def orders(draw) -> PathOrder:
+    bound = st.none() | st.integers(0, 6)
+    return PathOrder(draw(st.booleans()), draw(bound), draw(bound))
+
+
+@st.composite
+def described(draw, name: str, *, patterns: bool = True) -> Described:
+    what = draw(st.sampled_from(EXPRESSIONS) | st.sampled_from(PATTERNS) if patterns else st.sampled_from(EXPRESSIONS))
+    ends = st.sampled_from((None, None, frozenset("u"), frozenset("vw")))
+    options = {"sources": draw(ends), "targets": draw(ends)} if isinstance(what, str) else {}
+    return Described(
+        name,
+        what,
+        draw(orders()),
+        size=draw(st.integers(1, 12)),
+        slide=draw(st.integers(1, 4)),
+        semantics=draw(st.sampled_from(("explicit", "implicit"))),
+        **options,
+    )
+
+
+def rows_of(changes: rpq.Changes, queries: list[Described]) -> Counter:
+    columns = {one.query.name: one.query.columns for one in queries}
+    return Counter(
+        Row(row.query, tuple(getattr(row, name) for name in columns[row.query]), row.timestamp, row.op)
+        for row in changes.rows()
+        if row.query in columns
+    )
+
+
+def check_witnesses(engine: rpq.Engine, oracle: OrderEngine, queries: list[Described]) -> None:
+    """Assert that each answer of a path query has a witness that spells a word, in order, over edges of the window."""
+    for one in queries:
+        if not isinstance(one.what, str):
+            continue
+        edges = {(edge.source, edge.label, edge.target, edge.timestamp) for edge in oracle.edges(one.query.name)}
+        for source, target in engine.answers(one.query.name):
+            path = engine.witness(source, target, query=one.query.name)
+            assert (path.vertices[0], path.vertices[-1]) == (source, target)
+            assert one.order.admits(path.timestamps), path
+            steps = zip(path.vertices[:-1], path.labels, path.vertices[1:], path.timestamps, strict=True)
+            for u, label, v, time in steps:
+                edge = (v, label[1:], u, time) if label.startswith("^") else (u, label, v, time)
+                assert edge in edges, f"{path} walks {edge}, which is not there"
+            if "[" not in one.what:
+                word = [(label.lstrip("^"), label.startswith("^")) for label in path.labels]
+                assert automata.compile(parse_expression(one.what)).accepts(word), path
+
+
+@pytest.mark.parametrize("identity", IDENTITIES)
+@examples(200)
+@given(data=st.data())
+def test_random_streams(identity, data):
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 2)))]
+    note([one.query for one in queries])
+    oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
+    # A query without an order beside them.
+    beside = rpq.Query("a/b", window=rpq.Window(size=3, slide=1), name="beside")
+    engine = rpq.Engine(
+        *(one.query for one in queries),
+        *([beside] if data.draw(st.booleans()) else []),
+        edges=identity,
+        threads=data.draw(st.sampled_from((1, 1, 2))) if all(isinstance(one.what, str) for one in queries) else 1,
+        _capacity=data.draw(st.sampled_from((1, 2, 16))),
+    )
+    time = 5
+    for _ in range(data.draw(st.integers(1, 6))):
+        rows = drawn_tuples(data, identity, time, most=6)
+        time = max(time, *(row[3] for row in rows))
+        note(rows)
+        expected: Counter = Counter()
+        for row in rows:
+            expected.update(apply(oracle, row))
+        changes = engine.push(as_batch(rows, arrow=data.draw(st.booleans())))
+        assert rows_of(changes, queries) == expected
+        check_counts(engine, oracle, queries)
+        if data.draw(st.integers(0, 3)) == 0:
+            engine = restored(engine)
+            check_counts(engine, oracle, queries)
+        if data.draw(st.booleans()):
+            check_witnesses(engine, oracle, queries)
+        if data.draw(st.booleans()):
+            time += data.draw(st.sampled_from((0, 1, 5)))
+            assert rows_of(engine.advance(time), queries) == Counter(oracle.advance(time))
+            check_counts(engine, oracle, queries)
+
+
+@pytest.mark.parametrize("identity", IDENTITIES)
+@examples(50)
+@given(data=st.data())
+def test_queries_that_come_and_go(identity, data):
+    """A query that reads what another reads begins with the solutions of its window, and goes on like the oracle's."""
+    first = data.draw(described("first", patterns=False))
+    options = {"size": first.oracle.size, "slide": first.oracle.slide, "semantics": "explicit"}
+    second = Described("second", first.what, data.draw(orders()), **options)
+    note([first.query, second.query])
+    oracle = OrderEngine(first.oracle, second.oracle, identity=identity)
+    engine = rpq.Engine(first.query, edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    running = [first]
+    for row in drawn_tuples(data, identity, 5, most=15):
+        note(row)
+        expected = apply(oracle, row)
+        names = [one.query.name for one in running]
+        changes = engine.push(as_batch([row], arrow=False))
+        assert rows_of(changes, running) == Counter(row for row in expected if row.query in names)
+        engine._check()
+        come_or_go = data.draw(st.sampled_from(("stay", "stay", "come", "go")))
+        if come_or_go == "come" and second not in running:
+            running.append(second)
+            solutions = oracle.solutions("second")
+            expected = Counter({Row("second", values, oracle.time, "+"): count for values, count in solutions.items()})
+            assert rows_of(engine.register(second.query), running) == expected
+            engine._check()
+        if come_or_go == "go" and second in running:
+            running.remove(second)
+            engine.unregister("second")
+            engine._check()
+
+
+@pytest.mark.parametrize("identity", IDENTITIES)
+@examples(50)
+@given(data=st.data())
+def test_events_of_several_tuples(identity, data):
+    """The rows of an event are the net rows of its tuples, which all have the largest of their timestamps."""
+    queries = [data.draw(described("q"))]
+    note([one.query for one in queries])
+    oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(*(one.query for one in queries), edges=identity, events="window", _capacity=1)
+    time = 5
+    for _ in range(data.draw(st.integers(1, 4))):
+        columns, expected, time = drawn_events(data, oracle, identity, time)
+        note(columns)
+        assert rows_of(engine.push(columns), queries) == expected
+        engine._check()
+
+
+# --- the examples of the oracle that are worked by hand -----------------------------------------------------
+
+
+class Worked:
+    """An engine with the calls of the oracle."""
+
+    def __init__(self, *queries: OrderQuery, identity: str) -> None:
+        self._queries = [_query_of(query) for query in queries]
+        self._engine = rpq.Engine(*self._queries, edges=identity, _capacity=1)
+
+    def insert(self, source, label, target, timestamp, key=None, **properties) -> list[Row]:
+        return self._rows(self._engine.insert(source, target, label, timestamp, edge=key, properties=properties))
+
+    def delete(self, source, label, target, timestamp, key=None) -> list[Row]:
+        return self._rows(self._engine.delete(source, target, label, timestamp, edge=key))
+
+    def advance(self, time: int) -> list[Row]:
+        return self._rows(self._engine.advance(time))
+
+    def counts(self, name: str) -> dict[str, int]:
+        figures = self._engine.statistics(name)
+        return {count: getattr(figures, count) for count in COUNTS}
+
+    def _rows(self, changes: rpq.Changes) -> list[Row]:
+        self._engine._check()
+        (query,) = self._queries
+        rows = ((row, tuple(getattr(row, name) for name in query.columns)) for row in changes.rows())
+        found = [Row(row.query, values, row.timestamp, row.op) for row, values in rows]
+        return sorted(found, key=lambda row: (row.timestamp, row.op != "-", repr(row.values)))
+
+
+def _query_of(query: OrderQuery) -> rpq.Query:
+    options = {"window": rpq.Window(size=query.size, slide=query.slide), "semantics": query.semantics, "name": query.name}
+    if len(query.atoms) > 1:
+        reads = [f"({one.expression} {words(one.order)})" if isinstance(one, OrderedAtom) else one.expression
+                 for one in query.atoms]  # fmt: skip
+        atoms = zip(query.atoms, reads, strict=True)
+        return rpq.Query(" . ".join(f"?{one.subject.name} {read} ?{one.object.name}" for one, read in atoms), **options)
+    (atom,) = query.atoms
+    ends = {"sources": query.sources, "targets": query.targets}
+    order = "increasing" if atom.order.strict else "non_decreasing"
+    return rpq.Query(atom.expression, order=order, max_gap=atom.order.gap, max_span=atom.order.span, **ends, **options)
+
+
+def pairs_of_engine(expression: str, edges: list[Edge], order: PathOrder) -> set[tuple[str, str]]:
+    """Return what `ordered_pairs` of the oracle returns, by an engine over parallel edges."""
+    query = OrderQuery.path(expression, order=order, size=1000, slide=1)
+    engine = rpq.Engine(_query_of(query), edges="parallel", _capacity=1)
+    for edge in edges:
+        engine.insert(edge.source, edge.target, edge.label, edge.timestamp, properties=edge.properties)
+    engine._check()
+    return set(engine.answers())
+
+
+WORKED = [
+    getattr(worked, name)
+    for name in dir(worked)
+    if name.startswith("test_") and name not in ("test_pairs", "test_a_count_window_numbers_inserts_and_orders_by_time")
+]
+
+
+@pytest.mark.parametrize("example", WORKED, ids=lambda example: example.__name__.removeprefix("test_"))
+def test_worked_examples(example, monkeypatch):
+    monkeypatch.setattr(worked, "OrderEngine", Worked)
+    monkeypatch.setattr(worked, "ordered_pairs", pairs_of_engine)
+    example()
+
+
+@pytest.mark.parametrize(("expression", "edges", "order", "expected"), worked.test_pairs.pytestmark[0].args[1])
+def test_worked_pairs(expression, edges, order, expected):
+    found = pairs_of_engine(expression, worked.edges_of(edges), order)
+    assert sorted("".join(pair) for pair in found) == expected
+
+
+# --- what is refused, and how a query is told ---------------------------------------------------------------
+
+WINDOW = rpq.Window(size=10, slide=5)
+QUERY = rpq.Query("a+", window=WINDOW, name="q", order="increasing")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: rpq.Engine(QUERY), 'edges="parallel"'),
+        (lambda: rpq.Engine(rpq.Query("?x (a+ in order) ?y", window=WINDOW)), 'edges="parallel"'),
+        (lambda: rpq.Query("?x (a+ in order) ?y", window=WINDOW, paths="simple"), 'paths="simple"'),
+        (lambda: rpq.Engine(QUERY.over(rpq.CountWindow(size=3)), edges="parallel"), "one of time"),
+    ],
+)
+def test_what_does_not_go_with_an_order_is_refused(make, said):
+    with pytest.raises(rpq.QueryError, match=re.escape(said)):
+        make()
+
+
+def test_a_query_in_mid_stream_needs_edges_that_were_kept():
+    engine = rpq.Engine(rpq.Query("a", window=WINDOW), edges="parallel")
+    engine.insert("x", "y", "a", 1)
+    with pytest.raises(rpq.RegistrationError, match="the timestamps of parallel edges were not kept"):
+        engine.register(QUERY)
+    engine = rpq.Engine(QUERY, edges="parallel")
+    engine.insert("x", "y", "a", 1)
+    with pytest.raises(rpq.RegistrationError, match='leave out start="empty"'):
+        engine.register(rpq.Query("a/a", window=WINDOW, order="increasing"), start="empty")
+    assert engine.register(rpq.Query("a", window=WINDOW, order="non_decreasing", name="other")).added == 1
+
+
+def test_durations_in_a_pattern_are_restored(tmp_path):
+    text = "?x (a+ in order within 2h gap 1h) ?y"
+    query = rpq.Query(text, window=rpq.Window(size="30d", slide="1d"))
+    engine = rpq.Engine(query, edges="parallel", time_unit="s")
+    engine.insert("x", "y", "a", 0)
+    engine.insert("y", "z", "a", 3600)
+    engine.save(tmp_path / "engine.state")
+    engine = rpq.Engine.restore(tmp_path / "engine.state")
+    assert engine.queries == (query,) or list(engine.queries) == [query]
+    assert engine.insert("z", "v", "a", 7200).added == 3
+    assert engine.insert("z", "w", "a", 7201).added == 1  # a gap of an hour and a second
+    assert engine.insert("v", "w", "a", 7300).added == 2  # x to w would take longer than two hours
+
+
+def test_chains_with_an_order_are_never_one_expression():
+    text = "?x (a+ in order) ?m . ?m (b+ in order) ?y"
+    query = rpq.Query(text, window=WINDOW, select=["x", "y"], distinct=True)
+    engine = rpq.Engine(query, edges="parallel")
+    engine.insert("x", "m", "a", 5)
+    assert engine.insert("m", "y", "b", 3).added == 1  # each of the two paths is in order
+    assert "(a+ in order)" in str(engine.explain())
+    witness = engine.witness("x", "y")
+    assert [step.timestamp for atom in witness.atoms for step in atom.steps] == [5, 3]
+
+
+def test_explain_tells_the_order():
+    query = rpq.Query("a+", window=WINDOW, order="non_decreasing", max_gap=3)
+    explanation = rpq.Engine(query, edges="parallel").explain()
+    assert "order        in non-decreasing order gap 3" in str(explanation)
+    assert explanation.to_dict()["order"] == "in non-decreasing order gap 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "said"),
+    [
+        ("?x a+ in order ?y", 7, "an order in time behind an expression"),
+        ("?x (a in order)+ ?y", 16, "an operator behind an order in time"),
+        ("?x ^(a in order) ?y", 8, "an order in time inside an expression"),
+        ("?x ((a in order)/b) ?y", 8, "an order in time inside an expression"),
+        ("?x ?e:(a in order) ?y", 7, "an edge variable before a path in time order"),
+        ("?x (a in order gap 1h within 2h) ?y", 23, "'within' behind 'gap'"),
+        ("?x (a in order gap 1h gap 2h) ?y", 23, "'gap' twice"),
+        ("?x (a in order gap 1y) ?y", 20, "the unknown unit 'y'"),
+        ("?x (a in order soon) ?y", 16, "unexpected 's'"),
+        ("?x (a in order", 15, "ends too early"),
+    ],
+)
+def test_errors_point_to_the_place(text, column, said):
+    with pytest.raises(rpq.ExpressionError, match=re.escape(said)) as raised:
+        rpq.Query(text, window=WINDOW)
+    assert raised.value.column == column
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "?x (a+ in order) ?y",
+        "?x (a[n > 1]/^b in non-decreasing order within 6h gap 90m) ?y",
+        "?x ((a|b)+ in order gap 5) ?x",
+        "?x (in in order) in",
+    ],
+)
+def test_the_text_of_a_pattern_comes_back(text):
+    (atom,) = rpq.Query(text, window=WINDOW).pattern.atoms
+    assert str(atom) == text

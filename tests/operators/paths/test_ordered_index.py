@@ -1,0 +1,199 @@
+"""The index of ordered paths: its cells are those of all paths forward, step by step, however tuples come.
+
+semantics.md S15
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rpq
+from rpq.operators.paths.ordered.ordered_index import OrderedIndex
+from rpq.operators.paths.ordered.timeline import COPIES, COUNT, new_timeline, with_more_copies
+from tests.engine.test_engine_properties import SEEDS
+from tests.reference_order import PathOrder, ordered_pairs
+from tests.reference_properties import Edge
+from tests.twins import examples, tiny
+
+EXPRESSIONS = ("a", "a+", "a/b*", "a/b/a", "(a|b)+", "a/^a", "a/a", "(a|^b)+", "^a/b?", "(a/b)+", "a*/^b")
+WINDOWS = ((20, 3), (7, 7), (40, 1), (10, 2))
+
+
+def indexes_of(engine: rpq.Engine) -> list[OrderedIndex]:
+    """The indexes of an engine with one query."""
+    (running,) = engine._evaluation.running
+    return [*running.indexes]
+
+
+class Stream:
+    """Tuples over a few vertices, and the edges that a window has of them."""
+
+    def __init__(self, seed: int, *, size: int, slide: int, vertices: int = 5) -> None:
+        self.random = random.Random(seed)
+        self.vertices = vertices
+        self.size, self.slide = size, slide
+        self.edges: list[Edge] = []
+        self.time = self.now = self.number = 0
+
+    def tuples(self, count: int, *, late: bool, deletes: bool) -> list[tuple]:
+        """Draw tuples, the next ones of the stream; what they leave is in `edges`."""
+        draw, found = self.random, []
+        for _ in range(count):
+            self.time += draw.choice((0, 0, 1, 1, 2)) if draw.random() < 0.95 else 15
+            time = max(0, self.time - (draw.choice((0, 0, 1, 4, 8)) if late else 0))
+            ends = draw.randrange(self.vertices), draw.randrange(self.vertices)
+            op = "-" if deletes and draw.random() < 0.2 else "+"
+            found.append((*ends, draw.choice("ab"), time, op))
+            self._apply(*found[-1])
+        return found
+
+    def _apply(self, u: int, v: int, label: str, time: int, op: str) -> None:
+        self.now, self.number = max(self.now, time), self.number + 1
+        low = self.now - self.now % self.slide - self.size
+        if op == "-":
+            self.edges = [one for one in self.edges if (one.source, one.label, one.target) != (u, label, v)]
+        elif time > low:
+            self.edges.append(Edge(self.number, u, label, v, time))
+        self.edges = [one for one in self.edges if one.timestamp > low]
+
+
+@st.composite
+def queries(draw) -> tuple[rpq.Query, PathOrder]:
+    size, slide = draw(st.sampled_from(WINDOWS))
+    order = PathOrder(draw(st.booleans()), draw(st.sampled_from((None, None, 3))), draw(st.sampled_from((None, None, 6))))
+    query = rpq.Query(
+        draw(st.sampled_from(EXPRESSIONS)),
+        name="q",
+        window=rpq.Window(size=size, slide=slide),
+        semantics=draw(st.sampled_from(("explicit", "implicit"))),
+        order="increasing" if order.strict else "non_decreasing",
+        max_gap=order.gap,
+        max_span=order.span,
+    )
+    return query, order
+
+
+@examples(60)
+@given(SEEDS, queries(), st.data())
+def test_cells_are_those_of_all_paths(seed: int, drawn: tuple[rpq.Query, PathOrder], data: st.DataObject) -> None:
+    query, order = drawn
+    stream = Stream(seed, size=query.window.size, slide=query.window.slide)
+    late, deletes = data.draw(st.booleans()), data.draw(st.booleans())
+    capacity = data.draw(st.sampled_from((1, 2, 16)))
+    engine = tiny(capacity)(query, edges="parallel", threads=data.draw(st.sampled_from((1, 2))))
+    held: set[tuple[int, int]] = set()
+    for _ in range(12):
+        changes = engine.push_rows(stream.tuples(stream.random.choice((1, 1, 3, 8)), late=late, deletes=deletes))
+        expected = ordered_pairs(query.expression, stream.edges, order)
+        assert engine.answers().pairs() == expected
+        for row in changes:
+            (held.add if row.op == "+" else held.discard)((row.source, row.target))
+        if query.semantics == "explicit":
+            assert held == expected
+        engine._check()
+
+
+@pytest.mark.parametrize("order", ["increasing", "non_decreasing"])
+def test_a_moment_goes_on_in_the_next_push(order: str) -> None:
+    """Under a strict order edges of one timestamp do not follow each other, whatever comes between them."""
+    window = rpq.Window(size=50, slide=1)
+    engine = tiny(1)(rpq.Query("a+", window=window, order=order), edges="parallel")
+    engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
+    engine.push_rows([("z", "w", "a", 2)])
+    assert (("x", "w") in engine.answers().pairs()) == (order == "non_decreasing")
+    engine.push_rows([("w", "v", "a", 2)])
+    engine._check()
+    # A late edge ends the copies: what follows of the moment comes late too, with the same rows.
+    engine.push_rows([("y", "u", "a", 1), ("u", "t", "a", 2), ("v", "s", "a", 2)])
+    engine._check()
+    assert (("y", "t") in engine.answers().pairs()) and ((("x", "t") in engine.answers().pairs()) == (order != "increasing"))
+
+
+def test_one_edge_that_is_walked_both_ways_reads_what_was_before_it() -> None:
+    engine = tiny(1)(rpq.Query("t/^t", window=rpq.Window(size=9, slide=1), order="increasing"), edges="parallel")
+    engine.push_rows([("x", "y", "t", 1)])
+    assert engine.answers().pairs() == set()
+    engine.push_rows([("x", "y", "t", 2)])
+    assert engine.answers().pairs() == {("x", "x")}
+    loops = tiny(1)(rpq.Query("t/t", window=rpq.Window(size=9, slide=1), order="increasing"), edges="parallel")
+    loops.push_rows([("x", "x", "t", 1)])
+    assert loops.answers().pairs() == set()
+    loops.push_rows([("x", "x", "t", 2)])
+    assert loops.answers().pairs() == {("x", "x")}
+
+
+def test_an_edge_alone_in_its_moment_is_not_copied() -> None:
+    engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=50, slide=1), order="increasing"), edges="parallel")
+    engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2), ("z", "w", "a", 3)])
+    (index,) = indexes_of(engine)
+    assert index.timeline.fields[COPIES] == 1  # of the last one, whose moment may go on
+    engine.push_rows([("w", "v", "a", 4), ("w", "u", "a", 4), ("v", "t", "a", 5)])
+    assert index.timeline.fields[COPIES] == 1
+    engine._check()
+
+
+def test_copies_are_found_after_their_table_grew() -> None:
+    line = new_timeline(strict=True, gap=None, span=None, capacity=1)
+    longer = with_more_copies(line)
+    assert len(longer.copies) == 2 * len(line.copies)
+    window = rpq.Window(size=50, slide=1)
+    engine = tiny(1)(rpq.Query("a+", window=window, order="increasing"), edges="parallel")
+    many = [(i, i + 1, "a", 7) for i in range(200)]
+    engine.push_rows([(i + 1, i + 2, "a", 6) for i in range(200)])
+    engine.push_rows(many)
+    engine.push_rows([(i + 1, i + 300, "a", 7) for i in range(200)])
+    engine._check()
+
+
+def test_memory_follows_the_window() -> None:
+    window = rpq.Window(size=20, slide=1)
+    engine = rpq.Engine(rpq.Query("(a|b)+", window=window, order="increasing"), edges="parallel", _capacity=16)
+    stream = Stream(3, size=20, slide=1, vertices=12)
+    sizes = []
+    for _ in range(12):
+        engine.push_rows(stream.tuples(500, late=True, deletes=False))
+        (index,) = indexes_of(engine)
+        sizes.append(index.nbytes)
+        assert index.timeline.fields[COUNT] <= len(index.timeline.time) < 200
+    assert sizes[-1] <= 2 * sizes[2]
+
+
+def test_a_witness_tells_the_timestamps_of_its_edges() -> None:
+    engine = rpq.Engine(rpq.Query("a/b", window=rpq.Window(size=50, slide=1), order="increasing"), edges="parallel")
+    engine.push_rows([("y", "z", "b", 1), ("x", "y", "a", 2), ("y", "z", "b", 3), ("x", "y", "a", 4)])
+    path = engine.witness("x", "z")
+    assert path is not None
+    assert (path.vertices, path.labels, path.timestamps) == (("x", "y", "z"), ("a", "b"), (2, 3))
+
+
+@examples(30)
+@given(SEEDS, st.sampled_from(EXPRESSIONS), st.booleans(), st.sampled_from((None, 3)))
+def test_nothing_leaves_an_unbounded_window(seed: int, expression: str, strict: bool, gap: int | None) -> None:
+    order = "increasing" if strict else "non_decreasing"
+    query = rpq.Query(expression, window=rpq.UnboundedWindow(), order=order, max_gap=gap)
+    engine = tiny(2)(query, edges="parallel")
+    stream = Stream(seed, size=10**6, slide=1, vertices=4)
+    for _ in range(8):
+        engine.push_rows(stream.tuples(4, late=True, deletes=True))
+        assert engine.answers().pairs() == ordered_pairs(expression, stream.edges, PathOrder(strict, gap))
+        engine._check()
+
+
+def test_values_wider_than_a_byte() -> None:
+    """With many slides cells are of two bytes, and vectors of late inserts and deletes with them."""
+    query = rpq.Query("a+", window=rpq.Window(size=2000, slide=1), order="increasing", semantics="explicit")
+    engine = tiny(2)(query, edges="parallel")
+    rows = [(i % 7, (3 * i + 1) % 7, "a", 40 * i) for i in range(60)]
+    engine.push_rows([row for i, row in enumerate(rows) if i % 5])
+    late = [row for i, row in enumerate(rows) if i % 5 == 0 and row[3] > 59 * 40 - 1900]
+    engine.push_rows(late)
+    engine._check()
+    engine.push_rows([(*row[:3], row[3], "-") for row in late[::2]])
+    engine._check()
+    (index,) = indexes_of(engine)
+    assert index.cell == np.uint16

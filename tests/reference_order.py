@@ -1,0 +1,226 @@
+"""The oracle of paths in time order, by brute force on the snapshot multigraph of `tests.reference_properties`.
+
+A walk is known by its first vertex, its last vertex, and the timestamps of its first and its last edge; the walks of an
+expression are put together from those of its parts. Two walks follow each other if the second begins where the first ends
+and its first edge comes after the last edge of the first: later, or not earlier, at most the gap later, and the whole takes
+at most the span. Numbers in brackets, [E4.1], name the rule of the contract that a line obeys:
+
+[E4.1] order, gap and span; an inverse step is an edge like any other, [E4.3] edges of one timestamp follow each other under
+`non_decreasing`, [E4.5] witness, [E4.6] count windows.
+
+What the rules leave open is decided here, and so for every engine:
+
+- A path of one edge respects any order, gap and span.
+- An edge may be walked again where the order allows it: under `non_decreasing`, within one timestamp.
+- A count window numbers inserts as they come; the order goes by timestamps, whatever the numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from rpq import automata
+from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
+from tests.reference import Vertex
+from tests.reference_patterns import Term, Variable
+from tests.reference_properties import Edge, EdgeAtom, Identity, PropertyEngine, PropertyQuery, Running, labelled
+
+
+class PathOrder(NamedTuple):
+    """The order in time of the edges of a path, with the largest gap and span, None for any [E4.1]."""
+
+    strict: bool = True
+    gap: int | None = None
+    span: int | None = None
+
+    def follows(self, last: int, first: int) -> bool:
+        """Return whether an edge at `first` may come behind one at `last`."""
+        return (first > last if self.strict else first >= last) and (self.gap is None or first - last <= self.gap)
+
+    def admits(self, timestamps: Sequence[int]) -> bool:
+        """Return whether the edges of a path may have these timestamps.
+
+        >>> [PathOrder(gap=3, span=4).admits(times) for times in ([1, 3, 5], [1, 5], [1, 3, 6], [1, 1])]
+        [True, False, False, False]
+        """
+        steps = itertools.pairwise(timestamps)
+        span = timestamps[-1] - timestamps[0]
+        return all(self.follows(*step) for step in steps) and (self.span is None or span <= self.span)
+
+
+class Walk(NamedTuple):
+    """A walk, as far as its continuation depends on it."""
+
+    source: Vertex
+    first: int
+    last: int
+    target: Vertex
+
+
+def ordered_pairs(expression: str, edges: Iterable[Edge], order: PathOrder) -> set[tuple[Vertex, Vertex]]:
+    """Return the pairs joined by a walk in time order that spells a word of the expression, conditions in brackets allowed.
+
+    >>> edges = [Edge(1, "x", "a", "y", 2), Edge(2, "y", "a", "z", 3), Edge(3, "z", "a", "x", 1)]
+    >>> sorted(ordered_pairs("a/a", edges, PathOrder()))
+    [('x', 'z'), ('z', 'y')]
+    """
+    text, found = labelled(expression, edges)
+    steps = [(edge.source, label, edge.target, edge.timestamp) for edge, label in found]
+    walks, _has_empty = _walks(automata.parse(text), steps, order)
+    return {(walk.source, walk.target) for walk in walks}
+
+
+_Meaning = tuple[set[Walk], bool]
+"""The walks of an expression that have edges, and whether it has the empty one."""
+
+
+def _walks(node: Expression, edges: list[tuple[Vertex, str, Vertex, int]], order: PathOrder) -> _Meaning:
+    def steps(found: Iterable[tuple[Vertex, Vertex, int]]) -> _Meaning:
+        return {Walk(x, time, time, y) for x, y, time in found}, False
+
+    def join(left: set[Walk], right: set[Walk]) -> set[Walk]:
+        glued = (
+            Walk(p.source, p.first, q.last, q.target)
+            for p in left
+            for q in right
+            if p.target == q.source and order.follows(p.last, q.first)
+        )
+        return {walk for walk in glued if order.span is None or walk.last - walk.first <= order.span}
+
+    def concatenate(left: _Meaning, right: _Meaning) -> _Meaning:
+        (p, p_empty), (q, q_empty) = left, right
+        return join(p, q) | (p if q_empty else set()) | (q if p_empty else set()), p_empty and q_empty
+
+    match node:
+        case Label(name):
+            return steps((s, t, time) for s, label, t, time in edges if label == name)
+        case NegatedSet():
+            ahead = [
+                (s, t, time)
+                for s, label, t, time in edges
+                if False in node.directions and (label, False) not in node.members
+            ]
+            back = [
+                (t, s, time) for s, label, t, time in edges if True in node.directions and (label, True) not in node.members
+            ]
+            return steps(ahead + back)
+        case Inverse(Label() | NegatedSet() as step):
+            forward, _ = _walks(step, edges, order)
+            return {Walk(walk.target, walk.first, walk.last, walk.source) for walk in forward}, False
+        case Inverse(inner):  # the edges of a path are in order as the path goes, so its parts are turned around one by one
+            return _walks(_inverse(inner), edges, order)
+        case Alternation(parts):
+            meanings = [_walks(part, edges, order) for part in parts]
+            return set().union(*(found for found, _ in meanings)), any(empty for _, empty in meanings)
+        case Concatenation(parts):
+            result: _Meaning = set(), True
+            for part in parts:
+                result = concatenate(result, _walks(part, edges, order))
+            return result
+        case Repetition(inner, minimum, maximum):
+            found, empty = _walks(inner, edges, order)
+            result = set(), True
+            for _ in range(minimum):
+                result = concatenate(result, (found, empty))
+            if maximum is not None:
+                for _ in range(maximum - minimum):
+                    result = concatenate(result, (found, True))
+                return result
+            closure = set(found)
+            while not (longer := join(closure, found)) <= closure:
+                closure |= longer
+            return concatenate(result, (closure, True))
+    raise TypeError(node)
+
+
+def _inverse(node: Expression) -> Expression:
+    """Return the expression whose paths are those of `node` walked backwards."""
+    match node:
+        case Label() | NegatedSet():
+            return Inverse(node)
+        case Inverse(inner):
+            return inner
+        case Alternation(parts):
+            return Alternation(tuple(map(_inverse, parts)))
+        case Concatenation(parts):
+            return Concatenation(tuple(map(_inverse, reversed(parts))))
+        case Repetition(inner, minimum, maximum):
+            return Repetition(_inverse(inner), minimum, maximum)
+    raise TypeError(node)
+
+
+class OrderedAtom(NamedTuple):
+    """An atom over the paths of an expression that are in time order."""
+
+    subject: Term
+    expression: str
+    object: Term
+    order: PathOrder
+    edge: None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderQuery(PropertyQuery):
+    """A query with paths in time order. In a window by `count`, `size` and `slide` are numbers of inserts."""
+
+    sources: frozenset[Vertex] | None = None
+    targets: frozenset[Vertex] | None = None
+    window: Literal["time", "count"] = "time"
+
+    @classmethod
+    def path(cls, expression: str, *, order: PathOrder, **options: Any) -> OrderQuery:
+        """Return the query for the pairs of one path expression."""
+        atom = OrderedAtom(Variable("source"), expression, Variable("target"), order)
+        return cls(name=options.pop("name", expression), atoms=(atom,), select=("source", "target"), **options)
+
+    def pairs(self, atom: EdgeAtom | OrderedAtom, edges: Iterable[Edge]) -> set[tuple[Vertex, Vertex]]:
+        """Return the pairs of an atom, between `sources` and `targets`."""
+        if not isinstance(atom, OrderedAtom):
+            return super().pairs(atom, edges)
+        return {
+            (x, y)
+            for x, y in ordered_pairs(atom.expression, edges, atom.order)
+            if (self.sources is None or x in self.sources) and (self.targets is None or y in self.targets)
+        }
+
+
+@dataclass
+class _Counted(Running):
+    """A query over the last inserts that it reads: each edge has the number of its insert [E4.6]."""
+
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+    inserts: int = 0
+
+    def insert(self, edge: Edge, time: int, identity: Identity) -> str:
+        previous = self.edges.get(edge.key)
+        if not self.query.uses(edge.label) and (previous is None or not self.query.uses(previous.label)):
+            return "irrelevant"
+        if self.query.uses(edge.label):
+            self.inserts += 1
+        if previous is None or previous.timestamp <= edge.timestamp:
+            self.edges[edge.key] = edge
+        self.numbers[edge.key] = self.inserts
+        bound = self.inserts // self.query.slide * self.query.slide - self.query.size
+        self.edges = {key: one for key, one in self.edges.items() if self.numbers[key] > bound}
+        return "inserted" if previous is None else "refreshed"
+
+    def next_boundary(self) -> int | None:
+        return None  # time moves nothing
+
+    def expire(self, boundary: int) -> None:
+        pass
+
+
+class OrderEngine(PropertyEngine):
+    """Queries for paths in time order over one stream.
+
+    >>> engine = OrderEngine(OrderQuery.path("a/b", order=PathOrder(), size=10, slide=5), identity="parallel")
+    >>> engine.insert("y", "b", "z", 1), engine.insert("x", "a", "y", 2), engine.insert("y", "b", "z", 3)
+    ([], [], [Row(query='a/b', values=('x', 'z'), timestamp=3, op='+')])
+    """
+
+    def running_of(self, query: PropertyQuery) -> Running:
+        return _Counted(query) if isinstance(query, OrderQuery) and query.window == "count" else Running(query)
