@@ -459,7 +459,7 @@ class Multigraph:
 
         It cannot where edges have ids, are vertices, or have values to tell, nor for the first tuple.
         """
-        is_bare = self.by_id is None and not self._steps and self._values is None
+        is_bare = self.by_id is None and not self._steps and self.kept_values is None
         return is_bare and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
