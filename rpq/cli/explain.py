@@ -25,6 +25,7 @@ from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
     from rpq import automata
+    from rpq.engine.running.multigraph import Identity
     from rpq.language.notation import Paths
     from rpq.language.query_file import QueryEntry
     from rpq.operators.patterns.explanation import Explanation
@@ -51,7 +52,14 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="File for a drawing of the automaton or pattern (needs Graphviz or matplotlib).",
 )
-def explain(expression: str | None, queries: str | None, dot: str | None, svg: str | None, png: str | None) -> None:
+@click.option(
+    "--edges",
+    type=click.Choice(["triple", "parallel", "id"]),
+    help="When two inserts are the same edge (as for rpq run), which is shown too.",
+)
+def explain(
+    expression: str | None, queries: str | None, dot: str | None, svg: str | None, png: str | None, edges: Identity | None
+) -> None:
     """Show EXPRESSION as it was parsed, and its minimal deterministic automaton.
 
     For a graph pattern, such as ?x a2q ?y . ?y c2q ?z, show the atoms, the relations that they read, and the order in which
@@ -65,12 +73,12 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
     from rpq.operators.paths.explanation import explain_expression
 
     if queries is not None:
-        _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None])
+        _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None], edges)
         return
     if expression is None:
         raise click.UsageError("Missing argument 'EXPRESSION' (or --queries FILE).")
     if language_of(expression) == "pattern":
-        _explain_pattern(expression, dot, svg, png)
+        _explain_pattern(expression, dot, svg, png, edges)
         return
     if language_of(expression) == "sparql":
         drawings = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
@@ -84,7 +92,7 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
     except automata.ExpressionError as error:
         raise click.UsageError(f"the expression is not understood\n{error}") from error
     _output(
-        lambda: explain_expression(tree, dfa),
+        lambda: explain_expression(tree, dfa, options=_edges_line(edges)),
         "automaton",
         dfa.to_dot(),
         lambda figure: _fill_automaton(figure, dfa),
@@ -141,15 +149,28 @@ def _explain_sparql(text: str, paths: Paths = "walk") -> SparqlExplanation:
     return replace(explanation, windows=tuple(one for one in explanation.windows if one[0] != "default"))
 
 
-def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | None) -> None:
+def _identity(edges: Identity | None) -> str:
+    """Return when two inserts are the same edge, in words; nothing where this is not asked."""
+    from rpq.engine.running.multigraph import describe_identity
+
+    return "" if edges is None else describe_identity(edges)
+
+
+def _edges_line(edges: Identity | None) -> list[str]:
+    return [] if edges is None else [f"edges        {_identity(edges)}"]
+
+
+def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | None, edges: Identity | None) -> None:
     """Print the explanation of a graph pattern, and write the drawings that options name."""
+    from dataclasses import replace
+
     from rpq import automata
     from rpq.errors import QueryError
     from rpq.language.pattern import Pattern
     from rpq.operators.patterns.explanation import explain_pattern
 
     try:
-        explanation = explain_pattern(Pattern.read(text, None), text)
+        explanation = replace(explain_pattern(Pattern.read(text, None), text), identity=_identity(edges))
     except automata.ExpressionError as error:
         raise click.UsageError(f"the pattern is not understood\n{error}") from error
     except QueryError as error:
@@ -164,7 +185,9 @@ def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | Non
     )
 
 
-def _explain_file(expression: str | None, queries: str, dot: str | None, drawings: list[str]) -> None:
+def _explain_file(
+    expression: str | None, queries: str, dot: str | None, drawings: list[str], edges: Identity | None
+) -> None:
     """Print the explanations of all queries of a file; `dot` takes all their graphs, one after the other."""
     from rpq.cli.options import check_files
     from rpq.cli.reporting import printable
@@ -177,7 +200,7 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
         raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot takes those of many queries")
     entries = read_query_entries(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
-    explained = [query.dfa or _explain_entry(query) for query in entries]
+    explained = [query.dfa or _explain_entry(query, edges) for query in entries]
     graphs = "".join(one.to_dot() for one in explained if hasattr(one, "to_dot"))
     if dot == "-":
         click.echo(graphs, nl=False)
@@ -187,7 +210,8 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
             click.echo()
         click.echo(f"query        {printable(query.name)}")
         if query.dfa is not None:
-            click.echo(explain_expression(parse_expression(query.expression), query.dfa, options=_options(query)))
+            options = [*_options(query), *_edges_line(edges)]
+            click.echo(explain_expression(parse_expression(query.expression), query.dfa, options=options))
         else:
             click.echo("\n".join([*_options(query), str(one)]))
     if dot is not None:
@@ -211,17 +235,20 @@ def _options(query: QueryEntry) -> list[str]:
     return [f"{name:<13}{value}" for name, value in [*entries, ("output", query.output)] if value is not None]
 
 
-def _explain_entry(entry: QueryEntry) -> Explanation | SparqlExplanation:
+def _explain_entry(entry: QueryEntry, edges: Identity | None) -> Explanation | SparqlExplanation:
     """Explain a pattern of a file, or a query in SPARQL."""
     if entry.language == "sparql":
         return _explain_sparql(entry.expression, entry.paths)
+    from dataclasses import replace
+
     from rpq.language.query import PatternQuery
     from rpq.operators.patterns.explanation import explain
     from rpq.stream.window import Window
 
     options = {name: value for name in PATTERN_OPTIONS if (value := getattr(entry, name)) is not None}
     any_window = Window(size=1, slide=1)
-    return explain(PatternQuery(entry.expression, window=any_window, paths=entry.paths, **options))
+    explanation = explain(PatternQuery(entry.expression, window=any_window, paths=entry.paths, **options))
+    return replace(explanation, identity=_identity(edges))
 
 
 def _write(path: str, data: bytes) -> None:

@@ -239,7 +239,7 @@ def summary_text(figures: dict[str, Any]) -> str:
 def _waiting(figures: dict[str, Any]) -> str:
     """Return the line about rows that the next report will contain."""
     waiting = figures.get("rows_waiting")
-    return f"{waiting:,} rows, which the next report tells, once the time has passed it" if waiting else ""
+    return f"{waiting:,} rows until the next report" if waiting else ""
 
 
 def _window(figures: Mapping[str, Any]) -> str:

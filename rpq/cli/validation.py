@@ -70,8 +70,8 @@ def _check_events(request: RunRequest) -> None:
         raise click.UsageError("--deletes: deletes are drawn tuple by tuple, and would divide events")
     if settings.events == "alone" and settings.window is not None and kind_of_text(settings.window) != "unbounded":
         raise click.UsageError(
-            f"--window {settings.window}: each event is answered by itself, so a window has nothing else to hold; leave it "
-            "out, or give --events window"
+            f"--window {settings.window}: each event is evaluated by itself, so a window would contain nothing else; "
+            "leave it out, or use --events window"
         )
 
 

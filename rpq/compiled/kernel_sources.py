@@ -49,7 +49,7 @@ def imported_modules(source: str) -> set[str]:
     """Return the modules of this package that a module imports at the top level, by their full names.
 
     >>> source = "import numpy\\nfrom rpq.stream import chunk, window\\nfrom rpq.stream.window import Window\\n"
-    >>> sorted(imported(source))
+    >>> sorted(imported_modules(source))
     ['rpq.stream.chunk', 'rpq.stream.window']
     """
     found = set()

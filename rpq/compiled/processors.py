@@ -37,7 +37,7 @@ def features_here() -> frozenset[str]:
 def enabled_features(features: str) -> frozenset[str]:
     """Return the enabled features in LLVM's list.
 
-    >>> sorted(enabled("+avx,-avx512f,+fma"))
+    >>> sorted(enabled_features("+avx,-avx512f,+fma"))
     ['avx', 'fma']
     """
     return frozenset(word[1:] for word in features.split(",") if word.startswith("+"))

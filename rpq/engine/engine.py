@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from rpq.compiled.stopwatch import Stopwatch
-from rpq.engine.running.edge_restrictions import refuse_forgotten_edges, refuse_unread_conditions
+from rpq.engine.running.edge_restrictions import begins_empty, refuse_forgotten_edges, refuse_unread_conditions
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.running.intake import EventClock, query_over_event
@@ -148,7 +148,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._evaluation.running.check_registration(query)
         _refuse_same_names(queries)
         if keep is not None and events == "alone":
-            raise QueryError("where each event is answered by itself nothing is kept: leave out keep, or events")
+            raise QueryError('with events="alone" no edges are kept: leave out keep, or use events="window"')
         self._keep = None if keep is None else keep_option(keep)
         self._events = events
         self._clock = EventClock() if events == "alone" else None
@@ -329,6 +329,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "+", "edge": edge}
             for name in {*values, *TAKEN} & {*(properties or ())}:
                 raise InputError(f"{name!r} is no property of an edge, but a column of tuples", column=name)
+            if edge is None and all(type(name) is str for name in properties or ()):
+                return self._push_one(None, source, target, label, timestamp, "+", collect=True, properties=properties)
             return self._push({name: [value] for name, value in {**values, **(properties or {})}.items()}, collect=True)
         return self._push_one(None, source, target, label, timestamp, "+", collect=True)
 
@@ -368,7 +370,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             )
 
     def _push_one(
-        self, data: Any, source: Any, target: Any, label: Any, timestamp: Any, op: Any, *, collect: bool
+        self,
+        data: Any,
+        source: Any,
+        target: Any,
+        label: Any,
+        timestamp: Any,
+        op: Any,
+        *,
+        collect: bool,
+        properties: Mapping[str, Any] | None = None,
     ) -> Changes:
         """Apply one tuple, which came as `data` if that is not None."""
         started = self._stopwatch.start()
@@ -377,16 +388,25 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         latest = evaluation.running.latest
         if self._most_ahead is not None and (now := evaluation.graph.time) is not None:
             latest = min(latest, now + self._most_ahead)  # one beyond goes the way on which it is refused
-        is_usual = not evaluation.awaits_first and self._clock is None and evaluation.multigraph is None
+        multigraph = evaluation.multigraph
+        is_usual = not evaluation.awaits_first and self._clock is None
+        is_usual = is_usual and (multigraph is None or multigraph.takes_one(self._times))
         plain = self._times.is_of_numbers and is_usual and is_plain(
             source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=latest
         )
+        values: Mapping[str, Any] | None = None
+        if plain and multigraph is not None and properties:
+            values = multigraph.values_of_one(properties)
+            plain = values is not None
         if not plain:
             if data is None:
                 data = {"source": [source], "target": [target], "label": [label], "timestamp": [timestamp], "op": [op]}
+                data |= {name: [value] for name, value in (properties or {}).items()}
             return self._push(data, collect=collect)
         has_rows = collect or bool(self._handlers)
-        applied = evaluation.apply_one(source, target, label, timestamp, op == "-", collect=has_rows)
+        applied = evaluation.apply_one(
+            source, target, label, timestamp, op == "-", collect=has_rows, values=values
+        )
         changes = self._changes([applied.rows] if applied.rows else [], applied.counts, applied.late_rows)
         changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)
@@ -539,10 +559,17 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             evaluation.collector.collect()  # which knows what was lost up to now
         if start == "window":
             for one in queries:
-                refuse_if_lost(one, evaluation.labels, evaluation.graph, to_timestamp=self._times.to_timestamp)
+                refuse_if_lost(
+                    one,
+                    evaluation.labels,
+                    evaluation.graph,
+                    to_timestamp=self._times.to_timestamp,
+                    begins_empty=begins_empty(one, evaluation),
+                )
                 refuse_forgotten_edges(one, evaluation, to_timestamp=self._times.to_timestamp)
         for one in queries:
-            refuse_unread_conditions(one, evaluation, empty=start == "empty")
+            is_empty, to_timestamp = start == "empty", self._times.to_timestamp
+            refuse_unread_conditions(one, evaluation, empty=is_empty, to_timestamp=to_timestamp)
         evaluation.midway = True
         try:
             added = evaluation.add(*queries, is_late=time is not None and start == "empty")

@@ -498,7 +498,7 @@ def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
     lacks_one = any(len(texts) == len(names.columns) - 2 for texts, _ in _cuts(value))  # without op and another one
     hint = "; where values have no label, give --label LABEL" if lacks_one and "label" in names.columns else ""
     raise FieldError(
-        f"does not tell its columns: expected an object of JSON, or the fields {expected} (op may be missing), separated by "
+        f"does not name its columns: expected an object of JSON, or the fields {expected} (op may be missing), separated by "
         f"tabs, commas or blanks{hint}"
     )
 

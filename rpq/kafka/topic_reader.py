@@ -191,7 +191,7 @@ class TopicReader:
                 elif known[place] < low or known[place] > high:
                     why = "deleted by the topic's retention" if known[place] < low else "the topic was made anew"
                     raise KafkaError(
-                        f"{place}: the run goes on at offset {known[place]}, but there are {low} to {high}: {why}; remove "
+                        f"{place}: the run continues at offset {known[place]}, but there are {low} to {high}: {why}; remove "
                         "the checkpoint to start anew"
                     )
                 else:

@@ -328,7 +328,7 @@ def rounds_between(path: str, *, run: str, first: int, last: int) -> list[Round]
     rounds = [one for one in read_journal(path, run=run) if first <= one.number <= last]
     if [one.number for one in rounds] != [*range(first, last + 1)]:
         raise KafkaError(
-            f"{path}: does not tell the order of the rounds {first} to {last}, which were committed since the "
+            f"{path}: does not contain the order of the rounds {first} to {last}, which were committed since the "
             "checkpoint; it was lost or changed.  Remove the checkpoint to start anew"
         )
     return rounds

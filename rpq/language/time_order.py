@@ -89,7 +89,7 @@ def time_order(
         for name, length in zip(LENGTHS, (max_gap, max_span), strict=True):
             if length is not None:
                 raise QueryError(
-                    f'{name} is {_MEANINGS[name]} that is in time order: pass order="increasing" or '
+                    f'{name}, {_MEANINGS[name]}, is for paths in time order: pass order="increasing" or '
                     f'order="non_decreasing" with it, or leave out {name}'
                 )
         return None

@@ -50,7 +50,7 @@ class CheckpointLock:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.release()
-            raise CheckpointError(f"{checkpoint}: another run goes on from this checkpoint; end that one first") from None
+            raise CheckpointError(f"{checkpoint}: another run uses this checkpoint; end that one first") from None
 
     def release(self) -> None:
         """Release the lock."""

@@ -75,7 +75,7 @@ class Pushed(NamedTuple):
 
     @property
     def accepted(self) -> int:
-        """The number of tuples that the engine accepted, as far as the outcome tells it."""
+        """The number of tuples that the engine accepted; 0 if an error does not say how many."""
         return self.tuples.num_rows if self.error is None else max(0, self.rejected.start - self.start)
 
 

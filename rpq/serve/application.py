@@ -310,8 +310,8 @@ class Application:
         "GET /changes",
         "Follow changes as server-sent events.",
         description="Events `start` (position, time), `changes` (position, time, changes: query, op, timestamp, values), "
-        "`gap` (message, from, to: changes that cannot be given any more; read the answers anew) and `end` (reason). The id "
-        "of an event, given back, goes on behind it.",
+        "`gap` (message, from, to: changes that are no longer kept; read the answers again) and `end` (reason). To "
+        "continue after an event, send its id back.",
         parameters=models.ChangesParameters,
         more_parameters=(
             {"name": "Last-Event-ID", "in": "header", "schema": {**TEXT, "pattern": f"^{models.EVENT_ID}$"}},

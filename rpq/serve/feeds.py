@@ -229,7 +229,7 @@ class FileFeed(Feed):
     some of their tuples, reading continues after these.
     """
 
-    end_message = "the input ended"
+    end_message = "reading the input has ended"
 
     def __init__(
         self,
@@ -322,7 +322,7 @@ class TopicFeed(Feed):
     Raises `KafkaError` and `InputError` if it starts with topics that cannot be read.
     """
 
-    end_message = "the topics are read no more"
+    end_message = "reading the topics has ended"
 
     def __init__(self, service: Service, topics: TopicInput, clients: ClientSettings) -> None:
         super().__init__(service, name="rpq-topics", on_error=topics.on_error)

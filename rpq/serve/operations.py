@@ -50,9 +50,9 @@ REFUSALS = {
     413: ("Large", "The body is too large."),
     415: ("Type", "The content type, or coding, is none of those that are read."),
     421: ("Host", "The server is not called by that name."),
-    422: ("Refused", "What was asked for is not understood, or cannot be: `line`, `column` and `length` tell where."),
+    422: ("Refused", "The request is invalid or cannot be fulfilled; `line`, `column` and `length` locate the error."),
     429: ("Many", "There are as many queries, or followers, as may be."),
-    503: ("Away", "The engine takes nothing now; `Retry-After` tells when to ask again."),
+    503: ("Away", "The engine accepts no requests now; `Retry-After` says when to retry."),
     507: ("Limit", "The engine met its limit of memory or rows."),
 }
 
@@ -269,7 +269,7 @@ class Admission:
                 return Problem(
                     401,
                     "TokenMissing",
-                    "this server asks for its token: Authorization: Bearer TOKEN",
+                    "this server requires its token: Authorization: Bearer TOKEN",
                     headers={"WWW-Authenticate": 'Bearer realm="rpq"'},
                 )
         return None

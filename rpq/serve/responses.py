@@ -275,7 +275,7 @@ class ServingFigures:
 
 
 def resident_bytes() -> int:
-    """Return the resident memory of this process; its peak where the system does not tell the present value."""
+    """Return the resident memory of this process; its peak if the system does not report the present value."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

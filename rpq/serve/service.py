@@ -495,7 +495,7 @@ class Service(EngineThread):
     def _recover(self, error: Exception | None) -> None:
         """Resume from the saved state, without the tuple at which the engine reached a limit; fail without a checkpoint."""
         if self.storage.path is None:
-            self._fail(f"the engine met a limit, and there is no checkpoint to go on from: {error}")
+            self._fail(f"the engine met a limit, and there is no checkpoint from which it could continue: {error}")
             return
         self._commit()
         try:

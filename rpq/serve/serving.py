@@ -113,7 +113,7 @@ def serve_with(
             # The service warns about queries that are registered.
             if service.resumed and (message := single_thread_warning(service.engine.queries, settings.threads)):
                 click.echo(f"warning: {message}", err=True)
-            resumed = f", goes on at position {service.position:,}" if service.resumed else ""
+            resumed = f", continues at position {service.position:,}" if service.resumed else ""
             click.echo(f"serving at {address_of(listener, tls)}{resumed}", err=True)
 
         ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, tls=tls, ready=ready))

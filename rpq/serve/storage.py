@@ -46,7 +46,7 @@ WRITE_RETRY = 0.2
 LEAST_ROOM, MOST_ROOM = 1 << 18, 1 << 24
 """The number of bytes that must fit on a disk before it counts as writable again."""
 
-SET_ASIDE_HINT = "`--damaged-journal set-aside` keeps it under another name and goes on without what cannot be read"
+SET_ASIDE_HINT = "`--damaged-journal set-aside` keeps it under another name and continues without what cannot be read"
 
 KEY = "rpq serve"
 VERSION = 2
@@ -492,10 +492,10 @@ class Storage:
         """Refuse a journal without a checkpoint, except one without records, which a first start left."""
         new = f"{self.journal_path}.new"
         if os.path.exists(new) and not _is_empty(new):
-            self._refuse(JournalError(f"{new}: is there, but not the checkpoint {self.path} that it belongs to"), new)
+            self._refuse(JournalError(f"{new}: exists, but the checkpoint {self.path} to which it belongs does not"), new)
         if os.path.exists(self.journal_path):
             self._refuse(
-                JournalError(f"{self.journal_path}: is there, but not the checkpoint {self.path} that it belongs to"),
+                JournalError(f"{self.journal_path}: exists, but the checkpoint {self.path} to which it belongs does not"),
                 self.journal_path,
             )
 
@@ -521,7 +521,7 @@ class Storage:
         name = content.name
         if name.identity != state.journal:
             foreign = JournalError(
-                f"{self.journal_path}: does not belong to the checkpoint {self.path}, which goes on with journal number "
+                f"{self.journal_path}: does not belong to the checkpoint {self.path}, which continues with journal number "
                 f"{state.generation}, from position {state.position} on; this is number {name.generation}, from position "
                 f"{name.after} on: one of the two was taken from elsewhere, or is older than the other"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 ValuesOf = Callable[[int, Any, int], "Mapping[str, Any] | None"]
@@ -54,6 +55,32 @@ class EdgeValues:
         held = self._of.get(key)
         return None if held is None else held[1]
 
+    def columns(self, keys: Iterable[Any], types: Mapping[str, pa.DataType]) -> tuple[np.ndarray, dict[str, pa.Array]]:
+        """Return of which of these edges values are known (uint8), and for each property, whose types these are, a column.
+
+        >>> values = EdgeValues()
+        >>> values.put((1, 2, 3), 7, {"amount": 5})
+        >>> known, columns = values.columns([(1, 2, 3), (4, 2, 3)], {"amount": pa.int64()})
+        >>> known.tolist(), columns["amount"].to_pylist()
+        ([1, 0], [5, None])
+        """
+        of_edges = [self.of(key) for key in keys]
+        names = sorted({name for values in of_edges for name in values or ()})
+        found = {
+            name: pa.array([(values or {}).get(name) for values in of_edges], _saved_type(types.get(name, pa.string())))
+            for name in names
+        }
+        return np.array([values is not None for values in of_edges], np.uint8), found
+
+    def load(
+        self, keys: Iterable[Any], timestamps: Iterable[int], is_known: Iterable[int], columns: Mapping[str, pa.Array]
+    ) -> None:
+        """Set the values of edges from what `columns` returned of them."""
+        names = sorted(columns)
+        for row, (key, timestamp, known) in enumerate(zip(keys, timestamps, is_known, strict=True)):
+            if known:
+                self._of[key] = timestamp, values_at(columns, names, row)
+
     def collect(self, bound: int) -> None:
         """Forget the edges with a timestamp up to a bound. O(edges)."""
         self._of = {key: held for key, held in self._of.items() if held[0] > bound}
@@ -67,6 +94,11 @@ def values_at(columns: Mapping[str, pa.Array], names: Iterable[str], row: int) -
     """
     found = {name: _value_of(columns[name][row]) for name in names if name in columns}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _saved_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a column of values of a type, as `values_at` returns them."""
+    return pa.string() if pa.types.is_timestamp(kind) and kind.unit == "ns" else kind
 
 
 def _value_of(scalar: pa.Scalar) -> Any:

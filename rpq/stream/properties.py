@@ -74,6 +74,17 @@ class PropertyTypes:
             found[name] = array
         return found
 
+    def value_of_one(self, name: str, value: Any) -> int | float | str | None:
+        """Return a number or a text as a value of its property; None if another type than that of the property is needed."""
+        known, given = self.known.get(name), type(value)
+        if known is None or name in self.loose:
+            return None
+        if given is int and -(2**63) <= value < 2**63:
+            return int(value) if known == pa.int64() else float(value) if known == pa.float64() else None
+        if given is float:
+            return float(value) if known == pa.float64() else None
+        return str(value) if given is str and value.isascii() and known == pa.string() else None
+
     def _typed(self, name: str, column: Any, problems: list[InputError]) -> pa.Array | None:
         """Return a column in the type of its property; None where it has no value and no type."""
         known = self.known.get(name)

@@ -202,6 +202,12 @@ class SnapshotGraph:
         is_lost = (label >= 0) & (chunk.delete == 0)
         np.maximum.at(self.horizons.lost, label[is_lost], chunk.timestamp[is_lost])
 
+    def lose_one(self, label: int, timestamp: int) -> None:
+        """Remember like `lose` that one insert is not kept as an edge with a label."""
+        lost = self.horizons.lost
+        if timestamp > lost.item(label):
+            lost[label] = timestamp
+
     def forget_labels(self, labels: list[int]) -> None:
         """Release label ids, which no edge bears, for other labels."""
         self.horizons.lost[labels] = LONG_AGO
@@ -312,9 +318,10 @@ class SnapshotGraph:
         edges = self._edges
         return edges.fields.item(FREE) == 0 and edges.fields.item(COUNT) == len(edges.source)
 
-    def resolve_one(self, tuples: Any, outcome: np.ndarray) -> None:
-        """Resolve a chunk of one tuple, as `resolve` does."""
-        arguments = self._edges_view, self._horizons_view, self.counted.view, tuples, 1, outcome, self.outcomes
+    def resolve_one(self, tuples: Any, outcome: np.ndarray, *, counts: np.ndarray | None = None) -> None:
+        """Resolve a chunk of one tuple, as `resolve` does; count its outcome in `counts`, by default those of the graph."""
+        outcomes = self.outcomes if counts is None else counts
+        arguments = self._edges_view, self._horizons_view, self.counted.view, tuples, 1, outcome, outcomes
         if self._resolve_one is None:
             self._resolve_one = bound(resolve, *arguments)
         self._resolve_one(*arguments)

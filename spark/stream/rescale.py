@@ -54,6 +54,8 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     >>> rescale(open_session(), "state", partitions=5)["shares"]  # doctest: +SKIP
     (2, 5)
     """
+    if queries:
+        refuse_unsupported(queries)  # before anything is read
     check_classic(session)
     content = stream_identity.read(session, checkpoint)
     if content is None:
@@ -63,7 +65,6 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
         )
     before = parse_queries(content, checkpoint)
     now = queries_in_unit(queries, content["time_unit"]) if queries else before
-    refuse_unsupported(now)
     row_schema([*before, *now], content["vertices"])  # refuses other columns: all rows of a sink have the same columns
     shares = share_count(session, partitions) if partitions is not None else int(content["shares"])
     _refuse_unfinished(session, checkpoint)

@@ -239,7 +239,7 @@ def test_of_an_event_with_a_bad_tuple_nothing_is_taken(rpq, tmp_path):
     ("arguments", "message"),
     [
         (("--events", "together", *WINDOW), "'together' is not one of 'window', 'alone'"),
-        (("--events", "alone", *WINDOW), "--window 10: each event is answered by itself"),
+        (("--events", "alone", *WINDOW), "--window 10: each event is evaluated by itself"),
         (("--events", "window"), "Missing option '--window'"),
         (("--events", "window", *WINDOW, "--witness", "--output", "x.csv"), "--witness: where tuples come in events"),
         (("--events", "window", *WINDOW, "--deletes", 5), "--deletes: deletes are drawn tuple by tuple"),

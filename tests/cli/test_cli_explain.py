@@ -118,3 +118,15 @@ def test_a_path_over_text_imports_no_other_languages_and_formats(tmp_path):
     code += f"print(sorted({{*{others}}} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]" and (tmp_path / "out.csv").read_text().endswith("x,y,1,+\n")
+
+
+@pytest.mark.parametrize("edges", ["triple", "parallel", "id"])
+def test_the_identity_of_edges_is_shown(rpq, tmp_path, edges):
+    for expression in ("a[n > 1]/b", "?x ?e:a[n > 1] ?y"):
+        assert f"\nedges        {edges}: " in rpq("explain", expression, "--edges", edges)[1]
+        assert "\nedges " not in rpq("explain", expression)[1]
+    file = tmp_path / "queries.toml"
+    file.write_text('[[query]]\nname = "one"\nquery = "a+"\n[[query]]\nname = "two"\nquery = "?x a ?y"\n')
+    status, out, err = rpq("explain", "--queries", file, "--edges", edges)
+    assert status == 0, err
+    assert out.count(f"\nedges        {edges}: ") == 2

@@ -193,7 +193,7 @@ def test_several_queries_share_an_output_of_edges(rpq, trig):
             "N-Quads are edges: expected the columns subject, predicate, object, or source and target",
         ),
         ([f"<{E}knows>", "--output", "out.nq", "--witness"], "made of edges, which have no column for a path"),
-        ([f"<{E}knows>", "--output", "out.srj.gz"], "the ending tells the format"),
+        ([f"<{E}knows>", "--output", "out.srj.gz"], "the ending determines the format"),
         ([f"<{E}knows>", "--rdf-time", "when"], "expected position, graph-position, graph-name, or the IRI of a property"),
         (
             [f"<{E}knows>", "--format", "edges", "--rdf-graph", "event"],

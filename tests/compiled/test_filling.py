@@ -11,7 +11,7 @@ import pytest
 import rpq
 from rpq.rows import changes as changes_module
 from rpq.rows import column_kernels
-from rpq.rows.column_kernels import Names, Region, repeated, signs, spread
+from rpq.rows.column_kernels import Names, Region, repeat_text, signs, spread
 
 W = rpq.Window(size=10, slide=1)
 TEXTS = ["", "x", "fifteen letters", "sixteen letters!", "ünïcödé", "a name that is longer than any slot", "z"]
@@ -49,8 +49,8 @@ def test_rows_have_what_their_event_has():
     spread(np.array([10, 20, 30]), ends, 1, 4, rows)
     assert rows.tolist() == [10, 20, 30, 30]
     assert signs(np.array([0, 1, 0], np.uint8), ends, 0, 7, Region(100)).to_pylist() == [*"++-++++"]
-    assert repeated("query", 3).to_pylist() == ["query"] * 3 and len(repeated("", 1)) == 1
-    assert repeated("q" * 100, 5).to_pylist() == ["q" * 100] * 5
+    assert repeat_text("query", 3).to_pylist() == ["query"] * 3 and len(repeat_text("", 1)) == 1
+    assert repeat_text("q" * 100, 5).to_pylist() == ["q" * 100] * 5
 
 
 def test_a_region_has_an_end():

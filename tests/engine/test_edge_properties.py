@@ -12,6 +12,8 @@ import re
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -171,11 +173,11 @@ def check_counts(engine: rpq.Engine, oracle: PropertyEngine, queries: list[Descr
         assert {count: getattr(figures, count) for count in COUNTS} == oracle.counts(one.query.name)
 
 
-def restored(engine: rpq.Engine, *, threads: int = 1) -> rpq.Engine:
+def restored(engine: rpq.Engine, *, threads: int = 1, witness: bool = False) -> rpq.Engine:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "engine.state"
         engine.save(path)
-        return rpq.Engine.restore(path, threads=threads)
+        return rpq.Engine.restore(path, threads=threads, witness=witness)
 
 
 @pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
@@ -209,6 +211,60 @@ def test_random_streams(identity, data):
             time += data.draw(st.sampled_from((0, 1, 5)))
             assert rows_of(engine.advance(time), queries) == Counter(oracle.advance(time))
             check_counts(engine, oracle, queries)
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+@examples(200)
+@given(data=st.data())
+def test_random_streams_of_single_tuples(identity, data):
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 3)))]
+    note([one.query for one in queries])
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    threads = data.draw(st.sampled_from((1, 1, 2)))
+    engine = rpq.Engine(*(one.query for one in queries), edges=identity, threads=threads, _capacity=1)
+    for source, label, target, timestamp, properties, op, _ in drawn_tuples(data, identity, 5, most=20):
+        note((source, label, target, timestamp, properties, op))
+        if op == "+":
+            expected = oracle.insert(source, label, target, timestamp, None, **properties)
+            changes = engine.insert(source, target, label, timestamp, properties=properties)
+        else:
+            expected = oracle.delete(source, label, target, timestamp, None)
+            changes = engine.delete(source, target, label, timestamp)
+        assert rows_of(changes, queries) == Counter(expected)
+        check_counts(engine, oracle, queries)
+        if data.draw(st.integers(0, 9)) == 0:
+            engine = restored(engine, threads=data.draw(st.sampled_from((1, 2))))
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+def test_a_single_tuple_takes_no_detour_over_tables(identity, monkeypatch):
+    queries = [rpq.Query(text, window=rpq.Window(size=9, slide=1)) for text in ("a[n > 1]/b", "b+", "a")]
+    single, batch = (rpq.Engine(*queries, edges=identity) for _ in range(2))
+    first = {"source": ["v"], "target": ["w"], "label": ["a"], "timestamp": [0], "n": [2.5], "m": ["text"]}
+    for engine in (single, batch):
+        assert engine.push(first).added == 1
+    tuples = [("x", "y", "a", 1, 2), ("y", "z", "b", 2, None), ("x", "y", "a", 3, 0.5), ("u", "y", "c", 4, "unread")]
+    expected = [
+        batch.push({"source": [u], "target": [v], "label": [label], "timestamp": [time], "n": [n if label == "a" else None]})
+        for u, v, label, time, n in tuples
+    ]
+    expected.append(batch.push(source=["x"], target=["y"], label=["a"], timestamp=[5], op=["-"]))
+    with monkeypatch.context() as patch:
+        patch.setattr(single, "_push", None)
+        found = [
+            single.insert(u, v, label, time, properties={"n": n} if label == "a" else {"other": n})
+            for u, v, label, time, n in tuples
+        ]
+        found.append(single.delete("x", "y", "a", 5))
+    assert [sorted(changes.rows()) for changes in found] == [sorted(changes.rows()) for changes in expected]
+    assert sum(map(len, found)) >= 4
+    for engine in (single, batch):
+        engine._check()
+    for query in queries:
+        left, right = (engine.statistics(query.name) for engine in (single, batch))
+        assert {count: getattr(left, count) for count in COUNTS} == {count: getattr(right, count) for count in COUNTS}
+    with pytest.raises(rpq.InputError, match="'n'"):
+        single.insert("x", "y", "a", 6, properties={"n": "no number"})
 
 
 @pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
@@ -246,6 +302,38 @@ def test_queries_that_come_and_go(identity, data):
         if come_or_go == "go" and second in running:
             running.remove(second)
             engine.unregister("second")
+            engine._check()
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(150)
+@given(data=st.data())
+def test_queries_with_other_conditions_come_where_no_edge_of_their_window_is_unknown(identity, data):
+    """Such a query is refused, or begins with the solutions of its window and goes on like the oracle's."""
+    first, second = data.draw(described("first")), data.draw(described("second"))
+    note([first.query, second.query])
+    oracle = PropertyEngine(first.oracle, second.oracle, identity=identity)
+    engine = rpq.Engine(first.query, edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    running = [first]
+    for row in drawn_tuples(data, identity, 5, most=15):
+        note(row)
+        expected = apply(oracle, row)
+        names = [one.query.name for one in running]
+        changes = engine.push(as_batch([row], arrow=False))
+        assert rows_of(changes, running) == Counter(row for row in expected if row.query in names)
+        engine._check()
+        if second not in running and data.draw(st.booleans()):
+            solutions = oracle.solutions("second")
+            try:
+                begun = engine.register(second.query)
+            except rpq.RegistrationError as refused:
+                assert refused.available_from is None or refused.available_from > oracle.time
+            else:
+                running.append(second)
+                expected = Counter({Row("second", values, oracle.time, "+"): count for values, count in solutions.items()})
+                assert rows_of(begun, running) == expected
+            if second not in running and data.draw(st.booleans()):
+                engine = restored(engine)
             engine._check()
 
 
@@ -495,6 +583,41 @@ def test_a_query_whose_properties_were_not_kept_is_refused():
     assert parallel.insert("x", "z", "a", 2, properties={"m": 5}).added == 1
 
 
+def test_a_condition_can_be_had_when_the_edges_have_left_that_were_not_evaluated():
+    window = rpq.Window(size=10, slide=5)
+    engine = rpq.Engine(rpq.Query("a[n > 1]/b", window=rpq.Window(size=40, slide=5)))
+    engine.push_rows([("x", "y", "a", 12), ("y", "z", "b", 17)])
+    late = rpq.Query("a[n > 2]", window=window, name="late")
+    with pytest.raises(rpq.RegistrationError, match=r"from 25 on, if no more edges with these labels come") as refused:
+        engine.register(late)
+    assert refused.value.available_from == 25
+    assert "empty" not in str(refused.value)  # which is refused, too
+    with pytest.raises(rpq.RegistrationError, match="before the first tuple") as refused:
+        engine.register(rpq.Query("a[n > 2]", window=rpq.UnboundedWindow(), name="late"))
+    assert refused.value.available_from is None
+    engine.register(rpq.Query("c[n > 2]", window=window, name="other"))  # no edge has that label
+    engine.advance(24)
+    with pytest.raises(rpq.RegistrationError, match="from 25 on"):
+        engine.register(late)
+    engine.advance(25)
+    assert engine.register(late).added == 0
+    assert engine.insert("x", "y", "a", 26, properties={"n": 3}).added == 2
+    engine._check()
+
+
+def test_an_engine_says_start_empty_only_where_it_takes_it():
+    cases = (("id", "c", False), ("parallel", "c", True), ("triple", "c", True), ("triple", "c[n > 1]", False))
+    for identity, text, said in cases:
+        first = rpq.Query("a[n > 1]", window=rpq.Window(size=10, slide=5))
+        engine = rpq.Engine(first, edges=identity)
+        ids = {"edge": "e"} if identity == "id" else {}
+        engine.insert("x", "y", "c", 12, **ids)
+        with pytest.raises(rpq.RegistrationError) as refused:
+            engine.register(rpq.Query(text, window=rpq.Window(size=10, slide=5), name="late"))
+        assert ('start="empty"' in str(refused.value)) == said
+        assert refused.value.available_from == 25
+
+
 def test_an_engine_goes_on_after_a_query_was_refused():
     engine = rpq.Engine(rpq.Query("b", window=rpq.CountWindow(size=3), name="counted"))
     with pytest.raises(rpq.QueryError, match="one of time"):
@@ -703,6 +826,11 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
                     assert json.loads(change["path"]) == json.loads(witness.to_json())
             for answer in engine.answers(name):
                 check_witness(one, tuple(answer), engine.witness(*answer, query=name), held[name], read)
+        if data.draw(st.integers(0, 5)) == 0:
+            engine = restored(engine, witness=True)
+            for name, one in by_name.items():
+                for answer in engine.answers(name):
+                    check_witness(one, tuple(answer), engine.witness(*answer, query=name), held[name], read)
     changes = batched.push(as_batch(rows, arrow=False))
     found = [
         (name, tuple(change[column] for column in one.query.columns), change["op"], change["path"])
@@ -727,7 +855,7 @@ def test_a_witness_has_the_labels_and_the_values_of_its_edges():
 
 
 def test_a_witness_has_no_values_where_none_are_kept():
-    """Only an engine whose rows have witnesses keeps them; after a restart those of older edges are not known."""
+    """Only an engine whose rows have witnesses keeps them; one that begins to knows those of older edges not."""
     engine = rpq.Engine(CONDITION)
     engine.insert("x", "y", "a", 1, properties={"n": 5})
     with tempfile.TemporaryDirectory() as folder:
@@ -738,9 +866,36 @@ def test_a_witness_has_no_values_where_none_are_kept():
     path = engine.witness("x", "z")
     assert (path.labels, path.timestamps, path.properties) == (("a", "b"), (1, 2), ())
     assert continued.witness("x", "z").properties == (None, {})
+    assert restored(continued, witness=True).witness("x", "z").properties == (None, {})
+    assert restored(continued).witness("x", "z").properties == ()
     plain = rpq.Engine(rpq.Query("a", window=WINDOW), edges="parallel", witness=True)
     changes = plain.insert("x", "y", "a", 1)
     assert changes.to_arrow(witness=True)["path"].to_pylist() == ['["x", "a", "y"]']
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+def test_values_of_each_type_are_restored(identity):
+    """A witness tells after a restart what it told before it."""
+    condition = " or ".join(f"{name} is not null" for name in "bdfistn")
+    engine = rpq.Engine(rpq.Query(f"a[{condition}]", window=WINDOW, name="q"), edges=identity, witness=True)
+    moment = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
+    columns = {
+        "b": pa.array([True, None]),
+        "d": pa.array([Decimal("1.50"), None]),
+        "f": pa.array([None, 2.5]),
+        "i": pa.array([2**62, None]),
+        "s": pa.array(["ü", None]),
+        "t": pa.array([moment, None], pa.timestamp("us", "UTC")),
+        "n": pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns")),
+    }
+    ids = {"edge": [7, 8]} if identity == "id" else {}
+    ends = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"], "timestamp": [1, 2]}
+    engine.push(pa.table({**ends, **ids, **columns}))
+    told = [engine.witness(*answer).properties for answer in (("x", "y"), ("y", "z"))]
+    assert told[0][0].keys() == {*"bdistn"} and told[1] == ({"f": 2.5},)
+    again = restored(restored(engine, witness=True), witness=True)
+    assert [again.witness(*answer).properties for answer in (("x", "y"), ("y", "z"))] == told
+    assert engine.witness("x", "y").to_json() == again.witness("x", "y").to_json()
 
 
 @pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
@@ -761,7 +916,7 @@ def test_values_leave_with_their_edges():
         for time in range(500):
             edge = {"edge": time} if identity == "id" else {}
             engine.insert(f"v{time}", f"v{time + 1}", "ab"[time % 2], time, properties={"n": time}, **edge)
-        assert len(engine._evaluation.multigraph._values) < 100
+        assert len(engine._evaluation.multigraph.kept_values) < 100
 
 
 # --- bad input ----------------------------------------------------------------------------------------------

@@ -355,3 +355,45 @@ def test_chains_with_an_order_are_never_one_expression():
     assert "(a+ in order)" in str(engine.explain())
     witness = engine.witness("x", "y")
     assert [step.timestamp for atom in witness.atoms for step in atom.steps] == [5, 3]
+
+
+def test_explain_tells_the_order():
+    query = rpq.Query("a+", window=WINDOW, order="non_decreasing", max_gap=3)
+    explanation = rpq.Engine(query, edges="parallel").explain()
+    assert "order        in non-decreasing order gap 3" in str(explanation)
+    assert explanation.to_dict()["order"] == "in non-decreasing order gap 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "said"),
+    [
+        ("?x a+ in order ?y", 7, "an order in time behind an expression"),
+        ("?x (a in order)+ ?y", 16, "an operator behind an order in time"),
+        ("?x ^(a in order) ?y", 8, "an order in time inside an expression"),
+        ("?x ((a in order)/b) ?y", 8, "an order in time inside an expression"),
+        ("?x ?e:(a in order) ?y", 7, "an edge variable before a path in time order"),
+        ("?x (a in order gap 1h within 2h) ?y", 23, "'within' behind 'gap'"),
+        ("?x (a in order gap 1h gap 2h) ?y", 23, "'gap' twice"),
+        ("?x (a in order gap 1y) ?y", 20, "the unknown unit 'y'"),
+        ("?x (a in order soon) ?y", 16, "unexpected 's'"),
+        ("?x (a in order", 15, "ends too early"),
+    ],
+)
+def test_errors_point_to_the_place(text, column, said):
+    with pytest.raises(rpq.ExpressionError, match=re.escape(said)) as raised:
+        rpq.Query(text, window=WINDOW)
+    assert raised.value.column == column
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "?x (a+ in order) ?y",
+        "?x (a[n > 1]/^b in non-decreasing order within 6h gap 90m) ?y",
+        "?x ((a|b)+ in order gap 5) ?x",
+        "?x (in in order) in",
+    ],
+)
+def test_the_text_of_a_pattern_comes_back(text):
+    (atom,) = rpq.Query(text, window=WINDOW).pattern.atoms
+    assert str(atom) == text

@@ -22,8 +22,8 @@ ORDERED = {"order": "increasing"}
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"max_gap": 3}, 'max_gap .* pass order="increasing"'),
-        ({"max_span": "3h"}, 'max_span .* pass order="increasing"'),
+        ({"max_gap": 3}, 'max_gap, .* pass order="increasing"'),
+        ({"max_span": "3h"}, 'max_span, .* pass order="increasing"'),
         ({"order": "ascending"}, "'increasing' or 'non_decreasing', or None for no order, not 'ascending'"),
         (ORDERED | {"max_gap": -1}, "max_gap is a length of time from 0 on that fits into 64 bits, not -1"),
         (ORDERED | {"max_gap": 2**63}, "fits into 64 bits"),
@@ -69,3 +69,13 @@ def test_durations_and_numbers_do_not_mix_without_a_unit(window, gap):
 def test_edges_that_replace_each_other_are_refused():
     with pytest.raises(QueryError, match=r'an insert replaces the edge .* edges="parallel"'):
         rpq.Engine(rpq.Query("a+", window=WINDOW, order="increasing"))
+
+
+def test_a_request_of_a_server_has_an_order():
+    from rpq.serve.requests import QueryDefaults, parse_query
+
+    defaults = QueryDefaults(fields={"window": "1d", "slide": "1h"}, time_unit="s")
+    query = parse_query({"expression": "a+", "order": "increasing", "max_gap": "1h", "max_span": 86400}, defaults)
+    assert (query.order, query.max_gap, query.max_span) == ("increasing", "1h", 86400)
+    with pytest.raises(QueryError, match="order: expected 'increasing' or 'non_decreasing'"):
+        parse_query({"expression": "a+", "order": "up"}, defaults)

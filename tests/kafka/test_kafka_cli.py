@@ -145,7 +145,7 @@ def test_a_checkpoint_is_for_one_run_at_a_time(kafka, tmp_path) -> None:
         waited(lambda: log.exists() and "begins" in log.read_text())
         second = tmp_path / "second"
         assert ended(started(*arguments, log=second)) == 1
-        assert "another run goes on from this checkpoint" in second.read_text()
+        assert "another run uses this checkpoint" in second.read_text()
     finally:
         assert ended(process, signal.SIGTERM) == 0
 

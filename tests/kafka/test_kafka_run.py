@@ -240,7 +240,7 @@ def test_a_journal_that_was_lost_is_not_passed_over(kafka, tmp_path) -> None:
     options = {"input": kafka.uri(read), "output": kafka.uri(written), "checkpoint": checkpoint, "until_end": True}
     checkpoint.write_bytes(kept["state"])
     (tmp_path / "run.state.journal").write_bytes(b"")
-    with pytest.raises(KafkaError, match="run.state.journal: does not tell the order of the rounds 1 to"):
+    with pytest.raises(KafkaError, match="run.state.journal: does not contain the order of the rounds 1 to"):
         run_topics(QUERY, **options)
     checkpoint.write_bytes(kept["state"])
     (tmp_path / "run.state.journal").write_bytes(kept["journal"])
@@ -260,7 +260,7 @@ def test_messages_that_were_deleted_unread_end_the_run(kafka, tmp_path) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.broker.address})
     for made in admin.delete_records([TopicPartition(read, 0, 80)]).values():
         made.result()
-    with pytest.raises(KafkaError, match=f"{read}/0: the run goes on at offset 50, but there are 80 to 100: deleted"):
+    with pytest.raises(KafkaError, match=f"{read}/0: the run continues at offset 50, but there are 80 to 100: deleted"):
         run_topics(QUERY, **options)
 
 

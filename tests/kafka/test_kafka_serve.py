@@ -82,7 +82,7 @@ def test_what_is_no_tuple_ends_the_reading_but_not_the_server(kafka: Topics, tmp
     good = {"source": "x", "target": "y", "label": "a", "timestamp": 1}
     kafka.send(topic, [good, "nonsense", {**good, "target": "z"}])
     with Command(*QUERY, "--input", kafka.uri(topic), "--max-delay", "0.1s", log=tmp_path / "log") as served:
-        until(lambda: "the topics are read no more" in (tmp_path / "log").read_text())
+        until(lambda: "reading the topics has ended" in (tmp_path / "log").read_text())
         assert f"{topic}/0 at offset 1" in (tmp_path / "log").read_text()
         assert served.answers(PATH) == {("x", "y")}
         assert served.post(("y", "w", "b", 2)).status_code == 200

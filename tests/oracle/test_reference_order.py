@@ -1,4 +1,7 @@
-"""The oracle of paths in time order, on examples worked by hand."""
+"""The oracle of paths in time order, on examples worked by hand.
+
+semantics.md S15
+"""
 
 from __future__ import annotations
 

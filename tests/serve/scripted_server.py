@@ -107,7 +107,7 @@ class ScriptedServer:
         self.requests.append(str(request.url.path))
         if self.token is None or request.headers.get("authorization") == f"Bearer {self.token}":
             return None
-        return JSONResponse({"error": {"type": "TokenMissing", "message": "this server asks for its token"}}, 401)
+        return JSONResponse({"error": {"type": "TokenMissing", "message": "this server requires its token"}}, 401)
 
     async def _queries(self, request: Request) -> Response:
         query = {"name": "q", "expression": self.expression, "language": "path", "window": 100, "slide": 10}

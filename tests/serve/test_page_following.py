@@ -142,11 +142,22 @@ def test_the_table_can_be_held_and_a_row_chosen(windows: Windows, server: Script
         {"source": "bob", "target": "between", "label": "a", "timestamp": 1, "properties": {"amount": 1500, "by": "ü"}},
         {"source": "cho", "target": "between", "label": "b", "timestamp": 2},
     ]
+    page.evaluate(
+        """() => {
+          globalThis.drawn = new Set();
+          const draw = CanvasRenderingContext2D.prototype.fillText;
+          CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+            drawn.add(text);
+            draw.call(this, text, ...place);
+          };
+        }"""
+    )
     page.locator("#changes-rows tr", has_text="bob cho").or_(page.locator("#changes-rows tr").nth(1)).first.click()
     expect(page.locator("#answer .steps")).to_be_visible()
     assert page.locator("#answer .vertex").all_inner_texts() == ["bob", "between", "cho"]
     assert page.locator("#answer .edge-label").all_inner_texts() == ["a", "^b"]
     assert page.locator("#answer .edge-values").all_inner_texts() == ["amount: 1500, by: ü"]
+    until(page, lambda: {"a", "amount: 1500", "by: ü", "b"} <= {*page.evaluate("() => [...drawn]")})  # in the graph
     server.change(("-", "bob", "cho"))
     expect(page.locator("#answer")).to_contain_text("ceased to hold")
 

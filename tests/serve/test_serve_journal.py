@@ -273,7 +273,7 @@ def test_a_journal_of_another_checkpoint_is_refused(saved, tmp_path):
     saved.journal.write_bytes(saved.content)
     saved.state.write_bytes(checkpoint)
     storage = saved.storage()
-    with pytest.raises(JournalError, match="goes on with journal number 2, from position 5 on; this is number 1"):
+    with pytest.raises(JournalError, match="continues with journal number 2, from position 5 on; this is number 1"):
         storage.load()
     storage.close()
 
@@ -364,7 +364,7 @@ def test_two_servers_do_not_have_one_state(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "state")
     with Served(PATH, checkpoint=tmp_path / "state"):
         for name in ("state", "link"):
-            with pytest.raises(rpq.RpqError, match="another run goes on from this checkpoint"):
+            with pytest.raises(rpq.RpqError, match="another run uses this checkpoint"):
                 Served(PATH, checkpoint=tmp_path / name)
 
 
@@ -758,7 +758,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     with pytest.raises(rpq.RpqError, match="no checkpoint of `rpq serve`"):
         Served(checkpoint=state)
     (tmp_path / "other.journal").write_bytes(b"")
-    with pytest.raises(rpq.RpqError, match="but not the checkpoint"):
+    with pytest.raises(rpq.RpqError, match="exists, but the checkpoint"):
         Served(checkpoint=tmp_path / "other")
 
 
@@ -847,5 +847,5 @@ def test_sigterm_ends_it_well(tmp_path: Path):
     assert content.name.after == 2 and not content.records
     with Command(*options, log=tmp_path / "log") as served:
         assert served.answers("a/b*") == {("x", "y")}
-        assert "goes on at position 2" in (tmp_path / "log").read_text()
+        assert "continues at position 2" in (tmp_path / "log").read_text()
         assert served.end(signal.SIGINT) == 130

@@ -29,6 +29,7 @@ from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.shipping import MAX_INLINE_BYTES, ship_value  # noqa: E402
 from rpq.spark.stream import processor  # noqa: E402
 from rpq.spark.stream.processor import AnswerChanges, EngineCache, state_identity, validate_record  # noqa: E402
+from rpq.spark.stream.rescale import rescale  # noqa: E402
 from rpq.spark.stream.stream_identity import refuse_missing_edges  # noqa: E402
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog  # noqa: E402
 from tests.spark.share_rows import changes_in  # noqa: E402
@@ -237,3 +238,10 @@ def test_the_state_of_shares_that_are_no_more_goes():
     assert retiring.peekValueState("record", keys[1]) is None
     assert not retiring.peekMapState("window", keys[1])
     assert json.loads(state_identity(stream.queries, 2))["partitions"] == 2
+
+
+def test_queries_that_a_stream_cannot_have_are_refused_before_anything_is_read():
+    """There is no session, and nobody looks for the checkpoint."""
+    unsupported = rpq.Query("a[n > 1]", window=rpq.Window(size=5, slide=1), name="q")
+    with pytest.raises(PipelineError, match="query 'q' has conditions on edges"):
+        rescale(None, "nowhere", unsupported)

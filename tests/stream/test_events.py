@@ -331,7 +331,7 @@ def test_what_each_event_brings_beside_static_edges() -> None:
 
 @pytest.mark.parametrize("window", [W, rpq.CountWindow(size=3)], ids=str)
 def test_windows_across_events_are_refused_there(window: Any) -> None:
-    with pytest.raises(rpq.QueryError, match="so a window is rpq.UnboundedWindow"):
+    with pytest.raises(rpq.QueryError, match="so its window is rpq.UnboundedWindow"):
         rpq.Engine(rpq.Query("a", window=window), events="alone")
 
 

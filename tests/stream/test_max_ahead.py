@@ -371,7 +371,9 @@ def test_the_command_has_a_limit_unless_it_is_told_otherwise(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("speed", [1_000_000.0, None])
-def test_playback_does_not_wait_for_it(speed: float | None, edges: Path) -> None:
+def test_playback_does_not_wait_for_it(speed: float | None, edges: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr("rpq.serve.feeds.LOG.warning", lambda text, *values: warnings.append(text % values))
     opened = open_input(RunSettings(inputs=(str(edges),), format="edges", on_error="skip"))
     with Served(QUERY, max_ahead="1000x") as served:
         playback = Playback(speed=speed, time_unit=None)
@@ -379,6 +381,8 @@ def test_playback_does_not_wait_for_it(speed: float | None, edges: Path) -> None
         feed.start()
         assert feed.has_ended.wait(60)
         assert feed.error is None and feed.rejected == 1
+        (rejected,) = warnings
+        assert rejected.startswith("rejected: at the tuple ") and f" a {FAR}" in rejected.partition(": column")[0]
         assert served.answers("q") == {(x, y) for x, y in combinations("xyzw", 2)}
         assert playback.model().time < FAR
 

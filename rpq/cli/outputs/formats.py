@@ -308,8 +308,8 @@ def check_suffix(path: str) -> str:
     if path == destinations.STANDARD_STREAM or not (destinations.is_regular(path) or os.path.isdir(path)):
         return ".csv"
     raise SinkError(
-        f"{path}: the ending tells the format: expected a name that ends in .csv or .parquet or .jsonl or .tsv, .srj, .srjl "
-        "or .nq (all but .parquet and .srj also with .gz or .zst behind), or -"
+        f"{path}: the ending determines the format: expected a name that ends in .csv, .parquet, .jsonl, .tsv, .srj, "
+        ".srjl or .nq (all but .parquet and .srj also followed by .gz or .zst), or -"
     )
 
 
@@ -320,4 +320,4 @@ def check_end(path: str, position: int) -> None:
     with open(path, "rb") as file:
         file.seek(position)
         if file.read(1) not in (b"", b",", b"{", b"]"):
-            raise SinkError(f"{path}: does not have the rows that the checkpoint goes on from; it was changed")
+            raise SinkError(f"{path}: does not have the rows from which the checkpoint continues; it was changed")

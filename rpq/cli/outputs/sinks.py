@@ -110,7 +110,7 @@ def open_sink(
     grows: bool = False,
     position: int | None = None,
 ) -> Sink:
-    """Open the output for a path, whose ending tells the format (`ENDINGS`); `-` is standard output, as CSV.
+    """Open the output for a path, whose ending determines the format (`ENDINGS`); `-` is standard output, as CSV.
 
     `answers` are the columns of a query's answers; `with_query` adds the query's name as the first column.  A `resumable`
     sink resumes at `position`, or begins anew if that is None.  With `grows` the file is written in place where the format
@@ -461,7 +461,7 @@ class ResumableParquet:
         from pyarrow import parquet as pq
 
         if not os.path.exists(self._path):
-            raise SinkError(f"{self._path}: is missing, but the checkpoint goes on from {rows:,} rows in it")
+            raise SinkError(f"{self._path}: is missing, but the checkpoint continues after {rows:,} rows in it")
         left = rows
         with destinations.replacing(self._frames_path) as file:
             for batch in pq.ParquetFile(self._path).iter_batches(batch_size=ROW_GROUP_ROWS):
@@ -472,7 +472,7 @@ class ResumableParquet:
                     break
             else:
                 raise SinkError(
-                    f"{self._path}: has fewer rows than the {rows:,} that the checkpoint goes on from; it was changed"
+                    f"{self._path}: has fewer rows than the {rows:,} after which the checkpoint continues; it was changed"
                 )
 
     def _frames_end(self, rows: int) -> int:
@@ -488,7 +488,7 @@ class ResumableParquet:
                 position = file.seek(int(header[1]), os.SEEK_CUR)
         if counted != rows or position > size:
             raise SinkError(
-                f"{self._frames_path}: does not have the {rows:,} rows that the checkpoint goes on from; it was changed"
+                f"{self._frames_path}: does not have the {rows:,} rows after which the checkpoint continues; it was changed"
             )
         return position
 

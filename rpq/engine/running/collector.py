@@ -49,7 +49,9 @@ class Collector:
             retained = np.concatenate([retained, self.multigraph.vertices(), twins])
             bearing = self.multigraph.bearing(bearing)
         if len(retained):
-            unused = np.setdiff1d(unused, retained)
+            are_retained = np.zeros(intake.vertices.count, bool)
+            are_retained[retained[(retained >= 0) & (retained < len(are_retained))]] = True  # others are terms, or unbound
+            unused = unused[~are_retained[unused]]
         intake.vertices.release(unused[intake.vertices.names.length[unused] != FREE])
         lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
         graph.forget_labels(intake.labels.forget(bearing, lost))

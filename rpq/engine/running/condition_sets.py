@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from rpq.language.edge_variables import Filter
 from rpq.language.filter_columns import filter_kinds
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name, WhereError
+from rpq.stream.numpy_arrays import distinct_values
 from rpq.stream.properties import PropertyTypes
 
 FEW = 8
@@ -30,7 +31,6 @@ FEW = 8
 _SEARCHED = frozenset(COMPARE) - {"!="}
 """The comparisons that order decides; of other values than numbers, and of !=, conditions are evaluated as they are."""
 
-_LARGEST_TABLE = 1 << 16
 _BITS = 12
 """Conditions that are evaluated one by one, of which one factor has the verdicts."""
 
@@ -106,6 +106,8 @@ class _LabelConditions(NamedTuple):
     """The other conditions by property, with their positions."""
     sets: dict[tuple[int, ...], int]
     """The number of the set of derived labels by the values of the factors."""
+    compared: list[tuple[str, _Comparison]] | None
+    """The conditions as comparisons of properties with numbers; None where there are others."""
 
 
 class ConditionSets:
@@ -255,6 +257,23 @@ class ConditionSets:
         self._of_label.clear()
         return renumbered
 
+    def set_of_one(
+        self, label: np.ndarray, names: Sequence[object], values: Mapping[str, Any], timestamp: np.ndarray
+    ) -> int:
+        """Return the number of the set of one tuple like `sets_of`; each value has the type of its property."""
+        conditions = self._on(str(names[label.item(0)]))
+        if not conditions.texts:
+            return 0
+        if conditions.compared is None:
+            columns = {name: pa.array([value], self.types.known[name]) for name, value in values.items()}
+            return int(self.sets_of(label, names, columns, timestamp)[0])
+        positions = [
+            position
+            for position, (name, comparison) in enumerate(conditions.compared)
+            if (value := values.get(name)) is not None and COMPARE[comparison.sign](value, comparison.constant)
+        ]
+        return self.number_of(conditions.ids[position] for position in positions) if positions else 0
+
     def sets_of(
         self, label: np.ndarray, names: Sequence[object], columns: Mapping[str, pa.Array], timestamp: np.ndarray | None
     ) -> np.ndarray:
@@ -281,7 +300,7 @@ class ConditionSets:
             code = np.zeros(len(label[rows]), np.int64)
             keys: list[tuple[int, ...]] = [()]
             for size, values in self._factors(conditions, complete, verdicts, count):
-                used, code = compressed(code * size + values[rows], len(keys) * size)
+                used, code = distinct_values(code * size + values[rows], len(keys) * size)
                 keys = [(*keys[one // size], one % size) for one in used.tolist()]
             sets = [self._set_of(conditions, key) for key in keys]
             found[rows] = np.array(sets, np.int32)[code]
@@ -309,7 +328,11 @@ class ConditionSets:
                 if len(mine) >= FEW and self._can_search(name, [one for _, one in mine])
             ]
             others = set(range(len(texts))).difference(*(positions.tolist() for _, positions in searched))
-            found = self._of_label[label] = _LabelConditions(texts, ids, sorted(others), searched, {})
+            of_texts = [_comparison(condition_of(text)) for text in texts]
+            compared = [one for one in of_texts if one is not None and self._can_search(one[0], [one[1]])]
+            found = self._of_label[label] = _LabelConditions(
+                texts, ids, sorted(others), searched, {}, compared if len(compared) == len(texts) else None
+            )
         return found
 
     def _can_search(self, name: str, comparisons: Sequence[_Comparison]) -> bool:
@@ -361,14 +384,6 @@ class ConditionSets:
             number = self.number_of(conditions.ids[one] for one in positions)
             conditions.sets[key] = number
         return number
-
-
-def compressed(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different values, all below `size`, and the place of each value among them."""
-    if size > _LARGEST_TABLE:
-        return np.unique(values, return_inverse=True)
-    is_there = np.bincount(values, minlength=size) > 0
-    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[values]
 
 
 def _check_filters(filters: Iterable[Filter], kind_of: Callable[..., ColumnKind], types: PropertyTypes) -> None:

@@ -8,13 +8,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from rpq.engine.running.multigraph import Identity, Multigraph, lower_bounds
+from rpq.engine.running.retention import latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.readings import Reading, has_conditions, is_ordered, readings_of
 from rpq.stream.edge_versions import ABSENT_VERSION
+from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import EdgeEnd
+from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import Window
 
 
@@ -25,6 +28,7 @@ class Evaluated(Protocol):
     witness: bool
     share: tuple[int, int]
     graph: SnapshotGraph
+    labels: LabelDictionary
     multigraph: Multigraph | None
 
 
@@ -100,15 +104,25 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated)
     )
 
 
-def refuse_unread_conditions(question: Question, evaluation: Evaluated, *, empty: bool) -> None:
-    """Raise `RegistrationError` where a query that comes in mid-stream has conditions that no query has now.
+def begins_empty(question: Question, evaluation: Evaluated) -> bool:
+    """Return whether a query may begin with an empty window in mid-stream: no edge unknown to it is replaced later."""
+    identity = evaluation.identity
+    return identity == "parallel" or (identity == "triple" and not has_conditions(question))
 
-    Which edges of its window satisfy them is not known. It may begin `empty` where each insert is an edge of its own.
+
+def refuse_unread_conditions(
+    question: Question, evaluation: Evaluated, *, empty: bool, to_timestamp: Callable[[int], Any]
+) -> None:
+    """Raise `RegistrationError` where a query in mid-stream has conditions, or reads values, that no query reads now.
+
+    Of edges in its window it is not known then which of them satisfy the conditions, or which values they have; where the
+    window has no edges with the labels, there is nothing to know. The query may begin `empty` where each insert is an edge
+    of its own. `to_timestamp` turns integers into times of the stream.
     """
-    multigraph = evaluation.multigraph
-    if evaluation.graph.time is not None and is_ordered(question):
+    multigraph, time = evaluation.multigraph, evaluation.graph.time
+    if time is not None and is_ordered(question):
         _refuse_unkept_edges(question, multigraph, empty=empty)
-    if evaluation.graph.time is None or multigraph is None or (empty and evaluation.identity == "parallel"):
+    if time is None or multigraph is None or (empty and evaluation.identity == "parallel"):
         return
     if empty and evaluation.identity == "id":
         raise RegistrationError(
@@ -117,28 +131,46 @@ def refuse_unread_conditions(question: Question, evaluation: Evaluated, *, empty
             available_from=None,
         )
     for reading in readings_of(question):
-        unkept = multigraph.unevaluated(reading.labels)
-        if isinstance(question, EdgeValuesQuery) and not unkept and (lost := question.properties - multigraph.values_read):
-            names = ", ".join(sorted(lost))
-            hint = ' It can be registered with start="empty".' if evaluation.identity == "parallel" else ""
-            raise RegistrationError(
-                f"query {question.name!r}: the values of {names} were not kept, as no query that runs reads them; "
-                f"register it before the first tuple.{hint}",
-                available_from=None,
-            )
-        for label in sorted(unkept, key=str):
-            hint = ' It can be registered with start="empty".' if evaluation.identity == "parallel" else ""
-            raise RegistrationError(
-                f"query {question.name!r}: which edges satisfy {label} was not kept, as no query that runs reads them; "
-                f"register it before the first tuple.{hint}",
-                available_from=None,
-            )
+        unkept = sorted(multigraph.unevaluated(reading.labels), key=str)
+        lost = question.properties - multigraph.values_read if isinstance(question, EdgeValuesQuery) else frozenset()
+        if unkept:
+            why = f"which edges satisfy {unkept[0]} was not kept"
+        elif lost:
+            why = f"the values of {', '.join(sorted(lost))} were not kept"
+        else:
+            continue
+        _refuse_if_edges_came(question, reading, evaluation, why=why, to_timestamp=to_timestamp)
     if empty and has_conditions(question):
         raise RegistrationError(
             f"query {question.name!r}: in mid-stream a query with conditions begins with the edges of its window, since "
             'inserts replace them; leave out start="empty"',
             available_from=None,
         )
+
+
+def _refuse_if_edges_came(
+    question: Question, reading: Reading, evaluation: Evaluated, *, why: str, to_timestamp: Callable[[int], Any]
+) -> None:
+    """Raise `RegistrationError` where the window of a reading has, or may have had, edges with labels that it reads."""
+    multigraph, time = evaluation.multigraph, evaluation.graph.time
+    assert multigraph is not None and time is not None
+    of_labels = reading._replace(labels=reading.labels.plain)
+    latest = max(
+        latest_lost_insert(question, of_labels, evaluation.labels, evaluation.graph),
+        multigraph.latest_held(of_labels.labels),
+    )
+    window = reading.window
+    if latest <= max(EARLIEST - 1, int(lower_bounds(window, np.array([time]))[0])):
+        return
+    why = f"query {question.name!r}: {why}, as no query that runs reads them"
+    hint = ', or at once with start="empty"' if begins_empty(question, evaluation) else ""
+    if not isinstance(window, Window):
+        raise RegistrationError(f"{why}; register it before the first tuple{hint}", available_from=None)
+    available = to_timestamp(window.expiry_slide(latest) * window.slide)
+    raise RegistrationError(
+        f"{why}; it can be registered from {available} on, if no more edges with these labels come until then{hint}",
+        available_from=available,
+    )
 
 
 def _refuse_unkept_edges(question: Question, multigraph: Multigraph | None, *, empty: bool) -> None:

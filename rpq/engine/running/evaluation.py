@@ -33,11 +33,11 @@ from rpq.language.query import Vertex
 from rpq.language.readings import has_conditions, is_ordered
 from rpq.rows.blocks import FEW, Block, FewRows, few_rows_of
 from rpq.rows.delta import Delta, split_by_query
-from rpq.stream.chunk import NO_DETAILS, ChunkDetails, SingleTuple
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
 from rpq.stream.edge_ends import Ends
 from rpq.stream.event_grouping import end_of_event
-from rpq.stream.outcomes import LATE
+from rpq.stream.outcomes import LATE, OUTCOME_COUNT
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName, merged_name, text_of
 from rpq.stream.window import Window
@@ -118,6 +118,7 @@ class Evaluation:
         self._crew = Crew(threads)
         self._upcoming: _Upcoming | None = None
         self._single = SingleTuple()
+        self._uncounted = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
         self._singles = 0  # since the last look whether to collect, which costs as much as a tuple
         self._look_every = min(64, capacity)
         self._vertex_room = 0  # vertex ids below need no more room, as of the last time when some was made
@@ -327,34 +328,53 @@ class Evaluation:
         return outcome, ChunkDetails(taken.named, view_of_named, events)
 
     def apply_one(
-        self, source: Vertex, target: Vertex, label: str, timestamp: int, delete: bool, *, collect: bool
+        self,
+        source: Vertex,
+        target: Vertex,
+        label: str,
+        timestamp: int,
+        delete: bool,
+        *,
+        collect: bool,
+        values: Mapping[str, Any] | None = None,
     ) -> Applied:
-        """Apply one valid tuple like `apply`, at a small fraction of its cost."""
+        """Apply one valid tuple like `apply`, at a small fraction of its cost; `values` are those of its properties."""
         self.guard.row = self.row_guard.row = 0
         intake, graph, running, single = self.intake, self.graph, self.running, self._single
         number = self.labels.ids.get(label, -1)
         if number < 0:
             number = intake.add_label(label)
         u = v = -1
-        edges = graph.filter
-        if graph.horizons.is_read.item(number) and (not edges.filtered_labels or edges.accepts(number, source, target)):
+        edges, multigraph = graph.filter, self.multigraph
+        if multigraph is not None:
+            is_read = multigraph.reads_label(number)
+        else:
+            is_read = graph.horizons.is_read.item(number)
+            is_read = is_read and (not edges.filtered_labels or edges.accepts(number, source, target))
+        if is_read:
             u, v = intake.ends(source, target, self._needs_room)
         single.fill(u, v, number, timestamp, delete)
         self.midway = True
-        graph.resolve_one(single.view, single.outcome)
+        chunk, tuples, details = single.chunk, single.view, NO_DETAILS
+        if multigraph is None:
+            graph.resolve_one(tuples, single.outcome)
+        else:
+            chunk, tuples, details = self._derive_one(multigraph, values or {})
         deltas: list[tuple[int, Delta]] = []
         failure: LimitError | None = None
         for worker in running.workers:
             try:
-                worker.apply(single.chunk, single.view, graph.edges)
+                worker.apply(chunk, tuples, graph.edges, details)
             except LimitError as problem:
                 failure = failure or problem
                 continue
             if worker.has_rows:
                 deltas += worker.deltas(running.numbers)
+        if details.first is not None and deltas:
+            deltas = self.output.net(deltas, details.first, None)
         if running.reports and failure is None:
             try:
-                deltas = self.output.report(deltas, single.chunk.timestamp)
+                deltas = self.output.report(deltas, chunk.timestamp)
             except MemoryLimitError as problem:
                 failure = problem
         counts: tuple[int, int] | np.ndarray = (0, 0)
@@ -372,6 +392,7 @@ class Evaluation:
                     rows = self.output.rows(deltas) if collect else []
         if running.overrunning:
             self.output.note_overruns(0)
+        self.guard.places = self.row_guard.places = None
         if failure is None:
             self._singles += 1
             if self._singles >= self._look_every:
@@ -379,6 +400,29 @@ class Evaluation:
                 self.collector.collect_if_due()
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome.item(0) == LATE else _NONE, failure)
+
+    def _derive_one(self, multigraph: Multigraph, values: Mapping[str, Any]) -> tuple[Chunk, Any, ChunkDetails]:
+        """Return the edges of the single tuple with derived labels, of which the graph knows then, with their view."""
+        graph, single = self.graph, self._single
+        own = single.chunk
+        number = own.label.item(0)
+        is_plain = bool(graph.horizons.is_read.item(number))
+        labels, deletes = multigraph.derive_one(single, values, graph.time, is_plain=is_plain)
+        if not is_plain and not own.delete.item(0):
+            graph.lose_one(number, own.timestamp.item(0))
+        count = len(labels)
+        if count == 1:
+            own.label[0], own.delete[0] = labels[0], deletes[0]
+            outcome, counts = self._uncounted
+            graph.resolve_one(single.view, outcome, counts=counts)
+            return own, single.view, NO_DETAILS
+        self._make_room(count, _NO_VERTICES)
+        repeated = [np.repeat(column, count) for column in own]
+        chunk = Chunk(*repeated)._replace(label=np.array(labels, np.int32), delete=np.array(deletes, np.uint8))
+        tuples, first = view(chunk), np.zeros(count, np.int64)
+        self.guard.places = self.row_guard.places = first
+        graph.resolve_uncounted(tuples, count)
+        return chunk, tuples, ChunkDetails(first=first)
 
     def _deltas(self, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows that workers report of the last chunk, or of its tuples `before` a failure."""

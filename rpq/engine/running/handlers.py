@@ -46,7 +46,7 @@ class Handlers:
             self._of_query.setdefault(name, []).append(handler)
 
     def drop(self, queries: Iterable[str]) -> None:
-        """Drop the handlers of queries that are gone: later queries may have their names."""
+        """Remove the handlers of queries that were unregistered: later queries may have their names."""
         if self._of_query:
             for name in queries:
                 self._of_query.pop(name, None)

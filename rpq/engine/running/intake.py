@@ -105,20 +105,20 @@ class EventClock:
 
 
 def query_over_event(query: Any) -> Any:
-    """Return a query over the window of one event. Raises `QueryError` where it has another window than an unbounded one."""
+    """Return a query over the window of one event. Raises `QueryError` unless its window is unbounded."""
     for window in windows_of(query):
         if window.kind != "unbounded":
             raise QueryError(
-                f"query {query.name!r}: where each event is answered by itself, nothing is there but the event, so a window "
-                f"is rpq.UnboundedWindow(), not {window!r}; with rpq.Engine(…, events=\"window\") windows hold many events"
+                f"query {query.name!r}: with events=\"alone\" a query is evaluated over one event, so its window is "
+                f"rpq.UnboundedWindow(), not {window!r}; with rpq.Engine(…, events=\"window\") windows contain many events"
             )
     if getattr(query, "report", "change") != "change":
-        raise QueryError(f"query {query.name!r}: where each event is answered by itself, each has a report of its own")
+        raise QueryError(f"query {query.name!r}: with events=\"alone\" every event has its own report: leave out report")
     return query.over(ONE_EVENT)
 
 
 def query_over_unbounded_window(query: Any) -> Any:
-    """Return the query that `query_over_event` made this of."""
+    """Return the query from which `query_over_event` made this one."""
     return query.over(UnboundedWindow())
 
 

@@ -28,20 +28,21 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel
-from rpq.engine.running.condition_sets import ConditionSets, compressed, misfit
+from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.errors import InputError, QueryError
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.language.protocol import Question
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.readings import LabelSet, Reading, is_ordered
 from rpq.language.where import WhereError
-from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
+from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
 from rpq.stream.edge_values import EdgeValues, ValuesOf, values_at
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.labels import LabelDictionary
+from rpq.stream.numpy_arrays import distinct_values
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
 from rpq.stream.parallel_edges import ParallelEdges
 from rpq.stream.plain_columns import NUMBER
@@ -238,7 +239,7 @@ class Multigraph:
         self._capacity = capacity
         self._room = 0
         self._sets_after_collect = 1024
-        self._values: EdgeValues | None = EdgeValues() if keeps_values else None
+        self.kept_values: EdgeValues | None = EdgeValues() if keeps_values else None
         """The values of edges by source, label in the graph and target, or by id; None where witnesses do not tell them."""
 
     def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
@@ -384,9 +385,7 @@ class Multigraph:
         self, data: Any, *, count: int, times: StreamTime, problems: list[InputError]
     ) -> Mapping[str, pa.Array]:
         """Return the columns of properties that conditions need and data has. Raises `InputError`."""
-        has_unit = times.unit is not None or times.type not in (None, NUMBER)
-        unit = times.inner_unit if has_unit else None
-        columns = self.sets.read(data, count=count, time_unit=unit, problems=problems)
+        columns = self.sets.read(data, count=count, time_unit=_unit_of(times), problems=problems)
         self.note_types()
         return columns
 
@@ -488,6 +487,87 @@ class Multigraph:
             self.parallel.note(derived.chunk, self._ordered_labels())
         return derived
 
+    # --- one tuple -------------------------------------------------------------------------------------------
+
+    def reads_label(self, label: int) -> bool:
+        """Return whether any query reads a label id, plain or with a condition."""
+        return any(mask.item(label) for mask in self._masks_of_labels().values())
+
+    def takes_one(self, times: StreamTime) -> bool:
+        """Return whether `derive_one` can take the place of `derive` for a tuple of a stream with such times.
+
+        It cannot where edges have ids, are vertices, have values to tell, or are kept one by one, nor for the first tuple.
+        """
+        is_bare = self.by_id is None and not self._steps and self.kept_values is None and self.parallel is None
+        return is_bare and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
+
+    def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the values that conditions need of one tuple; None where one has another type than its property."""
+        needed = self.sets.properties
+        given = {name: value for name, value in properties.items() if name in needed and value is not None}
+        values = {name: self.sets.types.value_of_one(name, value) for name, value in given.items()}
+        return None if None in values.values() else values
+
+    def derive_one(
+        self, single: SingleTuple, values: Mapping[str, Any], time: int | None, *, is_plain: bool
+    ) -> tuple[list[int], list[int]]:
+        """Return the labels of the edges of one tuple and whether each is deleted, as `derive`; write what became of it.
+
+        `is_plain` says whether a query reads its label without a condition.
+        """
+        assert isinstance(self.versions, EdgeVersions)
+        chunk = single.chunk
+        label, timestamp, is_delete = chunk.label.item(0), chunk.timestamp.item(0), bool(chunk.delete.item(0))
+        now = timestamp if time is None else max(time, timestamp)
+        bounds = [_lower_bound(window, now) for _, window in self._readers]
+        self.inserts += not is_delete
+        if chunk.source.item(0) < 0:  # nobody reads it
+            single.outcome[0] = self._judge_one(label, timestamp, is_delete, ABSENT_VERSION, bounds)
+            return [label], [int(is_delete)]
+        bound = min(bounds, default=now)
+        satisfied = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
+        of_one = np.array([satisfied], np.int32), np.array([bound], np.int64)
+        before = self.versions.apply(chunk, *of_one, tuples=single.view)
+        before_timestamp, is_effective = before.timestamp.item(0), bool(before.is_effective.item(0))
+        single.outcome[0] = self._judge_one(label, timestamp, is_delete, before_timestamp, bounds)
+        new = satisfied if is_effective or timestamp <= bound else 0
+        old = 0
+        if is_effective and self.identity == "triple":
+            old = before.satisfied.item(0)
+        elif is_effective and is_delete and before_timestamp != ABSENT_VERSION:
+            old = self.sets.whole_set(str(self._labels.names[label]))
+        if not old and not new:
+            return [label], [int(is_delete)]
+        sets = self.sets.count
+        template = self._template(((old * sets + new) * 2 + is_plain) * 2 + is_delete, sets)
+        return [label if one == _OWN_LABEL else one for one in template.labels], template.deletes
+
+    def _judge_one(
+        self, label: int, timestamp: int, is_delete: bool, before: int, bounds: Sequence[int]
+    ) -> int:
+        """Count what became of one tuple like `_judge`; `before` is the timestamp of its edge, `bounds` one a reader."""
+        masks = self._masks_of_labels()
+        held = INSERTED if self.identity == "parallel" else REFRESHED
+        longest, outcome = None, IRRELEVANT
+
+        def outcome_for(bound: int) -> int:
+            if is_delete:
+                return DELETED if before > bound else ABSENT
+            return LATE if timestamp <= bound else held if before > bound else INSERTED
+
+        for ((labels, _), reader), bound in zip(self._readers.items(), bounds, strict=True):
+            if masks[labels].item(label):
+                longest = bound if longest is None else min(longest, bound)
+                reader.counts[outcome_for(bound)] += 1
+            else:
+                reader.counts[IRRELEVANT] += 1
+        if longest is not None:
+            outcome = outcome_for(longest)
+        self.outcomes[outcome] += 1
+        return outcome
+
+    # --- chunks ----------------------------------------------------------------------------------------------
+
     def _apply_by_id(
         self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, satisfied: np.ndarray, bound: np.ndarray
     ) -> tuple[EdgesBefore, Operations]:
@@ -583,7 +663,7 @@ class Multigraph:
             old, new, is_plain, is_delete = (column[rows] for column in (old, new, is_plain, is_delete))
         sets = self.sets.count
         code = ((old.astype(np.int64) * sets + new) * 2 + is_plain) * 2 + is_delete
-        used, place = compressed(code, sets * sets * 4)
+        used, place = distinct_values(code, sets * sets * 4)
         templates = [self._template(int(one), sets) for one in used.tolist()]
         lengths = np.array([len(template.labels) for template in templates])
         labels = np.array([label for template in templates for label in template.labels], np.int32)
@@ -619,46 +699,46 @@ class Multigraph:
     @property
     def values(self) -> ValuesOf | None:
         """The function that returns the values of edges; None where none are kept, or no query reads any."""
-        return self._values_of if self._values is not None and self.sets.properties else None
+        return self._values_of if self.kept_values is not None and self.sets.properties else None
 
     def _keep_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
         """Keep the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
-        if self._values is None:
+        if self.kept_values is None:
             return
         chunk, names = derived.chunk, sorted(self.sets.properties)
         of_tuples = range(len(chunk.label)) if derived.row is None else derived.row.tolist()
         columns = (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete)
         for row, u, label, v, time, is_delete in zip(of_tuples, *(column.tolist() for column in columns), strict=True):
             if is_delete:
-                self._values.drop((u, label, v))
+                self.kept_values.drop((u, label, v))
             elif u >= 0 and time > bound[row]:
-                self._values.put((u, label, v), time, values_at(properties, names, row))
+                self.kept_values.put((u, label, v), time, values_at(properties, names, row))
 
     def _keep_values_by_id(
         self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, properties: Mapping[str, pa.Array]
     ) -> None:
         """Keep the values of the inserts that are the current versions of their edges; the last of equal age is."""
-        if self._values is None:
+        if self.kept_values is None:
             return
         names = sorted(self.sets.properties)
         is_current = edges.are_held(edge, chunk.timestamp) & (chunk.delete == 0)
         for row in np.flatnonzero(is_current).tolist():
-            self._values.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
+            self.kept_values.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
 
     def _values_of(self, source: int, label: LabelName | int, target: int) -> Mapping[str, Any] | None:
         """Return the values of the edge that the graph has between two vertices with a label, None if unknown."""
-        assert self._values is not None
+        assert self.kept_values is not None
         number = label if isinstance(label, int) else self._labels.ids[label]
         found = None
         if self.by_id is None:
-            found = self._values.of((source, number, target))
+            found = self.kept_values.of((source, number, target))
         else:
             name = self._labels.names[number]
             is_derived = isinstance(name, ConditionLabel)
             own = self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number
             for edge in self.by_id.youngest_first(source, own, target):
                 if not is_derived or number in self.sets.labels_of(self.by_id.satisfied(edge)):
-                    found = self._values.of(edge)
+                    found = self.kept_values.of(edge)
                     break
         return None if found is None else {name: value for name, value in found.items() if name in self.sets.properties}
 
@@ -810,7 +890,7 @@ class Multigraph:
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        values = 0 if self._values is None else self._values.nbytes
+        values = 0 if self.kept_values is None else self.kept_values.nbytes
         values += 0 if self.parallel is None else self.parallel.nbytes
         return self.versions.nbytes + self._vertices.edges.nbytes + values
 
@@ -826,7 +906,7 @@ class Multigraph:
         windows: list[AnyWindow] = [window for _, window in self._readers]
         if self.by_id is not None and self.kept_window is not None:
             windows.append(self.kept_window)
-        return min((int(lower_bounds(window, np.array([time]))[0]) for window in windows), default=time)
+        return min((_lower_bound(window, time) for window in windows), default=time)
 
     def collect(self, time: int | None) -> None:
         """Forget versions that have left every window, and sets that no version has. O(versions)."""
@@ -834,8 +914,8 @@ class Multigraph:
         self.versions.collect(bound)
         if self.parallel is not None:
             self.parallel.collect(bound, self._ordered_labels())
-        if self._values is not None:
-            self._values.collect(bound)
+        if self.kept_values is not None:
+            self.kept_values.collect(bound)
         if self.sets.count > self._sets_after_collect:
             self.versions.renumber(self.sets.retain(self.versions.all_columns()[4]))
             self._sets_after_collect = 1024 + 2 * self.sets.count
@@ -867,6 +947,12 @@ class Multigraph:
         is_there = np.zeros(max(source.max(initial=-1), target.max(initial=-1)) + 1, bool)
         is_there[source] = is_there[target] = True
         return np.flatnonzero(is_there).astype(np.int32)
+
+    def latest_held(self, labels: LabelSet) -> int:
+        """Return the largest timestamp of the versions with a label in a set; `ABSENT_VERSION` for none. O(versions)."""
+        _, label, _, timestamp, _ = self.versions.all_columns()
+        is_mine = np.array([isinstance(name, str) and labels.has(name) for name in self._labels.names], bool)
+        return int(timestamp[is_mine[label]].max(initial=ABSENT_VERSION))
 
     def edges_live(self, time: int | None) -> int:
         """Return how many edges with a label that is read the longest window holds."""
@@ -949,6 +1035,20 @@ def _rows_to_apply(is_edge: np.ndarray, timestamp: np.ndarray, now: np.ndarray) 
     if behind < len(idle):
         is_applied[idle[behind + int(np.argmax(timestamp[idle[behind:]]))]] = True
     return np.flatnonzero(is_applied)
+
+
+def _unit_of(times: StreamTime) -> str | None:
+    """Return the unit of the timestamps of a stream, None for plain numbers."""
+    has_unit = times.unit is not None or times.type not in (None, NUMBER)
+    return times.inner_unit if has_unit else None
+
+
+def _lower_bound(window: AnyWindow, time: int) -> int:
+    """Return what `lower_bounds` does for one time."""
+    if not isinstance(window, Window):
+        return ABSENT_VERSION
+    boundary = time - time % window.slide
+    return boundary - window.size if boundary >= ABSENT_VERSION + window.size else ABSENT_VERSION
 
 
 def lower_bounds(window: AnyWindow, time: np.ndarray) -> np.ndarray:

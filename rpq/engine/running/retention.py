@@ -65,18 +65,26 @@ class _Refusal(NamedTuple):
 
 
 def refuse_if_lost(
-    question: Question, labels: LabelDictionary, graph: SnapshotGraph, *, to_timestamp: Callable[[int], Any]
+    question: Question,
+    labels: LabelDictionary,
+    graph: SnapshotGraph,
+    *,
+    to_timestamp: Callable[[int], Any],
+    begins_empty: bool = True,
 ) -> None:
     """Raise if a window of a new query would contain an edge that was not stored.
 
-    `to_timestamp` turns integers into times of the stream. Where windows of time alone refuse, the error tells the
-    latest of the times from which they would not.
+    `to_timestamp` turns integers into times of the stream, `begins_empty` is whether the query may begin with empty windows.
+    Where windows of time alone refuse, the error tells the latest of the times from which they would not.
     """
     if graph.time is None:
         return
     readings = readings_of(question)
-    lost = [_latest_lost_insert(question, reading, labels, graph) for reading in readings]
-    found = [_refusal(*one, graph, graph.time, to_timestamp) for one in zip(readings, lost, strict=True)]
+    lost = [latest_lost_insert(question, reading, labels, graph) for reading in readings]
+    found = [
+        _refusal(reading, latest, graph, graph.time, to_timestamp, begins_empty=begins_empty)
+        for reading, latest in zip(readings, lost, strict=True)
+    ]
     refused = [one for one in found if one is not None]
     for why, available, _ in refused:
         if available is None:
@@ -85,15 +93,22 @@ def refuse_if_lost(
         latest = max(refused, key=lambda one: one.available_from or 0)
         complete = max(one.complete_from for one in refused)
         available = to_timestamp(latest.available_from or 0)
+        at_once = f', or at once with start="empty", which is complete from {to_timestamp(complete)} on'
         raise RegistrationError(
             f"query {question.name!r}: {latest.why}; it can be registered from {available} on, if no more are lost until "
-            f'then, or at once with start="empty", which is complete from {to_timestamp(complete)} on',
+            f"then{at_once if begins_empty else ''}",
             available_from=available,
         )
 
 
 def _refusal(
-    reading: Reading, latest: int, graph: SnapshotGraph, time: int, to_timestamp: Callable[[int], Any]
+    reading: Reading,
+    latest: int,
+    graph: SnapshotGraph,
+    time: int,
+    to_timestamp: Callable[[int], Any],
+    *,
+    begins_empty: bool,
 ) -> _Refusal | None:
     window = reading.window
     if isinstance(window, CountWindow):
@@ -108,9 +123,10 @@ def _refusal(
     if isinstance(window, UnboundedWindow):
         if latest < EARLIEST:
             return None
+        at_once = '; it can be registered with start="empty", without what came before' if begins_empty else ""
         return _Refusal(
             f"its unbounded window would hold edges that were not kept, one with timestamp {to_timestamp(latest)} among "
-            'them; it can be registered with start="empty", without what came before',
+            f"them{at_once}",
             None,
         )
     if latest < EARLIEST or latest <= window.lower_bound(time):
@@ -119,7 +135,7 @@ def _refusal(
     return _Refusal("its window would hold edges that were not kept", available, complete)
 
 
-def _latest_lost_insert(question: Question, reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
+def latest_lost_insert(question: Question, reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
     """Return the largest timestamp of an insert that a question needs for a reading and that was, or may have been, lost."""
     horizons, edges = graph.horizons, graph.filter
     lost = [int(horizons.lost[number]) for name, number in labels.ids.items() if reading.reads(name)]

@@ -29,7 +29,7 @@ from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption
 from rpq.engine.state.state_content import Content, EdgesByIdState, Labels, MultigraphState, QueryState
-from rpq.engine.state.state_layout import STATE, Edges, EdgeVertexArrays, read_file, write_file
+from rpq.engine.state.state_layout import STATE, Edges, EdgeValueArrays, EdgeVertexArrays, read_file, table_bytes, write_file
 from rpq.errors import QueryError
 from rpq.files.destinations import replacing
 from rpq.files.json_values import Damage, JsonValue
@@ -110,6 +110,7 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
         parallel_timestamp=parallel_timestamp,
         version_names=_edge_names_of(evaluation),
         version_set=np.unique(version_set, return_inverse=True)[1].astype(np.int32),
+        values=_edge_values_of(evaluation, window_edges),
     )
 
 
@@ -122,11 +123,6 @@ def _edge_vertices_of(
     edges = evaluation.vertices.edges
     known = edges.columns(ids)
     properties = {name: edges.values(name, ids) for name in edges.properties}
-    sink = pa.BufferOutputStream()
-    if properties:
-        table = pa.table(properties)
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
     return EdgeVertexArrays(
         source=number[known.source],
         label=labels[known.label],
@@ -135,8 +131,22 @@ def _edge_vertices_of(
         timestamp=known.timestamp,
         number=_saved_numbers(evaluation, known.number),
         current=edges.are_current(ids).astype(np.uint8),
-        values=np.frombuffer(sink.getvalue(), np.uint8),
+        values=table_bytes(properties),
     )
+
+
+def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeValueArrays | None:
+    """Return the values of edges that witnesses tell, None where none are kept."""
+    multigraph, edges = evaluation.multigraph, evaluation.graph.edges
+    if multigraph is None or multigraph.kept_values is None:
+        return None
+    if multigraph.by_id is not None:
+        keys = multigraph.by_id.live(multigraph.lower_bound(evaluation.graph.time)).tolist()
+    else:
+        ends = (edges.source[window_edges], edges.label[window_edges], edges.target[window_edges])
+        keys = [*zip(*(column.tolist() for column in ends), strict=True)]
+    known, columns = multigraph.kept_values.columns(keys, multigraph.sets.types.known)
+    return EdgeValueArrays(known, table_bytes(columns))
 
 
 def _saved_numbers(evaluation: Evaluation, numbers: np.ndarray) -> np.ndarray:
@@ -393,6 +403,7 @@ class Saved:
                 saved.version_timestamp,
                 evaluation.graph,
             )
+        self._restore_edge_values(multigraph, identity, numbers)
         multigraph.inserts = state.inserts
         multigraph.note_types()
         if multigraph.parallel is not None:
@@ -422,6 +433,20 @@ class Saved:
         edges = evaluation.vertices.edges
         edges.add(ids, columns, {name: properties[name].combine_chunks() for name in properties.column_names})
         edges.make_current(ids[made.current != 0])
+
+    def _restore_edge_values(self, multigraph: Multigraph, identity: np.ndarray, numbers: np.ndarray | None) -> None:
+        """Restore the values that witnesses tell, where they are kept; `numbers` are those of the ids of edges, if any."""
+        saved = self.edges
+        if saved.values is None or multigraph.kept_values is None:
+            return
+        if numbers is not None:
+            keys, timestamps = numbers.tolist(), saved.version_timestamp
+        else:
+            ends = (identity[saved.source], saved.label, identity[saved.target])
+            keys, timestamps = [*zip(*(column.tolist() for column in ends), strict=True)], saved.timestamp
+        table = saved.values.properties()
+        columns = {name: table[name].combine_chunks() for name in table.column_names}
+        multigraph.kept_values.load(keys, timestamps.tolist(), saved.values.known.tolist(), columns)
 
     def _restore_edges_by_id(
         self, state: EdgesByIdState, edges: EdgesById, multigraph: Multigraph, identity: np.ndarray

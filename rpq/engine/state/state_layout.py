@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
@@ -60,17 +60,43 @@ class EdgeVertexArrays(NamedTuple):
 
     def properties(self) -> pa.Table:
         """Return the properties, a row for each edge. Raises `Damage`."""
-        if not len(self.values):
-            return pa.table({})
-        try:
-            with pa.ipc.open_file(pa.py_buffer(self.values)) as reader:
-                table = reader.read_all()
-            table.validate(full=True)
-        except (pa.ArrowException, OSError, ValueError) as problem:
-            raise Damage(f"the values of edges are damaged: {problem}") from problem
-        if table.num_columns and len(table) != len(self.source):
-            raise Damage(f"there are values of {len(table):,} edges, and {len(self.source):,} edges")
-        return table
+        return _table(self.values, len(self.source))
+
+
+class EdgeValueArrays(NamedTuple):
+    """The values of edges that witnesses tell: of those in windows, or where edges have ids of their current versions."""
+
+    known: np.ndarray  # uint8: whether the values of the edge are known
+    values: np.ndarray  # uint8: the properties, a record batch in Arrow's format for files
+
+    def properties(self) -> pa.Table:
+        """Return the properties, a row for each edge. Raises `Damage`."""
+        return _table(self.values, len(self.known))
+
+
+def table_bytes(columns: Mapping[str, pa.Array]) -> np.ndarray:
+    """Return columns as bytes in Arrow's format for files; none for no columns."""
+    sink = pa.BufferOutputStream()
+    if columns:
+        table = pa.table(dict(columns))
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    return np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def _table(content: np.ndarray, count: int) -> pa.Table:
+    """Return the columns that `table_bytes` wrote, of so many edges. Raises `Damage`."""
+    if not len(content):
+        return pa.table({})
+    try:
+        with pa.ipc.open_file(pa.py_buffer(content)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as problem:
+        raise Damage(f"the values of edges are damaged: {problem}") from problem
+    if table.num_columns and len(table) != count:
+        raise Damage(f"there are values of {len(table):,} edges, and {count:,} edges")
+    return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +108,7 @@ class Edges:
     whose current version an engine knows that keeps properties, whether a query has a use for them or not. Where edges have
     ids, `version_names` are those of these edges, and `version_set` the number of the set of derived labels of each.
     `parallel_…` are all edges that queries about paths in time order read, those with equal ends and label one by one.
-    `vertices` are edges that are vertices, whose numbers follow those of `names`.
+    `vertices` are edges that are vertices, whose numbers follow those of `names`. `values` is None where none are kept.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
     vertex ever occurred.
@@ -108,6 +134,7 @@ class Edges:
     vertices: EdgeVertexArrays
     version_names: pa.ChunkedArray | None = None
     version_set: np.ndarray | None = None
+    values: EdgeValueArrays | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -176,6 +203,8 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
         arrays |= {name: getattr(edges, name) for name in (*_PARALLEL, "parallel_timestamp")}
     if len(edges.vertices.source):
         arrays |= {f"vertex_{name}": array for name, array in edges.vertices._asdict().items()}
+    if edges.values is not None:
+        arrays |= {f"value_{name}": array for name, array in edges.values._asdict().items()}
     if edges.version_names is not None and edges.version_set is not None and len(edges.version_source):
         arrays["version_set"] = edges.version_set
         if pa.types.is_integer(edges.version_names.type):
@@ -300,9 +329,15 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
     version_names = _names(arrays, *_IDS)
     if version_names is not None and len(version_names) != versions:
         raise Damage(f"there are {len(version_names):,} ids of edges for {versions:,} edges")
+    values = None
+    if "value_known" in arrays:
+        of_edges = count if version_names is None else versions
+        is_known = _array(arrays, "value_known", np.uint8, of_edges)
+        values = EdgeValueArrays(is_known, _array(arrays, "value_values", np.uint8))
     edges = Edges(
         names=names,
         vertices=made,
+        values=values,
         source=_array(arrays, "source", np.int32),
         target=_array(arrays, "target", np.int32, count),
         label=_array(arrays, "label", np.int32, count),

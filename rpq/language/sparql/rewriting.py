@@ -1,13 +1,12 @@
 """The optimisation of the algebra: pushes filters down and merges conjunctions.
 
 No rule changes the bag of solutions. A filter moves past another operator only if the values of its variables cannot change:
-each variable that it uses is bound below whenever it is bound at all. Filters are not pushed into a conjunction; a filter on
-a single variable of a conjunction can be evaluated once per vertex (`vertex_conditions`).
+each variable that it uses is bound below whenever it is bound at all. Filters are not pushed into a conjunction.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rpq.language.sparql.algebra import (
     Conjunction,
@@ -31,15 +30,6 @@ from rpq.language.sparql.algebra import (
     possible_variables,
     variables_of,
 )
-
-
-@dataclass(frozen=True)
-class FilteredConjunction:
-    """A conjunction with the filters directly above it, divided into those on one variable and others."""
-
-    conjunction: Conjunction
-    vertex_conditions: tuple[tuple[str, Formula], ...]
-    conditions: tuple[Formula, ...]
 
 
 def rewrite(operator: Operator) -> Operator:
@@ -76,34 +66,22 @@ def rewrite(operator: Operator) -> Operator:
             return operator
 
 
-def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
-    """Return an operator as a conjunction with zero or more filters, or None for any other operator."""
-    conditions: list[Formula] = []
+def is_filtered_conjunction(operator: Operator) -> bool:
+    """Return whether an operator is a conjunction with zero or more filters, none of them with EXISTS."""
     while isinstance(operator, Filter) and not has_exists(operator.condition):
-        conditions.append(operator.condition)
         operator = operator.inner
-    if not isinstance(operator, Conjunction):
-        return None
-    by_vertex: list[tuple[str, Formula]] = []
-    others: list[Formula] = []
-    for condition in reversed(conditions):
-        names = variables_of(condition)
-        if len(names) == 1 and names <= possible_variables(operator):
-            by_vertex.append((min(names), condition))
-        else:
-            others.append(condition)
-    return FilteredConjunction(operator, tuple(by_vertex), tuple(others))
+    return isinstance(operator, Conjunction)
 
 
 def _join(parts: list[Operator]) -> Operator:
     """Return a join. Filters on its conjunctions are lifted above it if that merges several conjunctions into one."""
     conditions: list[Formula] = []
     found = [one for part in parts for one in (part.parts if isinstance(part, Join) else (part,))]
-    conjunctions = sum(filtered_conjunction(one) is not None for one in found)
+    conjunctions = sum(map(is_filtered_conjunction, found))
     parts_left: list[Operator] = []
     for place, part in enumerate(found):
         others = frozenset().union(*(possible_variables(one) for other, one in enumerate(found) if other != place))
-        while conjunctions > 1 and filtered_conjunction(part) and isinstance(part, Filter):
+        while conjunctions > 1 and is_filtered_conjunction(part) and isinstance(part, Filter):
             if not _sees_the_same(part.condition, part.inner, others):
                 break
             conditions.append(part.condition)

@@ -92,7 +92,9 @@ class PathExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as JSON values."""
-        return {"expression": self.query.expression, **{name: one for name, one in asdict(self).items() if name != "query"}}
+        order = {} if self.query.time_order is None else {"order": self.query.time_order.text}
+        figures = {name: one for name, one in asdict(self).items() if name != "query"}
+        return {"expression": self.query.expression, **order, **figures}
 
     def __str__(self) -> str:
         whose = "all of them roots" if self.roots is None else f"of which it names {self.roots:,}"
@@ -102,6 +104,7 @@ class PathExplanation:
                 f"expression   {self.query.expression}",
                 "language     a path expression",
                 *([f"edges        {self.identity}"] if self.identity else []),
+                *([f"order        {self.query.time_order.text}"] if self.query.time_order is not None else []),
                 f"automaton    {self.states:,} {'state' if self.states == 1 else 'states'}",
                 f"followed     from {self.followed_from}, {whose}",
                 *([f"shared: its trees with {others}"] if self.shared_with else []),

@@ -566,10 +566,11 @@ class PatternHost:
 
     def _bytes_of_members(self) -> int:
         """Return the bytes of all queries. O(queries) additions; only those that changed are looked at."""
-        changed = self._changed_members if self._member_sizes else self.members
+        # Copies, because the guard of another thread may ask meanwhile.
+        changed = [*(self._changed_members if self._member_sizes else self.members)]
         self._member_sizes |= {name: self.members[name].nbytes for name in changed}
-        self._changed_members.clear()
-        return sum(self._member_sizes.values())
+        self._changed_members.difference_update(changed)
+        return sum([*self._member_sizes.values()])
 
     def forget_sizes(self) -> None:
         """Forget the sizes of queries, which may have changed since rows were last reported."""

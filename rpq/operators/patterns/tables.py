@@ -523,7 +523,6 @@ class ConditionState(Record):
         ("records", int64),  # records given out (high water), record 0 included
         ("record_room", int64),
         ("free_record", int64),  # first free record, chained through `next`
-        ("live_records", int64),
         ("depth", int64),
         ("stack_room", int64),
         ("pending", int64),  # branches whose counters the changing edge itself changes, in `pending`

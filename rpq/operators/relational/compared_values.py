@@ -213,7 +213,7 @@ class ComparedValues:
 class PlaceColumn(NumericColumn):
     """A formula whose values are compared: their places in a `ComparedValues`."""
 
-    _type = np.dtype([("kinds", np.int32), ("high", np.int64), ("low", np.int64), ("reals", np.float64)])
+    _type = np.dtype([("kinds", np.int32), ("high", np.int64), ("low", np.int64), ("reals", np.float64)], align=True)
     _unknown = np.array((NO_VALUE - 1, 0, 0, 0.0), _type)[()]
 
     def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds, order: ComparedValues) -> None:

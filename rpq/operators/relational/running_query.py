@@ -352,9 +352,7 @@ class RunningSparql(HostedQuery):
         due = report_times(events[:, 1], step)
         is_last = np.append(due[1:] != due[:-1], True) if len(due) else np.zeros(0, bool)
         number = np.cumsum(is_last) - is_last
-        merged = {
-            leaf: WeightedRows(rows.rows, rows.weights, number[rows.events]).consolidate() for leaf, rows in leaves.items()
-        }
+        merged = {leaf: WeightedRows(rows.rows, rows.weights, number[rows.events]).net() for leaf, rows in leaves.items()}
         return merged, events[is_last]
 
     def _to_delta(self, change: WeightedRows, orders: np.ndarray, times: np.ndarray) -> Delta:

@@ -56,7 +56,7 @@ class TermIds:
     # --- vertices --------------------------------------------------------------------------------------------
 
     def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Set the dictionary of vertices; `fresh` are the ids of new names. O(fresh) if there are terms."""
+        """Set the dictionary of vertices; `fresh` are the ids of new names. O(fresh), and O(terms) where these are fewer."""
         self._vertices = vertices
         if not len(fresh):
             return
@@ -67,7 +67,12 @@ class TermIds:
             for vertex in gone:
                 del self._aliases[vertex]
                 self._alias[vertex] = vertex
-        if self._ids:
+        if 0 < len(self._ids) < len(fresh):
+            for text, identity in self._ids.items():
+                vertex = vertices.id_of(as_vertex(text, vertices.kind))
+                if vertex >= 0:
+                    self._set_text(vertex, identity)
+        elif self._ids:
             names = vertices.names_of(fresh)
             texts = names.to_pylist() if vertices.kind == "string" else names.cast(pa.string()).to_pylist()
             vertex_of = dict(zip(texts, fresh.tolist(), strict=True))
@@ -189,7 +194,7 @@ class TermIds:
             return gone
         used_ids = set(np.unique(used[(used >= FIRST) & (used < FIRST_NUMBER)]).tolist())
         pinned = np.fromiter(self._pinned, np.int64)
-        self._pinned = set(pinned[np.isin(pinned, used)].tolist())
+        self._pinned = set(pinned[np.isin(pinned, used[(used >= 0) & (used < FIRST)])].tolist())
         before = len(self._free)
         for text, identity in [*self._ids.items()]:
             if identity not in used_ids:

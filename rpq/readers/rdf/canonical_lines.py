@@ -93,11 +93,6 @@ def vertex_text(iri: str) -> str:
     return text if text and rdf_term(text) == f"<{iri}>" else iri  # no name is empty
 
 
-def is_resource(term: str) -> bool:
-    """Return whether a term in N-Triples is an IRI or a blank node."""
-    return not term.startswith('"')
-
-
 def _percent_encode(text: str) -> str:
     return _ESCAPED_CHARACTERS.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
 

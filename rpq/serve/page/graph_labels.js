@@ -1,4 +1,4 @@
-// Names beside vertices and labels on the edges of a witness: those that matter most, where there is room.
+// Names beside vertices, labels and properties on the edges of a witness: those that matter most, where there is room.
 
 import { nameParts } from "./names.js";
 
@@ -25,7 +25,7 @@ export class GraphLabels {
     for (const vertex of this.#ordered(model, hovered, chosen)) {
       const at = camera.toScreen(vertex);
       if (at.x < 0 || at.y < 0 || at.x > camera.width || at.y > camera.height) continue;
-      const text = this.#text(context, [vertex.name]);
+      const text = this.#text(context, [[vertex.name]]);
       const { width } = text;
       const gap = vertex.radius * Math.sqrt(Math.min(2, camera.scale)) + 5;
       const must = vertex === hovered?.node || hovered?.shape?.vertices.includes(vertex) || vertex.witnesses > 0;
@@ -107,13 +107,15 @@ export class GraphLabels {
     }
   }
 
-  /** Return names with commas between them, as parts with their widths. */
-  #text(context, names) {
-    const key = JSON.stringify(names);
+  /** Return texts, each of some names with blanks between them, with commas between the texts, as parts with their widths. */
+  #text(context, texts) {
+    const key = JSON.stringify(texts);
     let text = this.#texts.get(key);
     if (text === undefined) {
       if (this.#texts.size > 5000) this.#texts.clear();
-      const parts = names.flatMap((name, at) => [...(at ? [{ text: ", ", isEscape: false }] : []), ...nameParts(name, LONGEST)]);
+      const behind = (at, text) => (at ? [{ text, isEscape: false }] : []);
+      const named = (names) => names.flatMap((name, at) => [...behind(at, " "), ...nameParts(name, LONGEST)]);
+      const parts = texts.flatMap((names, at) => [...behind(at, ", "), ...named(names)]);
       for (const part of parts) part.width = context.measureText(part.text).width + (part.isEscape ? 2 * PADDING : 0);
       text = { parts, width: parts.reduce((sum, { width }) => sum + width, 0) };
       this.#texts.set(key, text);

@@ -18,6 +18,9 @@ export const radiusOf = (answers) => Math.min(11, 3.5 + Math.sqrt(Math.max(0, an
 /** Return whether an answer that holds began less than `newFor` milliseconds ago; one that held when it was first read is not new. */
 export const isNew = ({ left, answer }, now, newFor) => left === null && answer.since !== null && now - answer.since < newFor;
 
+/** Return the label of an edge of a witness, and behind it its properties. */
+const texts = ({ label, properties }) => [label, ...Object.entries(properties ?? {}).map(([name, value]) => `${name}: ${value}`)];
+
 /** Return how an answer is drawn: one value is a vertex, two are a link, more are a knot with a spoke to each. */
 export class GraphModel {
   layout = new ForceLayout();
@@ -112,10 +115,11 @@ export class GraphModel {
         const target = this.#vertex(edge.target, source, now);
         const twin = links.find((link) => link.source === source && link.target === target);
         if (twin) {
-          if (!twin.labels.includes(edge.label)) twin.labels.push(edge.label);
+          const said = texts(edge);
+          if (!twin.labels.some((one) => one.join() === said.join())) twin.labels.push(said);
         } else {
           const link = this.#link(source, target, "witness", null);
-          link.labels = [edge.label];
+          link.labels = [texts(edge)];
           link.length = 105; // Room for the label.
           links.push(link);
         }

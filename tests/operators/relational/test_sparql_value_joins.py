@@ -131,7 +131,7 @@ def test_exact_numbers_are_promoted_to_the_nearest_double(numbers: list[int]):
     amounts = [amount_of(Number("decimal", Fraction(units, DECIMAL_UNIT))) for units in numbers]
     high, low = (np.array([one[place] for one in amounts], np.int64) for place in (1, 2))
     reals = np.zeros(len(numbers))
-    compared_values.promote(high, low, np.ones(len(numbers), bool), reals)
+    compared_values.nearest_doubles_of_exact(high, low, np.ones(len(numbers), bool), reals)
     for units, real in zip(numbers, reals.tolist(), strict=True):
         if not math.isnan(real):
             assert real == units / DECIMAL_UNIT

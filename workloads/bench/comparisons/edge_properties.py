@@ -84,6 +84,36 @@ def _all_edges(settings: Settings, *, edges: Identity) -> Reading:
     return _times_as_long(case, base, repeat=settings.repeat, has_same_rows=True)
 
 
+_SINGLE_TUPLES = 4_000
+
+
+def _one_by_one(settings: Settings, *, edges: Identity) -> Reading:
+    """Compare the median CPU seconds of an `insert` with a property with those of one of a triple without conditions."""
+    stream = _stream(settings)
+    first, after = stream.first(len(stream) // 2), stream.table.slice(len(stream) // 2, _SINGLE_TUPLES)
+    tuples = [*zip(*(after[name].to_pylist() for name in ("source", "target", "label", "timestamp")), strict=True)]
+    amounts = after["amount"].to_pylist()
+
+    def seconds_of(text: str, identity: Identity, properties: list[dict[str, int]]) -> float:
+        engine = rpq.Engine(rpq.Query(text, window=stream.window, name="line"), edges=identity)
+        for batch in first.batches():
+            engine.push(batch, collect=False)
+        seconds = []
+        for one, values in zip(tuples, properties, strict=True):
+            started = process_time()
+            engine.insert(*one, properties=values)
+            seconds.append(process_time() - started)
+        return median(seconds)
+
+    ratios = []
+    for turn in range(settings.repeat + 1):
+        seconds = seconds_of("a2q[amount >= 0]/c2a[amount >= 0]*", edges, [{"amount": amount} for amount in amounts])
+        plain = seconds_of("a2q/c2a*", "triple", [{}] * len(tuples))
+        if turn:  # the first one loads kernels
+            ratios.append(seconds / plain)
+    return Reading(measured=median(ratios))
+
+
 for _edges in ("parallel", "triple"):
     line(
         f"CONDITION-HALF-{_edges.upper()}",
@@ -99,6 +129,13 @@ for _edges in ("parallel", "triple"):
         sense="at most",
         bound=1.15,
     )(partial(_all_edges, edges=_edges))
+    line(
+        f"CONDITION-INSERT-{_edges.upper()}",
+        f"one insert with a property: a2q/c2a* with conditions, {_edges}",
+        unit="× without conditions",
+        sense="at most",
+        bound=3,
+    )(partial(_one_by_one, edges=_edges))
 
 
 _PER_QUERY = 1e-6

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 from time import process_time
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,7 @@ class _Case:
 
     def run(self) -> float:
         """Return the CPU seconds of a fresh engine."""
-        order = "increasing" if self.is_ordered else None
+        order: Literal["increasing"] | None = "increasing" if self.is_ordered else None
         query = rpq.Query(_TEXT, window=self.stream.window, order=order, max_gap=self.gap, name="line")
         engine = rpq.Engine(query, edges="parallel")
         started = process_time()

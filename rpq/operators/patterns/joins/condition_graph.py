@@ -430,7 +430,7 @@ class ConditionGraph:
         arrays.holdings[:] = 0
         arrays.vertex[:] = 0
         arrays.node["first_record"] = 0
-        state.counters = state.holdings = state.free_record = state.live_records = state.depth = state.free_block = 0
+        state.counters = state.holdings = state.free_record = state.depth = state.free_block = 0
         state.records = state.blocks = 1
         for node in self._keys:
             self._let_hold(node)

@@ -177,7 +177,6 @@ def begin_to_hold(conditions, node, vertex):
     else:
         number = state.records
         state.records += 1
-    state.live_records += 1
     key = node << 32 | vertex
     place = _place(conditions.holdings, state.holding_mask, key)
     if conditions.holdings[place - 1] == 0:
@@ -213,7 +212,6 @@ def cease_to_hold(conditions, node, vertex, place):
     record.next = state.free_record
     record.node = 0
     state.free_record = number
-    state.live_records -= 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -1,0 +1,115 @@
+"""The versions of edges, against a dict: replaced, deleted, late, expired and collected, with few bytes an edge."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpq.stream.chunk import Chunk
+from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions
+from tests.twins import examples
+
+FAR = 1 << 33
+"""A time whose upper half is another one."""
+
+TUPLES = st.tuples(
+    st.integers(-1, 2), st.integers(0, 2), st.integers(0, 2), st.integers(-4, 4) | st.sampled_from((-5, 5, FAR)),
+    st.sampled_from((0, 0, 0, 0, 1)), st.integers(0, 3),
+)  # fmt: skip
+"""Source, label, target, how much later the tuple is than the last, whether it deletes, and its set."""
+
+
+class Dict:
+    """The same by a dict: the timestamp and the set of each edge."""
+
+    def __init__(self, *, keeps_all: bool) -> None:
+        self.keeps_all = keeps_all
+        self.of: dict[tuple[int, int, int], tuple[int, int]] = {}
+
+    def apply(self, key, timestamp, delete, satisfied, bound):
+        """Return what the edge was before, and whether the tuple changes it."""
+        held = self.of.get(key, (ABSENT_VERSION, 0))
+        held = held if held[0] > bound else (ABSENT_VERSION, 0)
+        if key[0] < 0:
+            return (ABSENT_VERSION, 0), 0
+        if delete:
+            self.of.pop(key, None)
+            return held, 1
+        if timestamp <= bound or (timestamp < held[0] and not self.keeps_all):
+            return held, 0
+        if timestamp >= held[0]:
+            self.of[key] = timestamp, satisfied
+        return held, 1
+
+
+@pytest.mark.parametrize("keeps_all", [False, True])
+@examples(200)
+@given(data=st.data())
+def test_versions_are_a_dict(keeps_all, data):
+    versions = EdgeVersions(keeps_all=keeps_all, capacity=data.draw(st.sampled_from((1, 3, 64))))
+    twin = Dict(keeps_all=keeps_all)
+    time = data.draw(st.sampled_from((0, -3, FAR - 2)))
+    for _ in range(data.draw(st.integers(1, 6))):
+        drawn = data.draw(st.lists(TUPLES, max_size=8))
+        columns = [np.array([row[place] for row in drawn], np.int32) for place in (0, 1, 2, 5)]
+        timestamp = time + np.cumsum([row[3] for row in drawn], dtype=np.int64)
+        time = int(timestamp[-1]) if drawn else time
+        bound = np.maximum.accumulate(timestamp) - data.draw(st.integers(1, 12))
+        delete = np.array([row[4] for row in drawn], np.uint8)
+        chunk = Chunk(columns[0], columns[2], columns[1], timestamp, delete, columns[0])
+        before = versions.apply(chunk, columns[3], bound)
+        versions._check()
+        for place, row in enumerate(drawn):
+            held, is_effective = twin.apply(row[:3], int(timestamp[place]), row[4], row[5], int(bound[place]))
+            assert before.is_effective[place] == is_effective
+            if not keeps_all or row[4]:
+                satisfied = 0 if keeps_all else held[1]  # which is not kept then
+                assert (before.timestamp[place], before.satisfied[place]) == (held[0], satisfied)
+        bound_now = int(bound[-1]) if drawn else ABSENT_VERSION
+        action = data.draw(st.sampled_from(("nothing", "look", "collect", "renumber", "load")))
+        if action == "look":
+            found = versions.columns(versions.live(bound_now))
+            held = {(*key, *held) for key, held in twin.of.items() if held[0] > bound_now}
+            found = set(zip(*(column.tolist() for column in found), strict=True))
+            assert {one[:4] if keeps_all else one for one in found} == {one[:4] if keeps_all else one for one in held}
+        elif action == "collect":
+            versions.collect(bound_now)
+            twin.of = {key: held for key, held in twin.of.items() if held[0] > bound_now}
+        elif action == "renumber":
+            numbers = np.array([0, *data.draw(st.permutations((1, 2, 3)))], np.int32)
+            versions.renumber(numbers)
+            twin.of = {key: (held[0], int(numbers[held[1]])) for key, held in twin.of.items()}
+        elif action == "load":
+            versions.load(*versions.columns(versions.live(ABSENT_VERSION)))
+        versions._check()
+
+
+def columns_of(count: int) -> tuple[Chunk, np.ndarray]:
+    number = np.arange(count, dtype=np.int32)
+    chunk = Chunk(number, number % 97, number % 3, number.astype(np.int64), np.zeros(count, np.uint8), number)
+    return chunk, np.full(count, ABSENT_VERSION)
+
+
+def test_more_sets_than_two_bytes_can_tell():
+    versions = EdgeVersions(keeps_all=False)
+    chunk, bound = columns_of(70_000)
+    versions.apply(chunk, chunk.source, bound)
+    versions.apply(chunk._replace(delete=np.full(70_000, 1, np.uint8)), chunk.source, bound)
+    again = versions.apply(chunk, chunk.source[::-1].copy(), bound)
+    assert (again.timestamp == ABSENT_VERSION).all()
+    versions.collect(35_000)
+    live = versions.columns(versions.live(35_000))
+    assert live[4].tolist() == chunk.source[::-1][35_001:].tolist()
+    assert live[1].tolist() == chunk.label[35_001:].tolist()
+
+
+@pytest.mark.parametrize(("keeps_all", "most"), [(False, 23), (True, 17)])
+def test_a_version_takes_few_bytes(keeps_all, most):
+    versions = EdgeVersions(keeps_all=keeps_all)
+    chunk, bound = columns_of(300_000)
+    for first in range(0, 300_000, 4_096):
+        part = Chunk(*(column[first : first + 4_096] for column in chunk))
+        versions.apply(part, np.ones(len(part.label), np.int32), bound[: len(part.label)])
+        if first > 100_000:
+            assert versions.nbytes / versions.count <= most
+    versions._check()
