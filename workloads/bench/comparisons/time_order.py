@@ -88,11 +88,11 @@ def _with_gap(settings: Settings) -> Reading:
     return _times_as_long(_Case(stream=stream, gap=6 * 3600), _Case(stream=stream), settings)
 
 
-@line("ORDER-LATE", f"{_TEXT} in order, 5 % of the edges late by up to a slide", unit="× in order", sense="at most", bound=8)
+@line("ORDER-LATE", f"{_TEXT} in order, 5 % of the edges late by up to a slide", unit="× in order", sense="at most", bound=5)
 def _with_late_edges(settings: Settings) -> Reading:
     return _times_as_long(_Case(stream=_late(settings)), _Case(stream=_stream(settings)), settings)
 
 
-@line("ORDER-DELETES", f"{_TEXT} in order, with 5 % deletes", unit="× without deletes", sense="at most", bound=40)
+@line("ORDER-DELETES", f"{_TEXT} in order, with 5 % deletes", unit="× without deletes", sense="at most", bound=10)
 def _deleted(settings: Settings) -> Reading:
     return _times_as_long(_Case(stream=_with_deletes(settings)), _Case(stream=_stream(settings)), settings)
