@@ -15,6 +15,9 @@ import numpy as np
 from rpq.stream.chunk import Chunk
 
 _TYPES = (np.int32, np.int32, np.int32, np.int64, np.uint8)
+_MOST_RECENT = 1024
+_BYTES_OF_ONE = 240
+"""About what a tuple of five integers takes in Python."""
 
 
 class ParallelEdges:
@@ -29,13 +32,14 @@ class ParallelEdges:
     def __init__(self, *, capacity: int = 1024) -> None:
         self._capacity = capacity
         self._parts: list[tuple[np.ndarray, ...]] = []
+        self._recent: list[tuple[int, int, int, int, int]] = []  # those that came one by one, behind the parts
         self._count = 0
         self._count_after_settling = 0
 
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        return sum(column.nbytes for part in self._parts for column in part)
+        return sum(column.nbytes for part in self._parts for column in part) + _BYTES_OF_ONE * len(self._recent)
 
     @property
     def wants_collection(self) -> bool:
@@ -46,14 +50,28 @@ class ParallelEdges:
         """Note the inserts and deletes of a chunk whose labels are among those wanted (uint8 a label id). O(tuples)."""
         rows = np.flatnonzero((is_mine[chunk.label] != 0) & (chunk.source >= 0))
         if len(rows):
+            self._settle_recent()
             columns = chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete
             self._parts.append(tuple(column[rows] for column in columns))
             self._count += len(rows)
 
+    def note_one(self, source: int, label: int, target: int, timestamp: int, delete: int) -> None:
+        """Note one insert or delete. O(1) on average."""
+        self._recent.append((source, label, target, timestamp, delete))
+        self._count += 1
+        if len(self._recent) >= _MOST_RECENT:
+            self._settle_recent()
+
+    def _settle_recent(self) -> None:
+        if self._recent:
+            columns = zip(zip(*self._recent, strict=True), _TYPES, strict=True)
+            self._parts.append(tuple(np.array(column, dtype) for column, dtype in columns))
+            self._recent = []
+
     def load(self, source: np.ndarray, label: np.ndarray, target: np.ndarray, timestamp: np.ndarray) -> None:
         """Replace all edges by these."""
         columns = source, label, target, timestamp, np.zeros(len(source))
-        self._parts = [tuple(column.astype(dtype) for column, dtype in zip(columns, _TYPES, strict=True))]
+        self._parts, self._recent = [tuple(column.astype(dtype) for column, dtype in zip(columns, _TYPES, strict=True))], []
         self._count = self._count_after_settling = len(source)
 
     def columns(self, bound: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -64,6 +82,7 @@ class ParallelEdges:
 
     def collect(self, bound: int, is_mine: np.ndarray | None = None) -> None:
         """Forget the edges with a timestamp up to a bound, and those with labels that are not wanted any more."""
+        self._settle_recent()
         empty = tuple(np.zeros(0, dtype) for dtype in _TYPES)
         source, label, target, timestamp, delete = (np.concatenate(one) for one in zip(empty, *self._parts, strict=False))
         stays = (delete == 0) & (timestamp > bound)

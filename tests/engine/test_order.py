@@ -177,6 +177,28 @@ def test_random_streams(identity, data):
             check_counts(engine, oracle, queries)
 
 
+@examples(100)
+@given(data=st.data())
+def test_random_streams_of_single_tuples(data):
+    """Tuples that come by themselves, for which no table is made."""
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 2)))]
+    note([one.query for one in queries])
+    oracle = OrderEngine(*(one.oracle for one in queries), identity="parallel")
+    engine = rpq.Engine(*(one.query for one in queries), edges="parallel", _capacity=1)
+    for source, label, target, timestamp, properties, op, _ in drawn_tuples(data, "parallel", 5, most=20):
+        note((source, label, target, timestamp, properties, op))
+        if op == "+":
+            expected = oracle.insert(source, label, target, timestamp, None, **properties)
+            changes = engine.insert(source, target, label, timestamp, properties=properties)
+        else:
+            expected = oracle.delete(source, label, target, timestamp, None)
+            changes = engine.delete(source, target, label, timestamp)
+        assert rows_of(changes, queries) == Counter(expected)
+        check_counts(engine, oracle, queries)
+        if data.draw(st.integers(0, 9)) == 0:
+            engine = restored(engine)
+
+
 @pytest.mark.parametrize("identity", IDENTITIES)
 @examples(50)
 @given(data=st.data())

@@ -496,9 +496,9 @@ class Multigraph:
     def takes_one(self, times: StreamTime) -> bool:
         """Return whether `derive_one` can take the place of `derive` for a tuple of a stream with such times.
 
-        It cannot where edges have ids, are vertices, have values to tell, or are kept one by one, nor for the first tuple.
+        It cannot where edges have ids, are vertices, or have values to tell, nor for the first tuple.
         """
-        is_bare = self.by_id is None and not self._steps and self.kept_values is None and self.parallel is None
+        is_bare = self.by_id is None and not self._steps and self.kept_values is None
         return is_bare and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -536,11 +536,17 @@ class Multigraph:
             old = before.satisfied.item(0)
         elif is_effective and is_delete and before_timestamp != ABSENT_VERSION:
             old = self.sets.whole_set(str(self._labels.names[label]))
-        if not old and not new:
-            return [label], [int(is_delete)]
-        sets = self.sets.count
-        template = self._template(((old * sets + new) * 2 + is_plain) * 2 + is_delete, sets)
-        return [label if one == _OWN_LABEL else one for one in template.labels], template.deletes
+        labels, deletes = [label], [int(is_delete)]
+        if old or new:
+            sets = self.sets.count
+            template = self._template(((old * sets + new) * 2 + is_plain) * 2 + is_delete, sets)
+            labels, deletes = [label if one == _OWN_LABEL else one for one in template.labels], template.deletes
+        if self.parallel is not None:
+            source, target, is_ordered = chunk.source.item(0), chunk.target.item(0), self._ordered_labels()
+            for one, deleted in zip(labels, deletes, strict=True):
+                if is_ordered.item(one):
+                    self.parallel.note_one(source, one, target, timestamp, deleted)
+        return labels, deletes
 
     def _judge_one(
         self, label: int, timestamp: int, is_delete: bool, before: int, bounds: Sequence[int]
