@@ -268,7 +268,11 @@ class Query(_Options):
 
     @property
     def is_ordered(self) -> bool:
-        """True if an answer depends on the order in time of the edges of a path."""
+        """True if an answer depends on the order in time of the edges of a path.
+
+        >>> Query("a+", window=Window(size=9, slide=1), order="increasing").is_ordered
+        True
+        """
         return self.order is not None
 
     @property

@@ -230,7 +230,7 @@ GOOD = '{"name": "good", "query": "a/b"}\n'
         ('{"name": "x", "query": "a", "targets": [1.5]}', ["line 2, field targets: vertices are texts or integers"]),
         ('{"name": "x", "query": "a", "simple_budget": 0}', ["line 2, field simple_budget"]),
         ('{"name": "x", "query": "a", "on_budget": "stop"}', ["line 2, field on_budget"]),
-        ('{"name": "x", "query": "a", "output": "x.txt"}', ["line 2, field output: x.txt", ".csv or .parquet"]),
+        ('{"name": "x", "query": "a", "output": "x.txt"}', ["line 2, field output: x.txt", ".csv, .parquet"]),
         ('{"name": "x", "query": "a", "output": "no/x.csv"}', ["line 2, field output: no/x.csv: cannot", "no folder"]),
     ],
 )

@@ -267,7 +267,7 @@ def test_durations_need_the_unit_of_the_stream(rpq, edges, tmp_path, window, uni
         (["a", "--window", "10d"], "has a unit, but the timestamps of the stream have none"),
         (["a", "--window", "0"], "must be positive"),
         (["a", "--window", "x"], "is not a duration"),
-        (["a", "--output", "rows.txt"], "ends in .csv or .parquet"),
+        (["a", "--output", "rows.txt"], "ends in .csv, .parquet"),
         (["a", "--output", "-", "--checkpoint", "c"], "cannot be taken back"),
         (["a", "--format", "edgse"], "unknown format 'edgse'"),
         (["a", "--witness"], "--witness needs an --output"),

@@ -125,7 +125,7 @@ def test_an_empty_parquet_output_is_a_parquet_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.bz2", "csv", "out.gz"])
 def test_another_ending_is_refused(tmp_path, name):
-    with pytest.raises(sinks.SinkError, match=r"expected a name that ends in \.csv or \.parquet"):
+    with pytest.raises(sinks.SinkError, match=r"expected a name that ends in \.csv, \.parquet"):
         sinks.open_sink(str(tmp_path / name))
 
 
