@@ -638,7 +638,7 @@ def _filled(value: Value, nothing: float) -> Any:
 
 
 _WIDE = decimal.Context(prec=76)
-"""What 256 bits hold."""
+"""The context of decimals of 256 bits."""
 
 
 def _calculate_decimals(sign: str, left: Value, right: Value) -> Value:

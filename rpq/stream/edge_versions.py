@@ -75,7 +75,7 @@ class _Arrays(NamedTuple):
 
 
 class VersionsBefore(NamedTuple):
-    """What the edges of tuples were before each of them; where all edges are kept, this is told of deletes alone."""
+    """The state of the edge of each tuple before it; where all edges are kept, only deletes have one."""
 
     timestamp: np.ndarray  # int64: of the version, ABSENT_VERSION where none is held
     satisfied: np.ndarray  # int32: its set of derived labels, 0 where none is held
@@ -201,7 +201,7 @@ is_effective=array([1, 0], dtype=uint8))
             arrays.fields[_WIDE_TIMES] = 1
 
     def _find_all(self, more: int = 0) -> None:
-        """Let the table find all versions, with room for `more`; make one of those with equal ends and labels.
+        """Put all versions into the table, with room for `more`, and merge those with equal ends and labels.
 
         O(versions appended), amortised.
         """

@@ -30,7 +30,7 @@ class EdgeNames(Protocol):
 
 
 class EdgeVertexColumns(NamedTuple):
-    """What is known of edges that are vertices, but for their values."""
+    """The columns of edges that are vertices, without their values."""
 
     source: np.ndarray  # int32
     label: np.ndarray  # int32
@@ -61,7 +61,7 @@ class EdgeVertices:
         self._current: dict[tuple[int, ...], dict[int, None]] | None = None
         """The vertices of the current edges between two vertices with one label; None until a tuple takes some away."""
         self._numbered: dict[int, dict[int, None]] = {}
-        """Those of the current edges by number, where edges have ids."""
+        """The ids of the current edges by number, where edges have ids."""
 
     @property
     def nbytes(self) -> int:

@@ -56,7 +56,7 @@ class _Arrays(NamedTuple):
 
 
 class _Tuples(NamedTuple):
-    """What belongs to tuples besides their chunk, and the sets of derived labels."""
+    """The columns of tuples besides their chunk, and the sets of derived labels."""
 
     edge: np.ndarray  # int32 a tuple: the id of its edge, -1 for a delete without one
     satisfied: np.ndarray  # int32 a tuple: the set of derived labels that its insert has
@@ -69,7 +69,7 @@ class _Tuples(NamedTuple):
 
 
 class EdgesBefore(NamedTuple):
-    """What the edges of tuples were before each of them."""
+    """The state of the edge of each tuple before it."""
 
     timestamp: np.ndarray  # int64: of the edge, or of the youngest that a delete removes; ABSENT_VERSION where none is held
     label: np.ndarray  # int32: its label; that of the tuple where none is held

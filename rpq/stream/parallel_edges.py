@@ -15,6 +15,7 @@ import numpy as np
 from rpq.stream.chunk import Chunk
 
 _TYPES = (np.int32, np.int32, np.int32, np.int64, np.uint8)
+_FEW = 32
 _MOST_RECENT = 1024
 _BYTES_OF_ONE = 240
 """About what a tuple of five integers takes in Python."""
@@ -39,7 +40,8 @@ class ParallelEdges:
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        return sum(column.nbytes for part in self._parts for column in part) + _BYTES_OF_ONE * len(self._recent)
+        settled = self._count - len(self._recent)
+        return settled * sum(np.dtype(kind).itemsize for kind in _TYPES) + _BYTES_OF_ONE * len(self._recent)
 
     @property
     def wants_collection(self) -> bool:
@@ -49,10 +51,13 @@ class ParallelEdges:
     def note(self, chunk: Chunk, is_mine: np.ndarray) -> None:
         """Note the inserts and deletes of a chunk whose labels are among those wanted (uint8 a label id). O(tuples)."""
         rows = np.flatnonzero((is_mine[chunk.label] != 0) & (chunk.source >= 0))
-        if len(rows):
+        columns = tuple(column[rows] for column in (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete))
+        if len(rows) < _FEW:  # parts of few edges would take more than the edges
+            for one in zip(*(column.tolist() for column in columns), strict=True):
+                self.note_one(*one)
+        else:
             self._settle_recent()
-            columns = chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete
-            self._parts.append(tuple(column[rows] for column in columns))
+            self._parts.append(columns)
             self._count += len(rows)
 
     def note_one(self, source: int, label: int, target: int, timestamp: int, delete: int) -> None:

@@ -100,7 +100,7 @@ class VertexDictionary:
     def __init__(self, *, capacity: int = 1024) -> None:
         self.kind: str | None = None
         self.edges = EdgeVertices()
-        """What is known of the ids without a name."""
+        """The edges whose ids have no name."""
         self._intern_one: Any = None
         # The names of ids in use that were read or given lately, by id; `_is_remembered` says which are there.
         self._objects, self._is_remembered = np.empty(0, object), np.zeros(0, bool)

@@ -258,7 +258,7 @@ def test_messages_have_properties_and_ids_of_edges() -> None:
 
 
 def test_messages_are_edges_that_variables_bind() -> None:
-    """What a reader makes of messages is what an engine takes: ids are texts, and values are read as a filter needs them."""
+    """An engine takes the columns of a reader of messages: ids are texts, and values are read as a filter needs them."""
     chain = "?x ?e:a ?y . ?y ?f:a ?z"
     window = rpq.Window(size=10, slide=5)
     query = rpq.Query(chain, window=window, filter="?f.amount >= 0.9 * ?e.amount", select=["x", "e", "f.amount"], name="q")

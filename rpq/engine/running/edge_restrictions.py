@@ -1,4 +1,4 @@
-"""What goes with an identity of edges, with properties and with edge variables; everything else is refused by name."""
+"""The combinations of options that an identity of edges, properties and edge variables allow; others are refused by name."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class DerivedChunk(NamedTuple):
 
 
 class _Reader:
-    """What became of tuples for all queries that read the same labels, with whatever conditions, over the same window."""
+    """The outcomes of tuples for all queries that read the same labels, with whatever conditions, over the same window."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(OUTCOME_COUNT, np.int64)
@@ -126,7 +126,7 @@ class _Walk(NamedTuple):
 
 
 class _Fates(NamedTuple):
-    """What becomes of edges that are vertices by the tuples of a chunk."""
+    """The effects of the tuples of a chunk on edges that are vertices."""
 
     number: np.ndarray  # int64: the number of the edge; -1 for a delete without an id
     is_told: np.ndarray  # bool: inserts of which the graph is told, late ones too
@@ -214,7 +214,7 @@ class Multigraph:
         self.kept_window: Window | None = None
         """The window whose edges are all kept, if there is one."""
         self.outcomes = np.zeros(OUTCOME_COUNT, np.int64)
-        """What became of all tuples, as the engine as a whole sees them."""
+        """The counts of the outcomes of all tuples for the engine as a whole."""
         self.inserts = 0
         """The number of well-formed inserts so far, whatever became of them."""
         self._steps: dict[str, EdgeStep] = {}

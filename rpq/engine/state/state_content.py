@@ -170,7 +170,7 @@ class KeepWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class EdgesByIdState:
-    """What is known of edges with ids besides their versions.
+    """The state of edges with ids besides their versions.
 
     `kind` is that of the ids, `sets` the numbers of the derived labels of each set that a version has, and `lost` the
     largest timestamp of an edge that came too late or has left all windows.

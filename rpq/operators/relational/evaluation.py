@@ -206,7 +206,7 @@ def _topological_order(top: Node) -> Iterator[Node]:
 
 
 class LeafChange(NamedTuple):
-    """What the kernels found of a leaf, and the places of its columns in that."""
+    """The changes of a leaf that the kernels found, and the places of its columns in them."""
 
     delta: Delta
     places: Sequence[int]

@@ -36,7 +36,7 @@ from rpq.operators.paths.program import STATES
 
 
 class _Scan(NamedTuple):
-    """What stays the same during a scan back."""
+    """The constants of a scan back."""
 
     number: int
     strict: bool
