@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
 
 import rpq
 from rpq.errors import InputError
+from rpq.language.query import EdgeValuesQuery
 from rpq.language.readings import readings_of
 from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.rows.typed_columns import kinds_of
+from rpq.spark.envelopes import PROPERTY
 from rpq.spark.errors import PipelineError
 from rpq.stream.durations import NANOSECONDS
 from rpq.stream.fields import DELETE, STREAM, FieldError
@@ -33,6 +38,7 @@ class EdgeColumns(NamedTuple):
     tuples: DataFrame
     vertex: str  # the type of vertices, as Spark writes it
     is_time: bool  # whether timestamps were dates or times
+    properties: Mapping[str, str] = MappingProxyType({})  # the types that properties have in rows, as Spark writes them
 
 
 def parse_column_names(columns: str | None, label: str | None) -> ColumnNames | None:
@@ -56,8 +62,12 @@ def edge_columns(
     time_unit: str,
     with_place: bool = True,
     names: ColumnNames | None = None,
+    properties: Sequence[str] = (),
 ) -> EdgeColumns:
-    """Return the tuples of a data frame.  Raises `PipelineError` if columns are missing or of another type."""
+    """Return the tuples of a data frame, with columns of these `properties` of edges.
+
+    Raises `PipelineError` if columns are missing or of another type.
+    """
     from pyspark.sql import functions as sql
     from pyspark.sql import types
 
@@ -103,9 +113,60 @@ def edge_columns(
     ]
     if sequence:
         columns.append(column(sequence).cast("bigint").alias("sequence"))
+    kinds_of_properties = {name: _property_type(edges, name) for name in properties}
+    columns += [sql.col(_quoted(name)).alias(PROPERTY + name) for name in properties]
     if with_place:
         columns += _places(edges)
-    return EdgeColumns(edges.select(*columns), kind, is_time)
+    return EdgeColumns(edges.select(*columns), kind, is_time, kinds_of_properties)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _property_type(edges: DataFrame, name: str) -> str:
+    """Return the type of the values of a property of edges in rows.  Raises `PipelineError` if it can be none."""
+    if edges.columns.count(name) != 1:
+        raise PipelineError(f"no column {name!r}, a property of edges that a query reads; found {', '.join(edges.columns)}")
+    kind: str = edges.schema[name].dataType.simpleString()
+    if kind.startswith("decimal"):
+        return kind
+    if kind not in _PROPERTY_TYPES:
+        raise PipelineError(
+            f"column {name!r} is of type {kind}; properties of edges are of type boolean, integer, float, double, decimal, "
+            "string, timestamp or date"
+        )
+    return _PROPERTY_TYPES[kind]
+
+
+_PROPERTY_TYPES = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "bigint"),
+    **dict.fromkeys(("float", "double"), "double"),
+    **dict.fromkeys(("timestamp_ntz", "date"), "timestamp_ntz"),
+    "boolean": "boolean",
+    "string": "string",
+    "timestamp": "timestamp",
+}
+_ARROW_TYPES = {
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "timestamp_ntz": pa.timestamp("us"),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """Return the Arrow type of a property in rows, whose type Spark writes so.
+
+    >>> arrow_type("decimal(5,2)"), arrow_type("bigint")
+    (Decimal128Type(decimal128(5, 2)), DataType(int64))
+    """
+    if not kind.startswith("decimal"):
+        return _ARROW_TYPES[kind]
+    precision, scale = map(int, kind.removeprefix("decimal(").removesuffix(")").split(","))
+    return pa.decimal128(precision, scale)
 
 
 def _column_names(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -> dict[str, str]:
@@ -188,8 +249,8 @@ def _time_as_number(time: Column, unit: str) -> Column:
     return numbers[unit](time.cast("timestamp"))
 
 
-def row_schema(queries: Sequence[rpq.Query], vertex: str) -> str:
-    """Return the schema of the rows of queries as Spark writes it, with vertices of type `vertex`.
+def row_schema(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[str, str] | None = None) -> str:
+    """Return the schema of the rows of queries as Spark writes it, with vertices of type `vertex`, and of properties.
 
     Raises `PipelineError` if the queries have different columns, as one data frame has one schema.
 
@@ -202,7 +263,8 @@ def row_schema(queries: Sequence[rpq.Query], vertex: str) -> str:
         raise PipelineError(f"the queries have different columns: {found}; run those with the same columns together")
     (columns,) = different
     types = {"vertex": vertex, "count": "bigint", "text": "string"}
-    typed = [(name, types[kind]) for name, kind in zip(columns, kinds_of(columns), strict=True)]
+    values = value_columns(queries, properties or {})
+    typed = [(name, values.get(name) or types[kind]) for name, kind in zip(columns, kinds_of(columns), strict=True)]
     return ", ".join(
         [
             "query string",
@@ -211,6 +273,12 @@ def row_schema(queries: Sequence[rpq.Query], vertex: str) -> str:
             "op string",
         ]
     )
+
+
+def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns of queries with values of properties, and their types."""
+    values = (value for query in queries if isinstance(query, EdgeValuesQuery) for value in query.pattern.values)
+    return {value.column: properties[value.name] for value in values if value.kind == "property"}
 
 
 def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq.Query, ...]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,9 @@ from rpq.engine.engine import Engine
 from rpq.engine.running.limits import default_limit
 from rpq.language.protocol import Division
 from rpq.language.query import PatternQuery
+from rpq.language.readings import LabelSet, has_conditions, readings_of
 from rpq.language.sparql.query import SparqlQuery
+from rpq.spark.envelopes import LabelReader
 from rpq.stream.stream_labels import text_of
 from rpq.stream.vertices import VertexDictionary
 
@@ -69,6 +72,32 @@ def _rotate_left(word: int, bits: int) -> int:
 _ENDS = ("source", "target")
 
 
+class _PlainLabels(NamedTuple):
+    """The labels that a query reads, whatever the conditions on them."""
+
+    labels: LabelSet
+
+    def reads(self, label: str) -> bool:
+        """Return whether edges with a label can matter to the query."""
+        return self.labels.has(label)
+
+
+def label_readers(queries: Sequence[rpq.Query]) -> list[LabelReader]:
+    """Return what tells for each query whether it reads a label that tuples have, with a condition or without.
+
+    >>> query = rpq.Query("a[n > 1]", window=rpq.Window(size=10, slide=1))
+    >>> query.reads("a"), label_readers([query])[0].reads("a")
+    (False, True)
+    """
+    found: list[LabelReader] = []
+    for query in queries:
+        if has_conditions(query):
+            found += [_PlainLabels(reading.labels.plain) for reading in readings_of(query)]
+        else:
+            found.append(query)
+    return found
+
+
 class OwnEdges:
     """A filter of the edges that a share has to see for some queries.
 
@@ -80,15 +109,16 @@ class OwnEdges:
 
     def __init__(self, queries: Sequence[rpq.Query], *, share: tuple[int, int]) -> None:
         self._division = Division(1, share)
-        self._whole: list[rpq.Query] = []
+        whole: list[rpq.Query] = []
         self._at: dict[str, set[str]] = {"source": set(), "target": set()}
         for query in queries:
             if query.centre is None:
-                self._whole.append(query)
+                whole.append(query)
             else:
                 self._at["source"] |= set(map(text_of, query.centre.sources))
                 self._at["target"] |= set(map(text_of, query.centre.targets))
-        self.sees_all_edges = share[1] == 1 or len(self._whole) == len(queries)
+        self._whole = label_readers(whole)
+        self.sees_all_edges = share[1] == 1 or len(whole) == len(queries)
 
     def select(self, tuples: pa.Table) -> pa.Table:
         """Return the tuples that matter to the share. O(tuples)."""

@@ -4,6 +4,7 @@ A packed table is a compressed Arrow stream with a checksum, both in the state a
 table in a binary column.  Between Spark and a stateful processor, rows pass through pandas, with text as Python objects,
 once per share.  A packed micro-batch is a handful of rows, replicated as bytes.  The columns of an envelope are source and
 target (string or int64), label (string), timestamp (int64), delete (bool) and, if the stream has one, sequence (int64).
+Properties of edges that queries read are further columns, whose names begin with `PROPERTY`; they may be null.
 
 A tuple whose label no query reads only advances the time, so it is left out before replication: an envelope records the
 number of tuples left out and the latest time among them, its *tick*.  Tuples are applied in the order of time, and the tick
@@ -42,6 +43,25 @@ _TYPES = {
 }
 
 
+PROPERTY = "property."
+"""The beginning of the names of columns of properties."""
+
+
+def _is_property(kind: pa.DataType) -> bool:
+    """Return whether properties of edges may be of a type."""
+    tests = (
+        pa.types.is_boolean,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_timestamp,
+        pa.types.is_date,
+    )
+    return any(test(kind) for test in tests)
+
+
 def pack_table(tuples: pa.Table) -> bytes:
     """Return a table as bytes. O(bytes)."""
     out = pa.BufferOutputStream()
@@ -67,6 +87,8 @@ def unpack_table(data: bytes, *, columns: tuple[str, ...], name: str) -> pa.Tabl
     if len(set(names)) < len(names) or not set(columns) <= set(names):
         raise damage_error(TUPLES, name, f"its columns are {', '.join(names)}, not {', '.join(columns)}")
     for column in names:
+        if column.startswith(PROPERTY) and _is_property(table[column].type):
+            continue
         if table[column].type not in _TYPES.get(column, ()):
             raise damage_error(TUPLES, name, f"it has a column {column!r} of type {table[column].type}")
         if table[column].null_count:
@@ -192,8 +214,10 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
 
 
 def engine_columns(table: pa.Table) -> pa.Table:
-    """Return the columns of an envelope that an engine accepts: all but the sequence."""
-    return table.select(list(_COLUMNS))
+    """Return the columns of an envelope that an engine accepts: all but the sequence, and properties by their names."""
+    properties = [name for name in table.column_names if name.startswith(PROPERTY)]
+    chosen = table.select([*_COLUMNS, *properties])
+    return chosen.rename_columns([*_COLUMNS, *(name.removeprefix(PROPERTY) for name in properties)]) if properties else chosen
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -263,7 +287,7 @@ def _envelope(
 def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
     """Raise `InputError` for the first tuple that lacks a value or has an unknown op."""
     for name in table.column_names:
-        if name not in _PLACES and table[name].null_count:
+        if name not in _PLACES and not name.startswith(PROPERTY) and table[name].null_count:
             row = pc.index(pc.is_null(table[name]), True).as_py()
             lacks = "op, or no delete" if name == "op" else name
             raise _input_error(table, row, name, f"a tuple has no {lacks}; expected a value in every row", place)

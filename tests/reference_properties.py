@@ -23,7 +23,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
@@ -229,12 +229,15 @@ class PropertyQuery:
     def solutions(self, edges: Iterable[Edge]) -> Counter[Solution]:
         """Return the bag of selected values."""
         edges = list(edges)
-        bag = Counter(
-            tuple(_selected(entry, binding, chosen) for entry in self.select)
-            for binding, chosen in self._bindings(edges)
-            if self.filter is None or self._passes(binding, chosen)
-        )
+        found = (self.solution(binding, chosen) for binding, chosen in self._bindings(edges))
+        bag = Counter(one for one in found if one is not None)
         return Counter(set(bag)) if self.distinct else bag
+
+    def solution(self, binding: Binding, chosen: Mapping[str, Edge]) -> Solution | None:
+        """Return the selected values of a binding, None if the filter does not hold for it."""
+        if self.filter is not None and not self._passes(binding, chosen):
+            return None
+        return tuple(_selected(entry, binding, chosen) for entry in self.select)
 
     def pairs(self, atom: EdgeAtom, edges: Iterable[Edge]) -> set[tuple[Vertex, Vertex]]:
         """Return the pairs of an atom without an edge variable."""
@@ -279,6 +282,21 @@ def _selected(name: str, binding: Binding, chosen: Mapping[str, Edge]) -> Hashab
         value = "nan" if math.isnan(value) else value + 0.0
         return ("float", value)
     return (type(value).__name__, value) if "." in name else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticQuery(PropertyQuery):
+    """A query that reads static edges besides those of its window [E1.5]."""
+
+    static: tuple[Edge, ...] = ()
+
+    @classmethod
+    def of(cls, query: PropertyQuery, static: Iterable[Edge]) -> StaticQuery:
+        """Return a query with static edges, which have no timestamp."""
+        return cls(**{each.name: getattr(query, each.name) for each in fields(query)}, static=tuple(static))
+
+    def solutions(self, edges: Iterable[Edge]) -> Counter[Solution]:
+        return super().solutions([*edges, *self.static])
 
 
 @dataclass

@@ -124,7 +124,12 @@ class Engines:
         """Return a new engine.  Raises `InputError` for static edges that cannot be read."""
         try:
             engine = rpq.Engine(
-                *queries, **self.options, keep=self.keep, events=self.settings.events, edges=self.settings.edges
+                *queries,
+                **self.options,
+                keep=self.keep,
+                events=self.settings.events,
+                edges=self.settings.edges,
+                time_unit=self.unit,  # type: ignore[arg-type]
             )
             self.static_edges = load_static(self.settings, engine, self.labels)
         except QueryError as error:

@@ -33,6 +33,7 @@ from rpq.operators.paths import path_query
 from rpq.rows.answers import Answers, html_table
 from rpq.rows.blocks import columns_of_names
 from rpq.rows.changes import Changes
+from rpq.rows.typed_columns import kinds_of
 from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
 from rpq.stream.event_grouping import whole_events
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
@@ -440,8 +441,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` accepts them. Every
         query reads them in addition to its window: an edge in both exists once, and a delete removes it only from the
         window. Answers from static edges alone are an event before the first tuple, with its time. The method may be called
-        several times before the first tuple, but not afterwards. They have no properties. Raises `InputError`; then no edge
-        is added. O(edges).
+        several times before the first tuple, but not afterwards. With edges="parallel" or "id" they may have properties, of
+        which those are kept that queries read, and each is an edge of its own. Raises `InputError`; then no edge is added.
+        O(edges).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x role moderator . ?x a ?y", window=rpq.Window(size=10, slide=1)))
@@ -456,8 +458,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 "with a timestamp, or begin with a new engine"
             )
         multigraph = self._evaluation.multigraph
-        read = frozenset() if multigraph is None else multigraph.sets.properties
-        self._evaluation.load_static(static_columns(edges, kind=self._evaluation.vertices.kind, properties=read))
+        read = None if multigraph is None else multigraph.read_static_properties
+        columns, given = static_columns(edges, kind=self._evaluation.vertices.kind, properties=read)
+        self._evaluation.load_static(columns, given)
 
     @one_thread_at_a_time
     def advance(self, time: Any) -> Changes:
@@ -775,8 +778,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
                 "where no variable between them is read; an Engine(witness=True) does not join them"
             )
-        ids = tuple(map(evaluation.vertices.id_of, answer))
-        if min(ids) < 0:
+        kinds = kinds_of(running.columns)
+        values = [self._times.to_integer(one) if kind == "time" else one for kind, one in zip(kinds, answer, strict=True)]
+        ids = running.ids_of_answer(values, evaluation.vertices)
+        if ids is None:
             return None
         evaluation.midway = True
         found: Path | Witness | None

@@ -374,6 +374,11 @@ class RunningQuery(ABC):
     has_witnesses: bool = True
     """True if `witness` and `witnesses` can be called."""
 
+    def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
+        """Return the ids of the values of an answer; None if there cannot be such an answer. Times are integers."""
+        ids = tuple(map(vertices.id_of, values))
+        return ids if min(ids) >= 0 else None
+
     witnesses_are_of_now: bool = False
     """True if `witnesses` finds only witnesses in the present graph, so that it has to be called after each tuple."""
 
@@ -385,7 +390,10 @@ class RunningQuery(ABC):
         labels: list[str],
         values: ValuesOf | None = None,
     ) -> Any:
-        """Return one witness of an answer, which is a row of ids, with the `values` of edges; None if it is no answer."""
+        """Return one witness of an answer, which is a row of ids (`ids_of_answer`), with the `values` of edges.
+
+        None if it is no answer.
+        """
         raise NotImplementedError("queries of this kind have no witnesses")
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:

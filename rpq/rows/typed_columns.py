@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rpq.automata.symbols import lexical_form
 
@@ -190,7 +191,9 @@ def terms_to_values(
         integers = texts_to_values(terms.to_pylist(), pa.int64())
         if times is None:
             return integers
-        return times(integers.fill_null(0).to_numpy(zero_copy_only=False))  # of other terms than times any time
+        # Static edges have no time, nor have other terms than times.
+        found = times(integers.fill_null(0).to_numpy(zero_copy_only=False))
+        return found if not integers.null_count else pc.if_else(integers.is_valid(), found, pa.scalar(None, found.type))
     integer_vertices = pa.types.is_int64(vertex)
     if kind == "vertex" and not integer_vertices:
         return terms

@@ -27,6 +27,7 @@ from rpq.errors import RpqError
 from rpq.language.kinds import kernels_of
 from rpq.language.query import Query
 from rpq.language.sparql.query import SparqlQuery
+from rpq.rows.typed_columns import kinds_of
 from rpq.serve import models
 from rpq.serve.changes import FollowedChanges, Place, event_text, wait_for_disconnect
 from rpq.serve.feeds import Playback
@@ -274,7 +275,10 @@ class Application:
                 message = f"value: an answer has the values of {columns}, {len(query.columns)} and not {len(values)}"
                 raise Problem(422, "BadParameter", message, {"field": "value"})
             engine = self.service.engine
-            answer = [vertex_of(value, is_integer=self.service.has_integers) for value in values]
+            answer = [
+                vertex_of(value, is_integer=self.service.has_integers) if kind == "vertex" else value
+                for kind, value in zip(kinds_of(query.columns), values, strict=True)
+            ]
             found = engine.witness(*answer, query=name)
             if found is None:
                 raise Problem(404, "NoAnswer", f"({', '.join(values)}) is no answer of {name!r} now")

@@ -6,7 +6,7 @@ right or wrong as a whole, or a list of values, each of which is: `rpq.stream.va
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -623,18 +623,34 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
 _STATIC_NAMES = ("source", "target", "label")
 
 
-def static_columns(edges: Any, *, kind: str | None, properties: Collection[str] = ()) -> Columns:
+def static_columns(
+    edges: Any, *, kind: str | None, properties: ReadProperties | None = None
+) -> tuple[Columns, list[str]]:
     """Return the edges of a table, record batch, frame, mapping of columns, or rows (source, target, label) as columns.
 
-    Timestamps, which they have none of, are 0. Vertices are of `kind`, if one is given. No column may be one of the
-    `properties` that queries read. Raises `InputError` at the first edge that is not well-formed.
+    Timestamps, which they have none of, are 0. Vertices are of `kind`, if one is given. The function `properties` reads
+    further columns, if it is given; the names of all further columns are returned as well. Raises `InputError` at the first
+    edge that is not well-formed.
     """
-    read = _columns_of_table(edges, properties) if _is_table(edges) else _columns_of_rows(edges)
+    others: list[str] = []
+    if _is_table(edges):
+        if not (isinstance(edges, (Mapping, pa.Table, pa.RecordBatch)) or hasattr(edges, "iloc")):
+            edges = pa.table(edges)
+        read = _columns_of_table(edges)
+        names = edges.schema.names if isinstance(edges, (pa.Table, pa.RecordBatch)) else [*getattr(edges, "columns", edges)]
+        others = [name for name in names if isinstance(name, str) and name not in MEANT]
+    else:
+        read, properties = _columns_of_rows(edges), None
+
+    def read_others(_: Any, **options: Any) -> Mapping[str, pa.Array]:
+        """Return the properties of the edges as they were given."""
+        return {} if properties is None else properties(edges, **options)
+
     timeless = {**read, "timestamp": np.zeros(len(read["source"]), np.int64)}
-    columns = columns_of(timeless, times=_NO_TIME, latest=INT64_MAX, kind=kind)
+    columns = columns_of(timeless, times=_NO_TIME, latest=INT64_MAX, kind=kind, properties=read_others)
     if columns.error is not None:
         raise columns.error
-    return columns
+    return columns, others
 
 
 _NO_TIME = StreamTime()
@@ -645,14 +661,8 @@ def _is_table(edges: Any) -> bool:
     return isinstance(edges, Mapping) or any(hasattr(edges, name) for name in exported)
 
 
-def _columns_of_table(edges: Any, properties: Collection[str]) -> dict[str, Any]:
-    if properties and not (isinstance(edges, (Mapping, pa.Table, pa.RecordBatch)) or hasattr(edges, "iloc")):
-        edges = pa.table(edges)
+def _columns_of_table(edges: Any) -> dict[str, Any]:
     given, others = columns_by_name(edges)
-    for name in sorted(properties):
-        if property_column(edges, name)[0] is not None:
-            message = f"static edges have no properties, and queries read {name!r}: leave the column out, or push the edges"
-            raise InputError(message, column=name)
     missing = [name for name in _STATIC_NAMES if name not in given]
     if missing:
         names = ", ".join(map(str, [*given, *others])) or "none"

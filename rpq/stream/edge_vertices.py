@@ -19,6 +19,9 @@ from rpq.stream.properties import PropertyTypes
 
 NO_VERTEX = -1
 
+NO_TIME = -(1 << 63)
+"""In place of the timestamp of a static edge, which has none."""
+
 
 class EdgeNames(Protocol):
     """The dictionary of the ids that edges have."""
@@ -36,7 +39,8 @@ class EdgeVertexColumns(NamedTuple):
     label: np.ndarray  # int32
     target: np.ndarray  # int32
     timestamp: np.ndarray  # int64
-    number: np.ndarray  # int64: the position of the insert among all inserts, or what the id of the edge has in `EdgeNames`
+    number: np.ndarray  # int64: the position of the insert among all inserts, that of static edges as -1, -2, …, or what the
+    # id of the edge has in `EdgeNames`
     twin: np.ndarray  # int32: the vertex for the other direction, NO_VERTEX if there is none
 
 
@@ -54,6 +58,8 @@ class EdgeVertices:
         """The unit of timestamps, None for plain numbers."""
         self.names: EdgeNames | None = None
         """The ids of edges; None where they have none."""
+        self.have_identities = False
+        """Whether edges have ids, or numbers that tell them apart."""
         self._room = 0
         self._columns = EdgeVertexColumns(*(np.zeros(0, dtype) for dtype in (np.int32,) * 3 + (np.int64,) * 2 + (np.int32,)))
         self._values: dict[str, np.ndarray] = {}
@@ -183,10 +189,10 @@ class EdgeVertices:
         """Return what is known of edges, but for their values."""
         return EdgeVertexColumns(*(array[ids] for array in self._columns))
 
-    def timestamps(self, ids: np.ndarray) -> np.ndarray:
-        """Return the timestamps of edges (int64)."""
-        found: np.ndarray = self._columns.timestamp[ids]
-        return found
+    def timestamps(self, ids: np.ndarray) -> pa.Array:
+        """Return the timestamps of edges as integers, null for static ones."""
+        found = self._columns.timestamp[ids]
+        return pa.array(found, mask=found == NO_TIME)
 
     def numbers(self, ids: np.ndarray) -> np.ndarray:
         """Return the numbers of edges (int64), which are equal for the two directions of one edge."""
@@ -194,9 +200,16 @@ class EdgeVertices:
         return found
 
     def identities(self, ids: np.ndarray) -> pa.Array:
-        """Return the ids of edges or, where they have none, their numbers. O(ids)."""
+        """Return the ids of edges or, where they have none, their numbers; null for static edges without an id. O(ids)."""
         numbers = self.numbers(ids)
-        return pa.array(numbers) if self.names is None else self.names.names_of(numbers.astype(np.int32))
+        if self.names is None:
+            return pa.array(numbers)
+        is_static = numbers < 0
+        found = self.names.names_of(numbers[~is_static].astype(np.int32))
+        if not is_static.any():
+            return found
+        places = pa.array(np.cumsum(~is_static) - 1, mask=is_static)
+        return found.take(places)
 
     @property
     def identity_type(self) -> pa.DataType:

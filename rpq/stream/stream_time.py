@@ -235,6 +235,21 @@ class StreamTime:
             return time
         return python_values(self.column(np.array([time], np.int64)))[0]
 
+    def to_integer(self, timestamp: Any) -> int | None:
+        """Return a timestamp of the stream, or its text, as an integer, as `to_timestamp` takes it; None for anything else.
+
+        >>> StreamTime().to_integer(7), StreamTime().to_integer("7"), StreamTime().to_integer("noon")
+        (7, 7, None)
+        """
+        kind = NUMBER if self.type is None else self.type
+        try:
+            moments = pa.array([timestamp]).cast(kind) if isinstance(timestamp, str) else pa.array([timestamp], kind)
+        except (pa.ArrowException, OverflowError):
+            return None
+        if moments.null_count:
+            return None
+        return int(moments[0].as_py()) if kind == NUMBER else int(self.integers(moments)[0][0])
+
     # --- saved states ----------------------------------------------------------------------------------------
 
     def to_json(self, queries: Collection[Windowed]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,10 +22,20 @@ import pyarrow.parquet as pq
 import rpq
 from rpq.engine.engine import Engine
 from rpq.errors import InputError, QueryError
-from rpq.language.readings import refuse_edge_values
+from rpq.language.query import EdgeValuesQuery
+from rpq.language.readings import is_ordered, properties_of, refuse_edge_values
 from rpq.rows.changes import Changes
-from rpq.spark.columns import UNITS, edge_columns, parse_column_names, queries_in_unit, row_schema, timestamps_as_times
-from rpq.spark.division import OwnEdges, partition_keys, share_limit
+from rpq.spark.columns import (
+    UNITS,
+    arrow_type,
+    edge_columns,
+    parse_column_names,
+    queries_in_unit,
+    row_schema,
+    timestamps_as_times,
+    value_columns,
+)
+from rpq.spark.division import OwnEdges, label_readers, partition_keys, share_limit
 from rpq.spark.envelopes import PLACED_SCHEMA, ROWS, LabelReader, PlacedPacker, engine_columns, pack_file, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
@@ -56,6 +66,7 @@ def replay(
     time_unit: str | None = None,
     columns: str | None = None,
     label: str | None = None,
+    edges: Literal["triple", "parallel"] = "triple",
 ) -> DataFrame:
     """Return the answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
 
@@ -67,7 +78,9 @@ def replay(
 
     `columns` and `label` are the names of the columns in the data, as in `rpq_changes`.  `memory_limit` (bytes) applies to
     each share.  Windows may be durations if timestamps are times, if the data set records the unit of its timestamps, or if
-    `time_unit` (s, ms, us, ns) specifies it.  Raises `PipelineError` for unsuitable data or options.
+    `time_unit` (s, ms, us, ns) specifies it.  Properties of edges that queries read are columns of the data, under their
+    own names; with `edges="parallel"` each insert is an edge of its own.  Raises `PipelineError` for unsuitable data or
+    options.
 
     >>> import rpq
     >>> from rpq.spark import open_session, replay
@@ -77,8 +90,8 @@ def replay(
     ['query', 'source', 'target', 'timestamp', 'op']
     """
     named = parse_column_names(columns, label)
-    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
-    changes = plan.envelopes.mapInArrow(RowBatches(plan.share), row_schema(queries, plan.vertex))
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges)
+    changes = plan.envelopes.mapInArrow(RowBatches(plan.share), plan.schema)
     if plan.is_time:
         changes = changes.withColumn("timestamp", timestamps_as_times(plan.unit))
     if names:
@@ -99,6 +112,7 @@ def replay_to(
     time_unit: str | None = None,
     columns: str | None = None,
     label: str | None = None,
+    edges: Literal["triple", "parallel"] = "triple",
 ) -> dict[tuple[str, str], int]:
     """Write the rows of `replay` to the folder `output` as Parquet, and return the number of rows by query and op.
 
@@ -113,7 +127,7 @@ def replay_to(
     {('a2q+', '+'): 1204, ('a2q+', '-'): 0}
     """
     named = parse_column_names(columns, label)
-    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges)
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
     addition: Any = _RowCounts()  # not a subclass of a PySpark class, so that this module can be imported without PySpark
@@ -124,7 +138,7 @@ def replay_to(
     try:
         contents_writer(contents).text(output)  # files appear when all of them are complete
         if not hadoop_files.rename_endings(spark, output, ".txt", ".parquet"):
-            none = spark.createDataFrame([], row_schema(queries, plan.vertex))
+            none = spark.createDataFrame([], plan.schema)
             if plan.is_time:
                 none = none.withColumn("timestamp", timestamps_as_times(plan.unit))
             none.write.mode("append").parquet(output)
@@ -141,7 +155,7 @@ class _Replay(NamedTuple):
 
     envelopes: DataFrame  # partition, file, row, edges; in order within a partition
     share: Share
-    vertex: str
+    schema: str  # of the rows, as Spark writes it
     is_time: bool
     unit: str  # the unit of the integers to which times are converted
 
@@ -155,11 +169,14 @@ def _plan_replay(
     sequence: str | None,
     time_unit: str | None,
     named: ColumnNames | None,
+    identity: Literal["triple", "parallel"],
 ) -> _Replay:
     from pyspark.sql import functions as sql
 
+    if identity not in ("triple", "parallel"):
+        raise PipelineError(f"edges is 'triple' or 'parallel' in a replay, not {identity!r}: run it with rpq run for others")
     try:
-        refuse_edge_values(queries, "on Spark")
+        refuse_unreplayable(queries)
     except QueryError as error:
         raise PipelineError(str(error)) from error
     check_classic(spark)
@@ -180,8 +197,24 @@ def _plan_replay(
         numbers={key: number for number, key in enumerate(keys)},
         threads=task_threads(spark),
         memory_limit=memory_limit,
+        identity=identity,
+        time_unit=stream.unit,
+        values={name: arrow_type(kind) for name, kind in value_columns(queries, stream.properties).items()},
     )
-    return _Replay(envelopes, share, stream.vertex, stream.is_time, unit)
+    schema = row_schema(queries, stream.vertex, stream.properties)
+    return _Replay(envelopes, share, schema, stream.is_time, unit)
+
+
+def refuse_unreplayable(queries: Sequence[rpq.Query]) -> None:
+    """Raise `QueryError` for queries that a replay cannot evaluate."""
+    refuse_edge_values([query for query in queries if is_ordered(query)], "on Spark")
+    for query in queries:
+        values = query.pattern.values if isinstance(query, EdgeValuesQuery) else ()
+        if (value := next((one for one in values if one.kind in ("number", "timestamp")), None)) is not None:
+            raise QueryError(
+                f"query {query.name!r} selects ?{value.column}, and on Spark vertices and properties of edges are selected: "
+                "run it with rpq run over files, or leave it out"
+            )
 
 
 class _PackedStream(NamedTuple):
@@ -191,6 +224,8 @@ class _PackedStream(NamedTuple):
     queries: Sequence[rpq.Query]
     vertex: str
     is_time: bool
+    unit: str | None  # the unit of timestamps, if it is known
+    properties: Mapping[str, str]  # the types of properties, as Spark writes them
 
 
 def _pack_stream(
@@ -205,22 +240,27 @@ def _pack_stream(
 ) -> _PackedStream:
     from pyspark.sql import functions as sql
 
+    properties = sorted(frozenset[str]().union(*map(properties_of, queries)))
+    read = {"sequence": sequence, "time_unit": unit, "names": named, "properties": properties}
     if not isinstance(data, str):
-        columns = edge_columns(data, sequence=sequence, time_unit=unit, with_place=False, names=named)
+        columns = edge_columns(data, with_place=False, **read)
         order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
         tuples = columns.tuples.orderBy(*order, sql.col("op") == "+")
         timestamp_unit = time_unit
     else:
         edges = edges_in(spark, data)
         timestamp_unit = time_unit or statistics_in(spark, data).get("time_unit")
-        vertex = plain_vertex_type(edges) if named is None and sequence is None else None
+        vertex = plain_vertex_type(edges) if named is None and sequence is None and not properties else None
         if vertex is not None and can_read_whole(spark, data):
             known = queries_in_unit(queries, timestamp_unit)
-            return _PackedStream(read_whole_files(spark, data, vertex, known), known, vertex, False)
-        columns = edge_columns(edges, sequence=sequence, time_unit=unit, names=named)
+            envelopes = read_whole_files(spark, data, vertex, known)
+            return _PackedStream(envelopes, known, vertex, False, timestamp_unit, {})
+        columns = edge_columns(edges, **read)
         tuples = columns.tuples
-    known = queries_in_unit(queries, unit if columns.is_time else timestamp_unit)
-    return _PackedStream(tuples.mapInArrow(PlacedPacker(known), PLACED_SCHEMA), known, columns.vertex, columns.is_time)
+    timestamp_unit = unit if columns.is_time else timestamp_unit
+    known = queries_in_unit(queries, timestamp_unit)
+    envelopes = tuples.mapInArrow(PlacedPacker(label_readers(known)), PLACED_SCHEMA)
+    return _PackedStream(envelopes, known, columns.vertex, columns.is_time, timestamp_unit, columns.properties)
 
 
 def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:
@@ -249,12 +289,31 @@ class Share(Shipped):
     """
 
     def __init__(
-        self, queries: Sequence[rpq.Query], *, numbers: Mapping[int, int], threads: int, memory_limit: int | None
+        self,
+        queries: Sequence[rpq.Query],
+        *,
+        numbers: Mapping[int, int],
+        threads: int,
+        memory_limit: int | None,
+        identity: Literal["triple", "parallel"] = "triple",
+        time_unit: str | None = None,
+        values: Mapping[str, pa.DataType] | None = None,
     ) -> None:
         self.queries = tuple(queries)
         self._numbers = dict(numbers)
         self._threads = threads
         self._memory_limit = memory_limit
+        self._identity = identity
+        self._time_unit = time_unit
+        self._values = dict(values or {})
+
+    def rows(self, changes: Changes) -> pa.Table:
+        """Return answer changes as a table, in which properties have the types of their columns."""
+        rows = changes.to_arrow()
+        for name, kind in self._values.items():
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, pa.field(name, kind), rows[name].cast(kind))
+        return rows
 
     def changes(
         self, batches: Iterable[pa.RecordBatch], *, at_end: Callable[[Engine], None] | None = None
@@ -292,6 +351,8 @@ class Share(Shipped):
             share=(number, len(self._numbers)),
             threads=self._threads,
             memory_limit=share_limit(self._memory_limit, threads=self._threads),
+            edges=self._identity,
+            time_unit=self._time_unit,  # type: ignore[arg-type]
         )
 
 
@@ -303,7 +364,7 @@ class RowBatches:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for changes in self._share.changes(batches):
-            yield from changes.to_arrow().to_batches(max_chunksize=CHANGE_ROWS)
+            yield from self._share.rows(changes).to_batches(max_chunksize=CHANGE_ROWS)
 
 
 class RowFiles:
@@ -328,7 +389,7 @@ class RowFiles:
 
         for changes in self._share.changes(batches, at_end=count):
             if len(changes):
-                file.write(changes.to_arrow())
+                file.write(self._share.rows(changes))
             if file.is_full:
                 yield _as_text(file.finish())
                 file = ParquetContent(microseconds=self._microseconds)

@@ -242,3 +242,35 @@ def test_static_edges_have_no_properties(rpq, tmp_path):
     code, _, err = rpq("run", "a[amount is null]/b[amount > 500]", *files, *WINDOW)
     assert code == 2
     assert 'edges="parallel"' in err
+
+
+def test_edge_variables_bind_static_edges(rpq, tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target,label,timestamp,amount\ny,z,b,1,700\n")
+    (tmp_path / "static.csv").write_text("source,target,label\nx,y,a\n")
+    files = ("--input", tmp_path / "edges.csv", "--static", tmp_path / "static.csv", "--output", "-")
+    options = ("--edges", "parallel", "--select", "x,e,e.timestamp,f.amount", "--witness")
+    code, out, err = rpq("run", "?x ?e:a ?y . ?y ?f:b ?z", *files, *WINDOW, *options)
+    assert code == 0, err
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert json.loads(row.pop("path")) == [["x", "a", None, "y"], ["y", "b", 1, "z"]]
+    assert row == {"x": "x", "e": "-1", "e.timestamp": "", "f.amount": "700", "timestamp": "1", "op": "+"}
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", None])
+def test_durations_between_edges_need_a_unit(rpq, tmp_path, unit):
+    """Beside `--time-unit` they are taken in filters and in conditions, and the run goes on from a checkpoint."""
+    factor = 1000 if unit == "ms" else 1
+    lines = f"u,v,a,0\nv,w,a,{600 * factor}\nv,x,a,{599 * factor}\nv,y,a,{601 * factor}\n"
+    (tmp_path / "edges.csv").write_text(f"source,target,label,timestamp\n{lines}")
+    soon = ("--filter", "?f.timestamp - ?e.timestamp <= '10m'", "--select", "z", "--edges", "parallel")
+    window = ("--window", "1h", "--slide", "1m", "--time-unit", unit) if unit else ("--window", "3600", "--slide", "60")
+    files = ("--input", tmp_path / "edges.csv", "--output", tmp_path / "rows.csv", "--checkpoint", tmp_path / "state")
+    for limit in (("--limit", 2), ()):
+        code, _, err = rpq("run", "?x ?e:a ?y . ?y ?f:a ?z", *files, *soon, *window, *limit)
+        if unit is None:
+            assert code != 0
+            assert "the times of this input are plain numbers" in err
+            return
+        assert code == 0, err
+    with (tmp_path / "rows.csv").open() as file:
+        assert [row["z"] for row in csv.DictReader(file)] == ["w", "x"]

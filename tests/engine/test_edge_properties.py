@@ -11,7 +11,6 @@ import math
 import re
 import tempfile
 from collections import Counter
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -26,7 +25,17 @@ import rpq
 from rpq.engine.running.condition_sets import FEW
 from tests.oracle import test_reference_properties as worked
 from tests.reference_patterns import Variable
-from tests.reference_properties import COUNTS, Edge, EdgeAtom, PropertyEngine, PropertyQuery, Row, holds, pairs
+from tests.reference_properties import (
+    COUNTS,
+    Edge,
+    EdgeAtom,
+    PropertyEngine,
+    PropertyQuery,
+    Row,
+    StaticQuery,
+    holds,
+    pairs,
+)
 from tests.twins import examples
 
 X, Y, Z = map(Variable, "xyz")
@@ -467,6 +476,7 @@ def test_conditions_that_are_found_by_search(kind, data):
 WINDOW = rpq.Window(size=10, slide=5)
 CONDITION = rpq.Query("a[n > 1]/b", window=WINDOW, name="q")
 BOUND = rpq.Query("?x ?e:a[n > 1] ?y", window=WINDOW, name="q")
+ORDERED = rpq.Query("a+", window=WINDOW, name="q", order="increasing")
 
 
 @pytest.mark.parametrize(
@@ -492,16 +502,14 @@ def test_expressions_that_are_refused(expression, column, said):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: rpq.Engine(BOUND, edges="parallel", witness=True), "witness"),
-        (lambda: rpq.Engine(CONDITION, share=(0, 2)), "shares"),
+        (lambda: rpq.Engine(ORDERED, edges="parallel", share=(0, 2)), "shares"),
         (lambda: rpq.Engine(CONDITION.over(rpq.CountWindow(size=3))), "one of time"),
         (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
         (lambda: rpq.Engine(CONDITION).load_static([("x", "y", "a")]), "static edges"),
-        (lambda: rpq.Engine(BOUND, edges="parallel").load_static([("x", "y", "a")]), "edge variables"),
-        (lambda: static_engine(edges="parallel").register(BOUND), "edge variables"),
+        (lambda: rpq.Engine(BOUND).load_static([("x", "y", "a")]), "static edges"),
         (lambda: static_engine().register(CONDITION), "static edges"),
     ],
-    ids=["witness", "share", "count", "identity", "load_static", "static variable", "variable", "statics"],
+    ids=["share", "count", "identity", "load_static", "static variable", "statics"],
 )
 def test_what_does_not_go_with_conditions_is_refused(make, said):
     with pytest.raises(rpq.QueryError, match=re.escape(said)):
@@ -517,21 +525,39 @@ ON_SPARK = {
 
 
 @pytest.mark.parametrize("text", ON_SPARK)
-def test_spark_refuses_values_of_edges(text):
-    """Before it looks at a session or at data, of which there are none here."""
+def test_streams_on_spark_refuse_values_of_edges(text):
+    """Before they look at a session or at data, of which there are none here."""
     pytest.importorskip("pyspark")
-    from rpq.spark import replay, rpq_changes, stream_to
+    from rpq.spark import rpq_changes, stream_to
     from rpq.spark.errors import PipelineError
 
     condition, said = ON_SPARK[text]
     query = rpq.Query(text, window=WINDOW, **({} if condition is None else {"filter": condition}))
     for run in (
-        lambda: replay(None, "data", query),
         lambda: rpq_changes(None, query),
         lambda: stream_to(None, "rows", query, checkpoint="state"),
     ):
         with pytest.raises(PipelineError, match=said):
             run()
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "said"),
+    [
+        (rpq.Query("a+", window=WINDOW, order="increasing"), {}, "paths in time order.*leave out the order"),
+        (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {"edges": "parallel"}, r"selects \?e,.*leave it out"),
+        (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e.timestamp"]), {}, r"selects \?e.timestamp,"),
+        (CONDITION, {"edges": "id"}, "'triple' or 'parallel' in a replay"),
+    ],
+)
+def test_replays_refuse_what_they_cannot_tell(query, options, said):
+    """Before they look at a session or at data, of which there are none here."""
+    pytest.importorskip("pyspark")
+    from rpq.spark import replay
+    from rpq.spark.errors import PipelineError
+
+    with pytest.raises(PipelineError, match=said):
+        replay(None, "data", query, **options)
 
 
 @pytest.mark.parametrize("text", ON_SPARK)
@@ -639,6 +665,47 @@ def test_an_engine_goes_on_after_a_query_was_refused():
     engine._check()
 
 
+# --- shares ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(60)
+@given(data=st.data())
+def test_shares_have_the_rows_between_them(identity, data):
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 2)))]
+    note([one.query for one in queries])
+    check_shares(data, identity, queries, rows_of)
+
+
+def check_shares(data, identity: str, queries: list, rows_of) -> None:
+    """Check that engines with a share each have the rows and answers of the oracle between them, and none twice."""
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    shares = data.draw(st.integers(2, 3))
+    engines = [
+        rpq.Engine(*(one.query for one in queries), edges=identity, share=(number, shares), _capacity=1)
+        for number in range(shares)
+    ]
+    time = 5
+    for _ in range(data.draw(st.integers(1, 3))):
+        rows = drawn_tuples(data, identity, time, most=6)
+        note(rows)
+        time = max(time, *(row[3] for row in rows))
+        expected: Counter = Counter()
+        for row in rows:
+            expected.update(apply(oracle, row))
+        batch = as_batch(rows, arrow=False)
+        found: Counter = Counter()
+        for engine in engines:
+            found.update(rows_of(engine.push(batch), queries))
+            engine._check()
+        assert found == expected
+        for one in queries:
+            answers = sum(len(engine.answers(one.query.name)) for engine in engines)
+            assert answers == oracle.solutions(one.query.name).total()
+        if data.draw(st.integers(0, 2)) == 0:
+            engines = [restored(engine) for engine in engines]
+
+
 # --- static edges -------------------------------------------------------------------------------------------
 
 STATIC_EXPRESSIONS = (
@@ -650,40 +717,50 @@ STATIC_EXPRESSIONS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class StaticQuery(PropertyQuery):
-    """A query that reads static edges besides those of its window."""
+STATIC_EDGES = st.lists(st.tuples(VERTICES, VERTICES, st.sampled_from("aabc"), PROPERTIES), min_size=1, max_size=3)
 
-    static: tuple[Edge, ...] = ()
 
-    def solutions(self, edges):
-        return super().solutions([*edges, *self.static])
+def static_columns(edges: list[tuple]) -> dict[str, list]:
+    """Return static edges, which have been drawn, as columns."""
+    columns = {name: [one[place] for one in edges] for place, name in enumerate(("source", "target", "label"))}
+    return columns | {name: [one[3].get(name) for one in edges] for name in "nm" if any(name in one[3] for one in edges)}
+
+
+def static_of(edges: list[tuple]) -> tuple[Edge, ...]:
+    """Return static edges, which have been drawn, as the oracle has them: their keys are -1, -2, …."""
+    return tuple(
+        Edge(-number, source, label, target, None, properties)
+        for number, (source, target, label, properties) in enumerate(edges, 1)
+    )
 
 
 @pytest.mark.parametrize("identity", ["parallel", "id"])
 @examples(150)
 @given(data=st.data())
 def test_static_edges(identity, data):
-    """Static edges have no values and no timestamp, and are there beside the edges of the window."""
-    ends = data.draw(st.lists(st.tuples(VERTICES, VERTICES, st.sampled_from("aabc")), min_size=1, max_size=3, unique=True))
-    static = tuple(Edge(("static", *one), one[0], one[2], one[1], None) for one in ends)
+    """Static edges have no timestamp, may have values, and are there beside the edges of the window."""
+    bare = [(*one[:3], {}) for one in data.draw(st.just([]) | STATIC_EDGES)]
+    edges = data.draw(STATIC_EDGES)
+    static = static_of([*bare, *edges])
     queries = []
     for number in range(data.draw(st.integers(1, 2))):
         one = data.draw(described(f"q{number}"))
         if isinstance(one.what, str):
             options = {name: getattr(one.oracle, name) for name in ("size", "slide", "semantics", "paths")}
             one = Described(one.query.name, data.draw(st.sampled_from(STATIC_EXPRESSIONS)), **options)
-        one.oracle = StaticQuery(**{each.name: getattr(one.oracle, each.name) for each in fields(one.oracle)}, static=static)
+        one.oracle = StaticQuery.of(one.oracle, static)
         queries.append(one)
     note([one.query for one in queries])
     note(static)
     oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
     engine = rpq.Engine(edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
-    if data.draw(st.booleans()):
-        engine.load_static(ends)
+    if bare:
+        engine.load_static([one[:3] for one in bare])
     for one in queries:
         engine.register(one.query)
-    engine.load_static(ends)
+    engine.load_static(static_columns(edges))
+    if data.draw(st.booleans()):
+        engine = restored(engine)
     time = 5
     for _ in range(data.draw(st.integers(1, 4))):
         rows = drawn_tuples(data, identity, time, most=6)
@@ -706,15 +783,21 @@ def test_static_edges(identity, data):
             check_counts(engine, oracle, queries)
 
 
-def test_static_edges_with_a_property_that_is_read_are_refused():
+def test_static_edges_whose_values_were_not_kept_are_refused():
+    """Values are kept that some query reads when the edges are loaded; also after a restart no query can read others."""
     engine = rpq.Engine(CONDITION, edges="parallel")
-    edges = {"source": ["x"], "target": ["y"], "label": ["a"]}
-    with pytest.raises(rpq.InputError, match="static edges have no properties, and queries read 'n'"):
-        engine.load_static({**edges, "n": [5]})
-    engine.load_static({**edges, "m": [5]})
-    assert engine.insert("x", "y", "a", 1, properties={"n": 5}).added == 0
-    assert engine.insert("y", "z", "b", 2).added == 1
-    assert engine.witness("x", "z").labels == ("a", "b")
+    edges = {"source": ["x", "x"], "target": ["y", "w"], "label": ["a", "a"]}
+    engine.load_static({**edges, "n": [5, 0], "m": [5, 5]})
+    engine.load_static({**edges, "n": [0, 0]})
+    for state in (engine, restored(engine)):
+        with pytest.raises(rpq.RegistrationError, match="the values of m of static edges were not kept"):
+            state.register(rpq.Query("a[m > 1]", window=WINDOW, name="late"))
+        state.register(rpq.Query("a[n < 1]", window=WINDOW, name="zero"))
+        assert state.insert("y", "z", "b", 2).added == 2 + 1
+        assert sorted(state.answers("zero")) == [("x", "w"), ("x", "y")]
+        assert state.witness("x", "z", query=CONDITION.name).labels == ("a", "b")
+    with pytest.raises(rpq.InputError, match="'much' is a string"):
+        rpq.Engine(CONDITION, edges="parallel").load_static({**edges, "n": [5, "much"]})
 
 
 def test_a_query_that_comes_later_reads_static_edges_under_its_condition():

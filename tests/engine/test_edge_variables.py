@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from datetime import datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -16,10 +17,30 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import rpq
+from rpq.errors import ThreadsWarning
 from rpq.language.readings import properties_of
-from tests.engine.test_edge_properties import apply, as_batch, drawn_events, drawn_tuples, restored
-from tests.reference_patterns import Constant, Variable
-from tests.reference_properties import COUNTS, EdgeAtom, PropertyEngine, PropertyQuery, Row
+from tests.engine.test_edge_properties import (
+    STATIC_EDGES,
+    apply,
+    as_batch,
+    check_shares,
+    drawn_events,
+    drawn_tuples,
+    restored,
+    static_columns,
+    static_of,
+)
+from tests.reference_patterns import Atom, Constant, Variable, extended
+from tests.reference_properties import (
+    COUNTS,
+    Edge,
+    EdgeAtom,
+    PropertyEngine,
+    PropertyQuery,
+    Row,
+    StaticQuery,
+    pairs,
+)
 from tests.twins import examples
 
 PATTERNS = (
@@ -172,6 +193,185 @@ def test_events_of_several_tuples(identity, data):
             engine = restored(engine)
 
 
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(60)
+@given(data=st.data())
+def test_shares_have_the_rows_between_them(identity, data):
+    queries = [data.draw(described(f"q{number}", identity)) for number in range(data.draw(st.integers(1, 2)))]
+    note([one.query for one in queries])
+    check_shares(data, identity, queries, rows_of)
+
+
+# --- static edges -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("identity", ["parallel", "id"])
+@examples(100)
+@given(data=st.data())
+def test_static_edges(identity, data):
+    """They are bound like others, each as often as it was loaded; their timestamp is null."""
+    static = data.draw(STATIC_EDGES)
+    queries = []
+    for number in range(data.draw(st.integers(1, 2))):
+        # Where edges have ids static ones have none, and the id that is selected is null.
+        one = data.draw(described(f"q{number}", "triple" if identity == "id" else identity))
+        one.oracle = StaticQuery.of(one.oracle, static_of(static))
+        queries.append(one)
+    note([one.query for one in queries])
+    note(static)
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(
+        *(one.query for one in queries),
+        edges=identity,
+        threads=data.draw(st.sampled_from((1, 2))),
+        _capacity=data.draw(st.sampled_from((1, 16))),
+    )
+    cut = data.draw(st.integers(0, len(static)))
+    for some in (static[:cut], static[cut:]):
+        engine.load_static(static_columns(some))
+    if data.draw(st.booleans()):
+        engine = restored(engine)
+    time = 5
+    for _ in range(data.draw(st.integers(1, 4))):
+        rows = drawn_tuples(data, identity, time, most=6)
+        note(rows)
+        expected: Counter = Counter()
+        for row in rows:
+            if oracle.time is None:  # what static edges bring is an event before the first tuple
+                oracle.advance(row[3])
+                for running in oracle._running:
+                    expected.update(running.rows(row[3]))
+            expected.update(apply(oracle, row))
+        time = max(time, *(row[3] for row in rows))
+        assert rows_of(engine.push(as_batch(rows, arrow=data.draw(st.booleans()))), queries) == expected
+        check(engine, oracle, queries)
+        if data.draw(st.integers(0, 3)) == 0:
+            engine = restored(engine)
+            check(engine, oracle, queries)
+
+
+def test_static_edges_have_numbers_below_zero_and_no_time():
+    edges = {"source": ["u", "u"], "target": ["v", "v"], "label": ["a", "a"], "n": [5, 6]}
+    select = ["x", "e", "e.n", "e.timestamp"]
+    query = rpq.Query("?x ?e:a ?y", window=HOURS, select=select, name="q", distinct=True)
+    moment = datetime(2024, 5, 6)
+    for identity, first, second, id_of_edge in (("parallel", -1, -2, 1), ("id", None, None, "tx")):
+        engine = rpq.Engine(query, edges=identity, witness=True)
+        engine.load_static(edges)
+        ids = {"edge": ["tx"]} if identity == "id" else {}
+        changes = engine.push(source=["w"], target=["v"], label=["a"], timestamp=[moment], n=[7], **ids)
+        told = [("u", first, 5, None), ("u", second, 6, None), ("w", id_of_edge, 7, moment)]
+        found = [tuple(row[name] for name in select) for row in changes.to_arrow("q").to_pylist()]
+        assert sorted(found, key=lambda row: row[2]) == told
+        for state in (engine, restored(engine, witness=True)):
+            assert sorted(state.answers(), key=lambda row: row[2]) == told
+            for row in told:
+                ((step,),) = (atom.steps for atom in state.witness(*row).atoms)
+                assert (step.source, step.target, step.timestamp) == (row[0], "v", row[3])
+            late = rpq.Query("?x ?e:a[n > 5] ?y", window=HOURS, select=["e.n"], name="late")
+            with pytest.raises(rpq.RegistrationError, match="was not kept"):
+                state.register(late)
+
+
+# --- witnesses ----------------------------------------------------------------------------------------------
+
+
+def check_witness(one: Described, answer: tuple, witness: rpq.Witness, edges: list[Edge], *, numbered: bool) -> None:
+    """Check that each step is an edge of the snapshot, with its time and values, and that together they give the answer."""
+    binding, chosen = frozenset(), {}
+    for atom, found in zip(one.oracle.atoms, witness.atoms, strict=True):
+        walked = []
+        for step in found.steps:
+            ends = step.source, step.label, step.target, step.timestamp
+            same = [edge for edge in edges if (edge.source, edge.label, edge.target, edge.timestamp) == ends]
+            if atom.edge is not None and numbered:
+                same = [edge for edge in same if edge.key == witness[atom.edge]]
+            values = step.properties or {}
+            fitting = [edge for edge in same if values.items() <= edge.properties.items()]
+            assert fitting, f"{step} is no edge with {values}: {same}"
+            # Of parallel edges a path has the youngest; here any other is as good.
+            walked.append(fitting[-1])
+        ends = found.steps[0].ends[0], found.steps[-1].ends[1]
+        assert ends in pairs(atom.expression, walked, one.oracle.paths)
+        if atom.edge is not None:
+            (chosen[atom.edge],) = walked
+        binding = extended(binding, Atom(atom.subject, "", atom.object), ends)
+        assert binding is not None
+    told = {name.lstrip("?_:"): value for name, value in witness.binding}
+    for term, vertex in binding:
+        assert isinstance(term, Constant) or told[term.name] == vertex
+    assert one.oracle.solution(binding, chosen) == tuple(map(value_of, one.query.columns, answer))
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(100)
+@given(data=st.data())
+def test_witnesses_are_bindings_of_the_snapshot(identity, data):
+    """They bind edges of that moment so that the filter holds and the selected values are those of the row."""
+    queries = [data.draw(described(f"q{number}", identity)) for number in range(data.draw(st.integers(1, 2)))]
+    note([one.query for one in queries])
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    threads = data.draw(st.sampled_from((1, 1, 2)))
+    options = {"edges": identity, "witness": True, "threads": threads, "_capacity": data.draw(st.sampled_from((1, 16)))}
+    engine = rpq.Engine(*(one.query for one in queries), **options)
+    numbered = identity != "triple"
+
+    def check_answers() -> None:
+        for one in queries:
+            for answer in engine.answers(one.query.name):
+                witness = engine.witness(*answer, query=one.query.name)
+                check_witness(one, tuple(answer), witness, held[one.query.name], numbered=numbered)
+
+    rows = drawn_tuples(data, identity, 5, most=12)
+    note(rows)
+    for row in rows:
+        expected = Counter(apply(oracle, row))
+        changes = engine.push(as_batch([row], arrow=data.draw(st.booleans())))
+        assert rows_of(changes, queries) == expected
+        engine._check()
+        held = {one.query.name: [*one.edges.values()] for one in oracle._running}
+        for one in queries:
+            for change in changes.to_arrow(one.query.name, witness=True).to_pylist():
+                assert (change["path"] in (None, "")) == (change["op"] == "-")
+        check_answers()
+        if data.draw(st.integers(0, 5)) == 0:
+            engine = restored(engine, witness=True)
+            check_answers()
+
+
+def test_a_witness_names_the_edges_of_its_variables():
+    query = rpq.Query(
+        CHAIN, window=HOURS, filter="?f.n >= ?e.n and ?f.timestamp > ?e.timestamp", select=["x", "f.n", "f.timestamp"]
+    )
+    engine = rpq.Engine(query, edges="parallel", time_unit="s", witness=True)
+    changes = pushed(engine, ("u", "v", 0), ("v", "w", 5), ("v", "w", 7), n=[2, 1, 3], m=["unread"] * 3)
+    assert changes.to_arrow(witness=True)["path"].to_pylist() == [
+        '[["u", "a", 0, {"n": 2}, "v"], ["v", "a", 7, {"n": 3}, "w"]]'
+    ]
+    witness = engine.witness("u", 3, 7)
+    assert witness.binding == (("?x", "u"), ("?e", 1), ("?y", "v"), ("?f", 3), ("?z", "w"))
+    assert str(witness.atoms[1]) == "?y ?f:a ?z: v -a-> w @7 {n: 3}"
+    assert engine.witness("u", "3", "7") == witness  # as a request of a server has them
+    for other in (("u", 1, 5), ("u", 3, 5), ("v", 3, 7), ("q", 3, 7), ("u", "much", 7), ("u", 3, "noon"), ("u", None, 7)):
+        assert engine.witness(*other) is None
+
+
+def test_witnesses_of_walks_against_edges_and_of_loops():
+    engine = rpq.Engine(
+        rpq.Query("?x ?e:^a ?y", window=WINDOW, select=["x", "y"], name="inverse"),
+        rpq.Query("?x ?e:(a[n > 1]|^a[n < 3]) ?y", window=WINDOW, select=["x", "e.n"], name="both"),
+    )
+    pushed(engine, ("u", "v", 1), ("w", "w", 2), ("z", "z", 3), n=[2, 1, 5])
+
+    def step(query: str, *answer: object) -> str:
+        return str(engine.witness(*answer, query=query).atoms[0].steps[0])
+
+    assert [step("inverse", *ends) for ends in (("v", "u"), ("w", "w"))] == ["v <-a- u @1", "w <-a- w @2"]
+    answers = (("u", 2), ("v", 2), ("w", 1), ("z", 5))
+    expected = ["u -a-> v @1", "v <-a- u @1", "w <-a- w @2", "z -a-> z @3"]
+    assert [step("both", *answer) for answer in answers] == expected
+
+
 # --- single rules -------------------------------------------------------------------------------------------
 
 WINDOW = rpq.Window(size=10, slide=5)
@@ -235,6 +435,24 @@ def test_vertices_in_filters(kind):
     expected = {"int": {(7, 10), (7, 9)}, "text": {("7", "10")}}[kind]
     assert {(row.x, row.y) for row in changes.rows() if row.query == "q"} == expected
     assert not [row for row in changes.rows() if row.query == "same"]
+
+
+def test_threads_divide_edge_variables():
+    """Each thread has some of the answers, if a vertex is selected by whose values they can be divided."""
+    text = "?x ?e:a ?y . ?y ?f:!b ?z"
+    chain = rpq.Query(text, window=WINDOW, select=["y", "e.n", "f.n"], filter="?e.n <> ?f.n", name="chain")
+    alone = rpq.Query(CHAIN, window=WINDOW, select=["e.n"], name="alone")
+    with pytest.warns(ThreadsWarning, match="'alone' is evaluated by one thread"):
+        engine = rpq.Engine(chain, alone, edges="parallel", threads=2, _capacity=4)
+    names = [f"v{number}" for number in range(8)]
+    edges = [(one, other, 1) for one in names for other in names]
+    pushed(engine, *edges, n=list(range(len(edges))))
+    lanes = engine._evaluation.running.named("chain").lanes
+    assert [len(lane.answers()[0].values) > 0 for lane in lanes] == [True, True]
+    assert "2, which divide it by the values of ?y" in str(engine.explain("chain"))
+    other = rpq.Engine(chain, edges="parallel")
+    pushed(other, *edges, n=list(range(len(edges))))
+    assert sorted(other.answers()) == sorted(engine.answers("chain"))
 
 
 def test_durations():
@@ -368,14 +586,11 @@ def test_what_is_refused(text, options, said):
 def test_what_an_engine_refuses():
     with pytest.raises(rpq.QueryError, match="has no number where inserts replace edges"):
         rpq.Engine(rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]))
-    with pytest.raises(rpq.QueryError, match="does not go with shares"):
-        rpq.Engine(rpq.Query("?x a ?y", window=WINDOW, filter="?x <> ?y"), share=(0, 2))
     engine = rpq.Engine(rpq.Query("?x ?e:a ?y", window=WINDOW, filter="?e.n > 'x'", name="q"))
     with pytest.raises(rpq.InputError, match="a number is compared with text.*column 'n' is of type int"):
         pushed(engine, ("u", "v", 1), n=[5])
     assert pushed(engine, ("u", "v", 1), n=["y"]).added == 1
-    with pytest.raises(rpq.QueryError, match="no witness"):
-        engine.witness("u", "v")
+    assert engine.witness("v", "u") is None
 
 
 @pytest.mark.parametrize("paths", ["walk", "simple"])

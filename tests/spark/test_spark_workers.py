@@ -13,6 +13,7 @@ import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,8 +29,8 @@ from pyspark import cloudpickle
 import rpq
 from rpq.spark import check_workers, worker_probe
 from rpq.spark.batch.replay import RowBatches, Share
-from rpq.spark.division import partition_keys
-from rpq.spark.envelopes import PlacedPacker
+from rpq.spark.division import label_readers, partition_keys
+from rpq.spark.envelopes import PROPERTY, PlacedPacker
 from rpq.spark.errors import PipelineError
 from tests.environments import ROOT
 
@@ -120,4 +121,55 @@ def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int) -> None:
     shares = [[tuple(row.values()) for made in RowBatches(share)(task(key)) for row in made.to_pylist()] for key in keys]
     assert all(shares)
     whole = rpq.Engine(*queries).push_rows(rows)
+    assert Counter(row for found in shares for row in found) == Counter(map(tuple, whole.rows()))
+
+
+VALUE_QUERIES = {
+    "paths": ([("a[n > 1]/b*", {}), ("!(b)[n > 0]", {})], "triple"),
+    "parallel paths": ([("a[n > 1]/b*", {}), ("a+", {})], "parallel"),
+    "centre and conditions": ([("?x a ?y . ?y b ?z", {"select": ["x", "y"]}), ("?x a[n > 1] ?y", {})], "triple"),
+    "edge variables": (
+        [("?x ?e:a ?y . ?y ?f:(a|b) ?z", {"select": ["x", "e.n", "f.d"], "filter": "?f.n >= ?e.n and ?x <> ?z"})],
+        "parallel",
+    ),
+    "replaced values": ([("?x ?e:a[n > 0] ?y", {"select": ["x", "e.n"], "distinct": True})], "triple"),
+    "values alone": ([("?x ?e:a ?y", {"select": ["e.n"]})], "parallel"),
+}
+
+
+@pytest.mark.parametrize("name", VALUE_QUERIES)
+def test_shares_of_a_replay_have_properties_of_edges(name: str) -> None:
+    """They are further columns of envelopes, and the rows of all shares are those of one engine."""
+    described, identity = VALUE_QUERIES[name]
+    chance, time, rows = random.Random(8), 0, []
+    for number in range(240):
+        time += chance.choice((0, 0, 1, 3))
+        ends = chance.choice("vwxyz"), chance.choice("vwxyz")
+        values = chance.choice((None, 0, 1, 2, 3)), Decimal(number % 5) / 4
+        rows.append((*ends, chance.choice("aabbc"), time, chance.choice("++++-"), *values))
+    window = rpq.Window(size=20, slide=5)
+    queries = [rpq.Query(text, window=window, semantics="explicit", **options) for text, options in described]
+    names = ("source", "target", "label", "timestamp", "op", "n", "d")
+    types = {"n": pa.int64(), "d": pa.decimal128(7, 2)}
+    columns = {one: pa.array(values, types.get(one)) for one, values in zip(names, map(list, zip(*rows)))}
+    packed = pa.table({PROPERTY * (one in types) + one: column for one, column in columns.items()})
+    placed = [*PlacedPacker(label_readers(queries))(packed.to_batches(max_chunksize=70))]
+    keys = partition_keys(2)
+    share = Share(
+        queries,
+        numbers={key: number for number, key in enumerate(keys)},
+        threads=1,
+        memory_limit=None,
+        identity=identity,
+        values={"e.n": types["n"], "f.d": types["d"]} if name == "edge variables" else None,
+    )
+
+    def task(key: int) -> Iterator[pa.RecordBatch]:
+        for one in placed:
+            yield pa.record_batch({"partition": pa.array([key] * len(one), pa.int32()), "edges": one["edges"]})
+
+    shares = [[tuple(row.values()) for made in RowBatches(share)(task(key)) for row in made.to_pylist()] for key in keys]
+    assert shares[0]
+    assert all(shares) or name == "values alone"
+    whole = rpq.Engine(*queries, edges=identity).push(pa.table(columns))
     assert Counter(row for found in shares for row in found) == Counter(map(tuple, whole.rows()))

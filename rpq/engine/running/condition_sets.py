@@ -175,18 +175,19 @@ class ConditionSets:
         return ColumnKind(key=key, kind=kind, unit=unit)
 
     def read(
-        self, data: object, *, count: int, time_unit: str | None, problems: list[InputError]
+        self, data: object, *, count: int, problems: list[InputError], time_unit: str | None = None, is_timed: bool = True
     ) -> dict[str, pa.Array]:
         """Return the columns of properties of data, and bind conditions to their types where these are new.
 
-        `time_unit` is the unit of timestamps, None for plain numbers. Raises `InputError` for a column whose type does not
-        fit a condition.
+        `time_unit` is the unit of timestamps, None for plain numbers; static edges, which are not timed, tell nothing about
+        it. Raises `InputError` for a column whose type does not fit a condition.
         """
         types = self.types.copy()
         columns = types.read(data, sorted(self.properties), count=count, problems=problems)
-        if types.names != self.types.names or time_unit != self.time_unit or not self.is_timed:
-            before = self.time_unit, self.is_timed
-            self.time_unit, self.is_timed = time_unit, True
+        before = self.time_unit, self.is_timed
+        after = (time_unit, True) if is_timed else before
+        if types.names != self.types.names or after != before:
+            self.time_unit, self.is_timed = after
             try:
                 predicates = {text: self._bound(text, types) for text in self._texts}
                 _check_filters(self._filters, self.kind_of, types)
@@ -284,9 +285,7 @@ class ConditionSets:
         """
         count = len(label)
         found = np.zeros(count, np.int32)
-        complete = self.complete(columns, np.zeros(count, np.int64) if timestamp is None else timestamp)
-        if timestamp is None:
-            complete["timestamp"] = pa.nulls(count, pa.int64())
+        complete = self.complete(columns, timestamp, count)
         verdicts: dict[str, np.ndarray] = {}
         present = np.flatnonzero(np.bincount(label, minlength=1)).tolist()
         for number in present:
@@ -306,11 +305,14 @@ class ConditionSets:
             found[rows] = np.array(sets, np.int32)[code]
         return found
 
-    def complete(self, columns: Mapping[str, pa.Array], timestamp: np.ndarray) -> dict[str, pa.Array]:
+    def complete(
+        self, columns: Mapping[str, pa.Array], timestamp: np.ndarray | None, count: int
+    ) -> dict[str, pa.Array]:
         """Return the columns of all properties, and of timestamps; those that are missing are null."""
         types = self.types.known
-        nothing = {name: pa.nulls(len(timestamp), types.get(name, pa.string())) for name in self.properties - columns.keys()}
-        return {**columns, **nothing, "timestamp": pa.array(timestamp)}
+        nothing = {name: pa.nulls(count, types.get(name, pa.string())) for name in self.properties - columns.keys()}
+        times = pa.nulls(count, pa.int64()) if timestamp is None else pa.array(timestamp)
+        return {**columns, **nothing, "timestamp": times}
 
     def _on(self, label: str) -> _LabelConditions:
         """Return the conditions on a label. O(conditions), the first time."""

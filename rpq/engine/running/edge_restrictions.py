@@ -12,11 +12,10 @@ from rpq.engine.running.retention import latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question
 from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import Reading, has_conditions, is_ordered, readings_of
+from rpq.language.readings import Reading, has_conditions, is_ordered, properties_of, readings_of
 from rpq.stream.edge_versions import ABSENT_VERSION
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import EdgeEnd
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import Window
 
@@ -25,7 +24,6 @@ class Evaluated(Protocol):
     """An engine, as far as it matters to edges with properties."""
 
     identity: Identity
-    witness: bool
     share: tuple[int, int]
     graph: SnapshotGraph
     labels: LabelDictionary
@@ -52,12 +50,11 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
     elif reading.window.kind == "count":
         reason = f"its window is {reading.window!r}: use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"
-    elif evaluation.witness and any(isinstance(label, EdgeEnd) for label in reading.labels.named):
-        reason = "rows with witnesses do not go with edge variables: leave out witness=True"
-    elif evaluation.share[1] > 1:
-        reason = "shares do not go with it: evaluate it in one engine, with threads=…"
+    elif evaluation.share[1] > 1 and is_ordered(question):
+        reason = "shares do not go with a path in time order: evaluate it in one engine, with threads=…"
     if reason is None and evaluation.graph.statics:
         refuse_statics(question, evaluation.identity)
+        _refuse_unkept_statics(question, evaluation)
     if reason is not None:
         raise QueryError(f"query {question.name!r} in {what}: {reason}")
     return reading
@@ -78,17 +75,23 @@ def refuse_order(question: Question, identity: Identity) -> None:
 def refuse_statics(question: Question, identity: Identity) -> None:
     """Raise `QueryError` for a query that static edges do not go with.
 
-    Under `triple` an edge of the window would hide the static edge with its ends; edge variables do not bind static edges.
+    Under `triple` an edge of the window would hide the static edge with its ends.
     """
     if identity == "triple":
         raise QueryError(
             f"query {question.name!r}: static edges do not go with conditions on edges where inserts replace edges: use "
             'rpq.Engine(…, edges="parallel"), or push them with a timestamp'
         )
-    if any(isinstance(label, EdgeEnd) for reading in readings_of(question) for label in reading.labels.named):
-        raise QueryError(
-            f"query {question.name!r}: static edges do not go with edge variables, which do not bind them: push them with a "
-            "timestamp"
+
+
+def _refuse_unkept_statics(question: Question, evaluation: Evaluated) -> None:
+    """Raise `RegistrationError` for a query on properties of static edges that no query read when they were loaded."""
+    unread = frozenset() if evaluation.multigraph is None else evaluation.multigraph.statics.unread
+    if lost := sorted(unread & properties_of(question)):
+        raise RegistrationError(
+            f"query {question.name!r}: the values of {', '.join(lost)} of static edges were not kept, as no query read them "
+            "when the edges were loaded; register it before load_static",
+            available_from=None,
         )
 
 

@@ -7,7 +7,7 @@ and the changes that they report become rows with names (`Output`) before any id
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from itertools import chain
 from operator import itemgetter
@@ -432,8 +432,8 @@ class Evaluation:
 
     # --- static edges ----------------------------------------------------------------------------------------
 
-    def load_static(self, edges: Columns) -> None:
-        """Add static edges; comes before the first tuple. O(edges)."""
+    def load_static(self, edges: Columns, given: Iterable[str] = ()) -> None:
+        """Add static edges, `given` with these properties; comes before the first tuple. O(edges)."""
         if not len(edges):
             return  # vertices of no kind
         if self.multigraph is not None:
@@ -442,17 +442,19 @@ class Evaluation:
         every = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8), keeps_all=True)
         chunk = every.chunk
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
+        if self.multigraph is not None:
+            self.multigraph.statics.add(chunk, edges.properties, given)
         self._enter_derived_statics()
         self.note_first()
 
     def _enter_derived_statics(self) -> None:
-        """Enter static edges under the derived labels whose conditions edges without values satisfy. O(ids of edges)."""
-        if self.multigraph is None or not self.graph.statics:
+        """Enter static edges under the derived labels whose conditions they satisfy. O(edges · conditions)."""
+        if self.multigraph is None or not len(self.multigraph.statics):
             return
-        derived = self.multigraph.derive_statics(self.graph.chunk_of(self.graph.static_edges()))
-        if len(derived.label):
-            self._make_room(len(derived.label), _NO_VERTICES)
-            self.graph.enter_static(derived.source, derived.target, derived.label)
+        source, target, label = self.multigraph.derive_statics()
+        if len(label):
+            self._make_room(len(label), _NO_VERTICES)
+            self.graph.enter_static(source, target, label)
 
     def note_first(self) -> None:
         """Note whether rows come before the first tuple, with its time: of static edges, or of an empty graph."""

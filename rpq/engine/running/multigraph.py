@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.condition_sets import ConditionSets, misfit
+from rpq.engine.running.static_edges import StaticEdges
 from rpq.errors import InputError, QueryError
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.language.protocol import Question
@@ -39,7 +40,7 @@ from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
 from rpq.stream.edge_values import EdgeValues, ValuesOf, values_at
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
-from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
+from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.numpy_arrays import distinct_values
@@ -215,6 +216,8 @@ class Multigraph:
         """The window whose edges are all kept, if there is one."""
         self.outcomes = np.zeros(OUTCOME_COUNT, np.int64)
         """The counts of the outcomes of all tuples for the engine as a whole."""
+        self.statics = StaticEdges()
+        """The static edges one by one."""
         self.inserts = 0
         """The number of well-formed inserts so far, whatever became of them."""
         self._steps: dict[str, EdgeStep] = {}
@@ -226,6 +229,7 @@ class Multigraph:
         self._filters: dict[str, Any] = {}
         self._vertices = vertices
         self._vertices.edges.names = None if self.by_id is None else self.by_id.names
+        self._vertices.edges.have_identities = identity != "triple"
         self._labels = labels
         self._admit = admit
         self._is_read = is_read
@@ -261,6 +265,11 @@ class Multigraph:
     def values_read(self) -> frozenset[str]:
         """The properties that columns and filters of queries read."""
         return frozenset().union(*self._reads_values.values())
+
+    @property
+    def _values_of_vertices(self) -> frozenset[str]:
+        """The properties of which edges that are vertices have the values: those that witnesses tell, too."""
+        return self.values_read if self.kept_values is None else self.sets.properties
 
     def unevaluated(self, labels: LabelSet) -> list[ConditionLabel]:
         """Return the labels with conditions in a set that are not made from tuples now."""
@@ -314,7 +323,7 @@ class Multigraph:
             self._filters.pop(name, None)
             self._questions.pop(name, None)
         self._set_conditions()
-        self._vertices.edges.keep_properties(self.values_read)
+        self._vertices.edges.keep_properties(self._values_of_vertices)
         if not self._ordered_questions:
             self.parallel = None
         self._forget_masks()
@@ -386,6 +395,14 @@ class Multigraph:
     ) -> Mapping[str, pa.Array]:
         """Return the columns of properties that conditions need and data has. Raises `InputError`."""
         columns = self.sets.read(data, count=count, time_unit=_unit_of(times), problems=problems)
+        self.note_types()
+        return columns
+
+    def read_static_properties(
+        self, data: Any, *, count: int, times: StreamTime, problems: list[InputError]
+    ) -> Mapping[str, pa.Array]:
+        """Return the columns of properties that queries need and static edges have. Raises `InputError`."""
+        columns = self.sets.read(data, count=count, problems=problems, is_timed=False)
         self.note_types()
         return columns
 
@@ -690,15 +707,46 @@ class Multigraph:
         edges = Chunk(*(column[row] for column in chunk))._replace(label=label, delete=deletes[inside])
         return DerivedChunk(edges, row if rows is None else rows[row], first, outcome)
 
-    def derive_statics(self, chunk: Chunk) -> Chunk:
-        """Return static edges under the derived labels that edges without values have. O(edges · conditions)."""
-        plain = np.array([isinstance(name, str) for name in self._labels.names], bool)
-        chunk = Chunk(*(column[plain[chunk.label]] for column in chunk))
-        satisfied = self.sets.sets_of(chunk.label, self._labels.names, {}, None)
+    def derive_statics(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return source, target and label of static edges under the derived labels that they have. O(edges · conditions)."""
+        chunk = self.statics.chunk()
+        values = self.statics.values(self.sets.types.known)
+        satisfied = self.sets.sets_of(chunk.label, self._labels.names, values, None)
         many = np.array([len(self.sets.labels_of(number)) for number in satisfied.tolist()], np.int64)
         row = np.repeat(np.arange(len(many)), many)
-        label = [one for number in satisfied.tolist() for one in self.sets.labels_of(number)]
-        return Chunk(*(column[row] for column in chunk))._replace(label=np.array(label, np.int32))
+        label = np.array([one for number in satisfied.tolist() for one in self.sets.labels_of(number)], np.int32)
+        source, target = chunk.source[row], chunk.target[row]
+        if self._steps and len(self.statics):
+            ends = self._static_end_edges(chunk, values)
+            source, target, label = (
+                np.concatenate([one, *others])
+                for one, *others in (
+                    (source, *(piece.source for piece in ends)),
+                    (target, *(piece.target for piece in ends)),
+                    (label, *(piece.label for piece in ends)),
+                )
+            )
+        return source, target, label
+
+    def _static_end_edges(self, chunk: Chunk, values: Mapping[str, pa.Array]) -> list[_EndEdges]:
+        """Return the edges between vertices and static edges, which are vertices from then on."""
+        statics, count = self.statics, len(chunk.label)
+        columns = self.sets.complete(values, None, count)
+        walked, entering, doubled = self._walked(chunk, columns, np.ones(count, bool))
+        for ids, wanted in ((statics.vertex, entering), (statics.twin, doubled)):
+            new = np.flatnonzero(wanted & (ids == NO_VERTEX))
+            ids[new] = self._vertices.reserve(len(new))
+        described = chunk.source, chunk.label, chunk.target, np.full(count, NO_TIME, np.int64), statics.number
+        taken = {name: columns[name] for name in self._values_of_vertices}
+        for mine, others in ((statics.vertex, statics.twin), (statics.twin, statics.vertex)):
+            rows = np.flatnonzero(mine != NO_VERTEX)
+            self._add_vertices(mine, rows, EdgeVertexColumns(*described, others), taken)
+        pieces: list[_EndEdges] = []
+        for walk, accepted in walked:
+            rows = np.flatnonzero(accepted)
+            bound = (statics.twin if walk.is_second else statics.vertex)[rows]
+            pieces += _end_edges(walk, rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
+        return pieces
 
     # --- values of edges for witnesses -----------------------------------------------------------------------
 
@@ -790,41 +838,18 @@ class Multigraph:
         self, chunk: Chunk, properties: Mapping[str, pa.Array], timestamp: np.ndarray, fates: _Fates
     ) -> _EndEdges | None:
         """Return the edges between vertices and edges that are vertices, None for none."""
-        count = len(chunk.label)
-        columns = self.sets.complete(properties, timestamp)
+        columns = self.sets.complete(properties, timestamp, len(chunk.label))
         pieces: list[_EndEdges] = []
-        entering = np.zeros(count, bool)
-        doubled = np.zeros(count, bool)
-        walked: list[tuple[_Walk, np.ndarray]] = []
-        verdicts: dict[str, np.ndarray] = {}
-        labels = [label for label in np.unique(chunk.label[fates.is_told]).tolist() if self._walks(label)]
-        for label in labels:
-            mine = chunk.label == label
-            for walk in self._walks(label):
-                accepted = mine & fates.is_told
-                if walk.condition != ALWAYS:
-                    if walk.condition not in verdicts:
-                        verdicts[walk.condition] = self.sets.verdicts(walk.condition, columns, len(mine))
-                    accepted &= verdicts[walk.condition]
-                if walk.is_loopless:
-                    accepted &= chunk.source != chunk.target
-                elif walk.is_second:
-                    accepted &= (chunk.source != chunk.target) | ~_first_of(walked, walk, accepted)
-                entering |= accepted
-                if walk.is_second:
-                    doubled |= accepted
-                walked.append((walk, accepted))
+        walked, entering, doubled = self._walked(chunk, columns, fates.is_told)
         new = np.flatnonzero(entering)
         vertex, twin = np.full(len(entering), NO_VERTEX, np.int32), np.full(len(entering), NO_VERTEX, np.int32)
         twice = np.flatnonzero(doubled)
         ids = self._vertices.reserve(len(new) + len(twice))
         vertex[new], twin[twice] = ids[: len(new)], ids[len(new) :]
-        values = {name: columns[name] for name in self.values_read}
+        values = {name: columns[name] for name in self._values_of_vertices}
         for rows, mine, others in ((new, vertex, twin), (twice, twin, vertex)):
-            of_tuples = chunk.source, chunk.label, chunk.target, timestamp, fates.number, others
-            described = EdgeVertexColumns(*(column[rows] for column in of_tuples))
-            taken = {name: column.take(pa.array(rows)) for name, column in values.items()}
-            self._vertices.edges.add(mine[rows], described, taken)
+            described = chunk.source, chunk.label, chunk.target, timestamp, fates.number, others
+            self._add_vertices(mine, rows, EdgeVertexColumns(*described), values)
         old_rows, old = self._replace_current(chunk, vertex, fates)
         if len(old):
             gone = self._vertices.edges.columns(old)
@@ -840,6 +865,42 @@ class Multigraph:
             pieces += _end_edges(walk, rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
         pieces = [piece for piece in pieces if len(piece.row)]
         return _EndEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
+
+    def _walked(
+        self, chunk: Chunk, columns: Mapping[str, pa.Array], is_there: np.ndarray
+    ) -> tuple[list[tuple[_Walk, np.ndarray]], np.ndarray, np.ndarray]:
+        """Return how expressions walk those edges of a chunk that are there.
+
+        These are the walks, each with the edges that it accepts, and which edges some walk accepts, and some second walk.
+        """
+        entering, doubled = np.zeros(len(chunk.label), bool), np.zeros(len(chunk.label), bool)
+        walked: list[tuple[_Walk, np.ndarray]] = []
+        verdicts: dict[str, np.ndarray] = {}
+        labels = [label for label in np.unique(chunk.label[is_there]).tolist() if self._walks(label)]
+        for label in labels:
+            mine = chunk.label == label
+            for walk in self._walks(label):
+                accepted = mine & is_there
+                if walk.condition != ALWAYS:
+                    if walk.condition not in verdicts:
+                        verdicts[walk.condition] = self.sets.verdicts(walk.condition, columns, len(mine))
+                    accepted &= verdicts[walk.condition]
+                if walk.is_loopless:
+                    accepted &= chunk.source != chunk.target
+                elif walk.is_second:
+                    accepted &= (chunk.source != chunk.target) | ~_first_of(walked, walk, accepted)
+                entering |= accepted
+                if walk.is_second:
+                    doubled |= accepted
+                walked.append((walk, accepted))
+        return walked, entering, doubled
+
+    def _add_vertices(
+        self, ids: np.ndarray, rows: np.ndarray, described: EdgeVertexColumns, values: Mapping[str, pa.Array]
+    ) -> None:
+        """Add those edges of a chunk to the edges that are vertices whose places are `rows`."""
+        taken = {name: column.take(pa.array(rows)) for name, column in values.items()}
+        self._vertices.edges.add(ids[rows], EdgeVertexColumns(*(column[rows] for column in described)), taken)
 
     def _replace_current(self, chunk: Chunk, vertex: np.ndarray, fates: _Fates) -> tuple[np.ndarray, np.ndarray]:
         """Make vertices of inserted edges current; return those that are so no longer, each with the tuple that ends it."""
@@ -898,7 +959,7 @@ class Multigraph:
         """The number of bytes held."""
         values = 0 if self.kept_values is None else self.kept_values.nbytes
         values += 0 if self.parallel is None else self.parallel.nbytes
-        return self.versions.nbytes + self._vertices.edges.nbytes + values
+        return self.versions.nbytes + self._vertices.edges.nbytes + self.statics.nbytes + values
 
     @property
     def wants_collection(self) -> bool:

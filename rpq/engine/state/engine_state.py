@@ -29,7 +29,16 @@ from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption
 from rpq.engine.state.state_content import Content, EdgesByIdState, Labels, MultigraphState, QueryState
-from rpq.engine.state.state_layout import STATE, Edges, EdgeValueArrays, EdgeVertexArrays, read_file, table_bytes, write_file
+from rpq.engine.state.state_layout import (
+    STATE,
+    STATIC_COLUMNS,
+    Edges,
+    EdgeValueArrays,
+    EdgeVertexArrays,
+    read_file,
+    table_bytes,
+    write_file,
+)
 from rpq.errors import QueryError
 from rpq.files.destinations import replacing
 from rpq.files.json_values import Damage, JsonValue
@@ -37,7 +46,7 @@ from rpq.files.sealed import damage_error
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import is_ordered, readings_of
 from rpq.language.where import WhereError
-from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
+from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesById
 from rpq.stream.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.properties import PropertyTypes
@@ -111,7 +120,22 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
         version_names=_edge_names_of(evaluation),
         version_set=np.unique(version_set, return_inverse=True)[1].astype(np.int32),
         values=_edge_values_of(evaluation, window_edges),
+        statics=_statics_of(evaluation, number, labels),
     )
+
+
+def _statics_of(evaluation: Evaluation, number: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the table of the static edges one by one, with the numbers that vertices and labels have in the file."""
+    multigraph = evaluation.multigraph
+    if multigraph is None or not len(multigraph.statics):
+        return table_bytes({})
+    statics = multigraph.statics
+    vertex, twin = (
+        np.where(ids == NO_VERTEX, np.int32(-1), number[ids]).astype(np.int32) for ids in (statics.vertex, statics.twin)
+    )
+    columns = number[statics.source], labels[statics.label], number[statics.target], vertex, twin
+    values = {f"value.{name}": column for name, column in statics.values(multigraph.sets.types.known).items()}
+    return table_bytes({name: pa.array(column) for name, column in zip(STATIC_COLUMNS, columns, strict=True)} | values)
 
 
 def _edge_vertices_of(
@@ -155,9 +179,11 @@ def _saved_numbers(evaluation: Evaluation, numbers: np.ndarray) -> np.ndarray:
     if multigraph is None or multigraph.by_id is None:
         return numbers
     live = multigraph.by_id.live(multigraph.lower_bound(evaluation.graph.time))
+    is_static = numbers < 0
     places = np.searchsorted(live, numbers)
-    assert np.array_equal(live.take(places, mode="clip"), numbers), "an edge that is a vertex is in no window"
-    return places.astype(np.int64)
+    is_held = is_static | (live.take(places, mode="clip") == numbers if len(live) else False)
+    assert np.all(is_held), "an edge that is a vertex is in no window"
+    return np.where(is_static, numbers, places).astype(np.int64)
 
 
 def _versions_of(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
@@ -209,6 +235,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
         unit=sets.time_unit,
         is_timed=sets.is_timed,
         inserts=multigraph.inserts,
+        unread=sorted(multigraph.statics.unread),
         counts=[multigraph.counts(running.question.name).tolist() for running in evaluation.running],
         by_id=None if multigraph.by_id is None else _edges_by_id_of(evaluation, multigraph.by_id),
     )
@@ -404,6 +431,8 @@ class Saved:
                 evaluation.graph,
             )
         self._restore_edge_values(multigraph, identity, numbers)
+        self._restore_statics(multigraph, identity)
+        multigraph.statics.unread = frozenset(state.unread)
         multigraph.inserts = state.inserts
         multigraph.note_types()
         if multigraph.parallel is not None:
@@ -425,14 +454,43 @@ class Saved:
         ends = identity[made.source], made.label, identity[made.target]
         number = made.number
         if numbers is not None:
-            if ((number < 0) | (number >= len(numbers))).any():
+            is_static = made.timestamp == NO_TIME
+            if (((number < 0) != is_static) | (number >= len(numbers))).any():
                 raise Damage("an edge that is a vertex has an id that no edge has")
-            number = numbers[number].astype(np.int64)
+            held = np.append(numbers, 0)[np.where(is_static, len(numbers), number)]
+            number = np.where(is_static, number, held).astype(np.int64)
         columns = EdgeVertexColumns(*ends, made.timestamp, number, twin)
         properties = made.properties()
         edges = evaluation.vertices.edges
         edges.add(ids, columns, {name: properties[name].combine_chunks() for name in properties.column_names})
         edges.make_current(ids[made.current != 0])
+
+    def _restore_statics(self, multigraph: Multigraph, identity: np.ndarray) -> None:
+        """Restore the static edges one by one; older files have none of their values. Raises `Damage`."""
+        saved, names = self.edges, self.content.labels.names
+        table = saved.static_table()
+        if not table.num_columns:
+            is_plain = np.array([isinstance(name, str) for name in names] or [False])[saved.static_label]
+            ends = saved.static_source, saved.static_label, saved.static_target
+            source, label, target = (column[is_plain] for column in ends)
+            vertex = twin = np.full(len(source), -1, np.int32)
+        else:
+            source, label, target, vertex, twin = (
+                table[name].combine_chunks().to_numpy(zero_copy_only=False) for name in STATIC_COLUMNS
+            )
+        count = len(identity)
+        bounds = (source, 0, count), (target, 0, count), (vertex, -1, count), (twin, -1, count), (label, 0, len(names))
+        if any(((column < low) | (column >= most)).any() for column, low, most in bounds):
+            raise Damage("a static edge has a vertex or a label that there is not")
+        prefix = "value."
+        values = {
+            name.removeprefix(prefix): table[name].combine_chunks() for name in table.schema.names if name.startswith(prefix)
+        }
+        multigraph.statics.load(
+            (identity[source], label.astype(np.int32), identity[target]),
+            *(np.where(ids < 0, np.int32(NO_VERTEX), identity[ids]).astype(np.int32) for ids in (vertex, twin)),
+            values,
+        )
 
     def _restore_edge_values(self, multigraph: Multigraph, identity: np.ndarray, numbers: np.ndarray | None) -> None:
         """Restore the values that witnesses tell, where they are kept; `numbers` are those of the ids of edges, if any."""

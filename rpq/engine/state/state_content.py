@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -200,7 +200,8 @@ class MultigraphState:
     """The identity of edges, the types of properties, and the counts of tuples for each query in the order of `Outcome`.
 
     `unit` is the unit of timestamps in conditions, None for plain numbers; `is_timed` whether tuples have come. `inserts` is
-    the number of well-formed inserts. Where edges have ids, `by_id` is what is known of them.
+    the number of well-formed inserts. Where edges have ids, `by_id` is what is known of them. `unread` are properties of
+    static edges that were not kept.
     """
 
     identity: Literal["triple", "parallel", "id"]
@@ -211,6 +212,7 @@ class MultigraphState:
     counts: list[list[int]]
     inserts: int = 0
     by_id: EdgesByIdState | None = None
+    unread: list[str] = field(default_factory=list)
 
     def described(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -223,6 +225,7 @@ class MultigraphState:
             "counts": self.counts,
             "inserts": self.inserts,
             **({} if self.by_id is None else {"ids": self.by_id.described()}),
+            **({"unread": self.unread} if self.unread else {}),
         }
 
     @classmethod
@@ -239,6 +242,7 @@ class MultigraphState:
             counts=[list(map(_count, of_query.tuple_of(len(OUTCOMES)))) for of_query in content["counts"].tuple_of(queries)],
             inserts=_count(content["inserts"]) if "inserts" in content else 0,
             by_id=EdgesByIdState.read(content["ids"]) if identity == "id" else None,
+            unread=[name.unicode() for name in content["unread"]] if "unread" in content else [],
         )
 
 

@@ -16,7 +16,7 @@ import json
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ _VERSIONS = ("version_source", "version_target", "version_label")
 _PARALLEL = ("parallel_source", "parallel_target", "parallel_label")
 _VERTICES = ("vertex_source", "vertex_label", "vertex_target", "vertex_twin")
 _IDS = ("id", "id_ends", "id_bytes")
+STATIC_COLUMNS = ("source", "label", "target", "vertex", "twin")
+"""The columns of the table of static edges, beside their properties."""
 _LARGEST_TEXT = 2**31 - 1
 
 
@@ -84,8 +86,8 @@ def table_bytes(columns: Mapping[str, pa.Array]) -> np.ndarray:
     return np.frombuffer(sink.getvalue(), np.uint8)
 
 
-def _table(content: np.ndarray, count: int) -> pa.Table:
-    """Return the columns that `table_bytes` wrote, of so many edges. Raises `Damage`."""
+def _table(content: np.ndarray, count: int | None) -> pa.Table:
+    """Return the columns that `table_bytes` wrote, of so many edges, or with None of any number. Raises `Damage`."""
     if not len(content):
         return pa.table({})
     try:
@@ -94,7 +96,7 @@ def _table(content: np.ndarray, count: int) -> pa.Table:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as problem:
         raise Damage(f"the values of edges are damaged: {problem}") from problem
-    if table.num_columns and len(table) != count:
+    if table.num_columns and count is not None and len(table) != count:
         raise Damage(f"there are values of {len(table):,} edges, and {count:,} edges")
     return table
 
@@ -109,6 +111,7 @@ class Edges:
     ids, `version_names` are those of these edges, and `version_set` the number of the set of derived labels of each.
     `parallel_…` are all edges that queries about paths in time order read, those with equal ends and label one by one.
     `vertices` are edges that are vertices, whose numbers follow those of `names`. `values` is None where none are kept.
+    `statics` is a table of the static edges one by one, where edges have an identity (`StaticEdges`), else empty.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
     vertex ever occurred.
@@ -135,9 +138,18 @@ class Edges:
     version_names: pa.ChunkedArray | None = None
     version_set: np.ndarray | None = None
     values: EdgeValueArrays | None = None
+    statics: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def static_table(self) -> pa.Table:
+        """Return the static edges one by one: source, label, target, vertex, twin, and `value.NAME`. Raises `Damage`."""
+        table = _table(self.statics, None)
+        kinds = {name: pa.int32() for name in STATIC_COLUMNS}
+        if len(self.statics) and any(name not in table.schema.names or table[name].type != kinds[name] for name in kinds):
+            raise Damage("the static edges lack a column")
+        return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,6 +215,8 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
         arrays |= {name: getattr(edges, name) for name in (*_PARALLEL, "parallel_timestamp")}
     if len(edges.vertices.source):
         arrays |= {f"vertex_{name}": array for name, array in edges.vertices._asdict().items()}
+    if len(edges.statics):
+        arrays["statics"] = edges.statics
     if edges.values is not None:
         arrays |= {f"value_{name}": array for name, array in edges.values._asdict().items()}
     if edges.version_names is not None and edges.version_set is not None and len(edges.version_source):
@@ -246,8 +260,8 @@ def _parse_content(content: bytes) -> StateFile:
     described = JsonValue.parsed(content[_LENGTH.size : _LENGTH.size + length])
     arrays: dict[str, np.ndarray] = {}
     at = _LENGTH.size + length + -length % 8
-    for name, field in described["arrays"].items():
-        kind, count = field.tuple_of(2)
+    for name, described_array in described["arrays"].items():
+        kind, count = described_array.tuple_of(2)
         dtype = _TYPES[kind.one_of(*_TYPES)]
         size = count.whole(0) * dtype.itemsize
         if size > len(content) - at:
@@ -338,6 +352,7 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         names=names,
         vertices=made,
         values=values,
+        statics=_array(arrays, "statics", np.uint8) if "statics" in arrays else np.zeros(0, np.uint8),
         source=_array(arrays, "source", np.int32),
         target=_array(arrays, "target", np.int32, count),
         label=_array(arrays, "label", np.int32, count),

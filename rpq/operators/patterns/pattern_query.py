@@ -22,8 +22,17 @@ from rpq.operators.patterns.chains import chains_to_evaluate, single_atom_chains
 from rpq.operators.patterns.divided_query import PAIR, DividedQuery, divide, start_lanes
 from rpq.operators.patterns.explanation import Explanation, explain_running
 from rpq.operators.patterns.hosted_query import HostedQuery
+from rpq.operators.patterns.joins.binding_search import Binding
 from rpq.operators.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
-from rpq.operators.patterns.meanings import Meaning, PathRead, direct_atoms, meanings_of, name_of_read, variable
+from rpq.operators.patterns.meanings import (
+    Meaning,
+    MeaningEdge,
+    PathRead,
+    direct_atoms,
+    meanings_of,
+    name_of_read,
+    variable,
+)
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.read_relations import ReadRelations
 from rpq.operators.patterns.rows.solutions import Place, Solutions
@@ -399,20 +408,35 @@ class RunningPattern(HostedQuery):
         if not self._is_own(answer):
             return None
         known = {variable(name): value for name, value in zip(self._joined.columns, answer, strict=True)}
+        return self._witness_of(known, edges, vertices.name_of, labels, values)
+
+    def _meanings_with_parts(self) -> list[tuple[Meaning, list[Part]]]:
+        """Return the meanings that may have solutions, each with the parts of its plan."""
+        return [
+            (self._meanings[number], [part for _, part in self._parts_as_written(number)])
+            for number in sorted(self._joined_meanings)
+        ]
+
+    def _witness_of(
+        self,
+        known: Binding,
+        edges: Edges,
+        name_of: Callable[[int], int | str],
+        labels: list[str],
+        values: ValuesOf | None,
+    ) -> Witness | None:
+        """Return the witness of a solution of the join with these values, None if there is none."""
         relations = self._relations
         paths = relations.relations_by_path
         return witness_of(
-            [
-                (self._meanings[number], [part for _, part in self._parts_as_written(number)])
-                for number in sorted(self._joined_meanings)
-            ],
+            self._meanings_with_parts(),
             known,
-            question=self.question,
+            question=self._joined,
             chains=self._chains,
             host=self._host,
             relation_of=relations.relation_of,
             index_of=lambda read: paths[read].index,
-            graph=WindowGraph(edges, vertices, labels, lambda edge: relations.time_of(edge, edges), values),
+            graph=WindowGraph(edges, name_of, labels, lambda edge: relations.time_of(edge, edges), values),
         )
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
@@ -447,6 +471,12 @@ def division_of(question: PatternQuery) -> str | None:
 
     Several threads divide a pattern of edges that is one part and has one meaning.
     """
+    edges = edges_of_one_part(question)
+    return None if edges is None else divide(edges, [variable(name) for name in question.columns])
+
+
+def edges_of_one_part(question: PatternQuery) -> Sequence[MeaningEdge] | None:
+    """Return the edges of a pattern that is one part and has one meaning; None for others, and where there are paths."""
     if question.pattern.path_expressions:
         return None
     atoms = direct_atoms([chain.atom for chain in single_atom_chains(question.pattern.atoms)])
@@ -458,9 +488,8 @@ def division_of(question: PatternQuery) -> str | None:
     def number_of(thing: object) -> int:
         return things.setdefault(thing, len(things))
 
-    if not is_one_part(meanings[0].atoms(lambda edge: number_of(edge[1]), number_of)):
-        return None
-    return divide(meanings[0].edges, [variable(name) for name in question.columns])
+    is_one = is_one_part(meanings[0].atoms(lambda edge: number_of(edge[1]), number_of))
+    return meanings[0].edges if is_one else None
 
 
 class HeavyPattern(DividedQuery):

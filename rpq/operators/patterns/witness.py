@@ -22,14 +22,13 @@ from rpq.operators.paths.index.delta_index import DeltaIndex
 from rpq.operators.paths.ordered.ordered_index import OrderedIndex
 from rpq.operators.paths.path import json_properties
 from rpq.operators.patterns.chains import Chain
-from rpq.operators.patterns.joins.binding_search import Binding, find_binding
+from rpq.operators.patterns.joins.binding_search import Binding, find_binding, find_bindings
 from rpq.operators.patterns.joins.plan import Part
 from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, PathRead, edge_step
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.stream.edge_values import ValuesOf
 from rpq.stream.snapshot import Edges
 from rpq.stream.stream_labels import text_of
-from rpq.stream.vertices import VertexDictionary
 
 Vertex = int | str
 
@@ -114,7 +113,8 @@ class AtomWitness:
 class Witness:
     """The reason why a row is an answer of a pattern: a value for each variable and blank node, and edges for each atom.
 
-    Of the bindings that give the row it is any one. The text has a line for the values, and one for each atom.
+    Of the bindings that give the row it is any one. The value of an edge variable is the id or the number of the edge, where
+    edges have one. The text has a line for the values, and one for each atom.
 
     >>> step = Step(source="ann", label="knows", target="bob", timestamp=7)
     >>> witness = Witness(binding=(("?x", "ann"),), atoms=(AtomWitness(atom="?x knows bob", steps=(step,)),))
@@ -238,7 +238,7 @@ def witness_of(
     for meaning, parts in meanings:
         binding = find_binding(relations, parts, known, isomorphism=question.matching == "isomorphism")
         if binding is not None:
-            values = {_term_text(name): graph.vertices.name_of(value) for name, value in binding.items()}
+            values = {_term_text(name): graph.name_of(value) for name, value in binding.items()}
             steps: dict[int, tuple[Step, ...]] = {}
             for chain, edge in zip(chains, meaning.edges, strict=True):
                 walk = _steps(chain.atom, edge, binding, host, relation_of, index_of, graph)
@@ -254,6 +254,11 @@ def witness_of(
                 atoms=tuple(AtomWitness(atom=str(atom), steps=steps[place]) for place, atom in atoms),
             )
     return None
+
+
+def bindings_of(parts: Sequence[Part], known: Binding, host: PatternHost) -> Iterator[Binding]:
+    """Yield all bindings of the parts of a meaning in which some variables have known values."""
+    return find_bindings(_HostRelations(host), parts, known)
 
 
 def _term_text(variable: str) -> str:
@@ -281,9 +286,9 @@ def _steps(
     assert step is not None, "what reads edges takes a step of one label"
     return (
         Step(
-            source=graph.vertices.name_of(first),
+            source=graph.name_of(first),
             label=text_of(reads),
-            target=graph.vertices.name_of(last),
+            target=graph.name_of(last),
             timestamp=host.store.time_of(relation_of(edge), first, last),
             against=step.inverse,
             properties=None if graph.values is None else graph.values(first, reads, last),
@@ -301,9 +306,9 @@ def _path(index: DeltaIndex, first: int, last: int, graph: WindowGraph, *, turne
     edges = graph.edges
     return tuple(
         Step(
-            source=graph.vertices.name_of(int(edges.source[step >> 1])),
+            source=graph.name_of(int(edges.source[step >> 1])),
             label=graph.labels[int(edges.label[step >> 1])],
-            target=graph.vertices.name_of(int(edges.target[step >> 1])),
+            target=graph.name_of(int(edges.target[step >> 1])),
             timestamp=time,
             against=bool(step & 1),
             properties=None if graph.values is None else graph.values(*graph.ends_of(step >> 1)),
@@ -317,7 +322,7 @@ class WindowGraph:
     """The edges of the window by id, the names of their vertices and labels, and the times of edges behind paths."""
 
     edges: Edges
-    vertices: VertexDictionary
+    name_of: Callable[[int], Vertex]
     labels: list[str]
     time_of: Callable[[int], int | None]
     values: ValuesOf | None = None

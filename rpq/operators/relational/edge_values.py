@@ -8,33 +8,41 @@ known of such a vertex never changes, all this is linear but for the last step. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, islice
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from rpq.errors import QueryError
+from rpq.language.edge_steps import ALWAYS, step_of
 from rpq.language.edge_variables import Filter, Value
 from rpq.language.filter_columns import filter_kinds
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
-from rpq.language.pattern import edge_column
+from rpq.language.pattern import Atom, edge_column
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.protocol import Figures, Resources
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.where import WhereError
 from rpq.operators.bags.product import Distinct
+from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
+from rpq.operators.patterns.hosted_query import HostedQuery
+from rpq.operators.patterns.joins.binding_search import Binding
+from rpq.operators.patterns.meanings import variable
 from rpq.operators.patterns.pattern_host import PatternHost
-from rpq.operators.patterns.pattern_query import RunningPattern
+from rpq.operators.patterns.pattern_query import RunningPattern, edges_of_one_part
 from rpq.operators.patterns.rows.solutions import Place
-from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.patterns.witness import AtomWitness, Step, Vertex, Witness, bindings_of
+from rpq.operators.relational.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
-from rpq.rows.typed_columns import ValueColumns, value_texts
+from rpq.rows.typed_columns import ValueColumns, texts_to_values, value_texts
 from rpq.rows.weighted_rows import WeightedRows, as_changes
 from rpq.stream.chunk import Chunk
+from rpq.stream.edge_values import ValuesOf
 from rpq.stream.edge_vertices import EdgeVertices
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.vertices import VertexDictionary, as_vertex
 
 _MOST_ROWS = 1 << 16
 """The number of rows that a filter sees at once."""
@@ -87,7 +95,7 @@ class BoundFilter:
             if value.kind == "vertex":
                 found[value.column] = vertices.names_of(ids)
             elif value.kind == "timestamp":
-                found[value.column] = pa.array(edges.timestamps(ids))
+                found[value.column] = edges.timestamps(ids)
             else:
                 found[value.column] = edges.values(value.name, ids)
         for same in self._condition.same:
@@ -107,20 +115,28 @@ class RunningEdgeValues(RunningPattern):
     """A registered pattern with edge variables or a filter."""
 
     question: EdgeValuesQuery
-    has_witnesses = False
     nets_events = True
     reports_joins = False
     needs_room = True
 
-    def __init__(self, question: EdgeValuesQuery, resources: Resources) -> None:
+    def __init__(
+        self,
+        question: EdgeValuesQuery,
+        resources: Resources,
+        *,
+        divided_by: str | None = None,
+        terms: TermIds | None = None,
+        own_columns: tuple[str, ...] | None = None,
+    ) -> None:
+        """Start the query, as one of several threads that have `terms` and `own_columns` in common, or alone."""
         pattern, columns = question.pattern, question.join.columns
         self._values = pattern.values
         self._places = [columns.index(_column_of(value)) for value in pattern.values]
         self._filter = None if pattern.filter is None else BoundFilter(pattern.filter, columns)
         self._distinct = Distinct(len(pattern.values)) if question.distinct else None
         self._vertices: VertexDictionary | None = None
-        self._terms = TermIds()
-        self._own_columns = question.columns
+        self._terms = TermIds() if terms is None else terms
+        self._own_columns = question.columns if own_columns is None else own_columns
         is_typed = isinstance(self._own_columns, ValueColumns)
         self.term_texts = self._texts if is_typed else None
         self.holds_vertices = is_typed
@@ -128,7 +144,11 @@ class RunningEdgeValues(RunningPattern):
         self._differing = [place for place, name in enumerate(columns) if name not in of_edges]
         self._is_isomorphic = question.matching == "isomorphism"
         self._constants = sorted({constant.name for constant in pattern.constants}) if self._is_isomorphic else []
-        super().__init__(question, resources)
+        vertices = [place for place, value in enumerate(pattern.values) if value.kind == "vertex"]
+        if question.centre is not None:
+            vertices = [question.centre.column]
+        self._deciding = self._places[vertices[0]] if vertices else None  # the column of the join that tells whose a row is
+        super().__init__(question, resources, divided_by=divided_by)
         self.is_divided = self.is_divided or is_typed
 
     @property
@@ -153,20 +173,43 @@ class RunningEdgeValues(RunningPattern):
 
     def _selected(self, changes: WeightedRows) -> WeightedRows:
         """Return changes of the join that the filter passes, with the columns of rows."""
-        assert self._vertices is not None
-        if self._is_isomorphic:
-            changes = changes.where(self._are_different(changes.rows))
-        if self._filter is not None and len(changes):
-            changes = changes.where(self._filter.holding(changes.rows, self._vertices, self._unit))
+        passing = self._passing(changes.rows)
+        changes = changes if passing is None else changes.where(passing)
         if not len(changes):
             return WeightedRows.empty(len(self._values))
-        if self.term_texts is None:
-            return changes.select_columns(self._places)
-        rows = np.empty((len(changes), len(self._values)), np.int32)
+        return changes.with_rows(self._columns_of_rows(changes.rows))
+
+    def _passing(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return which bindings of the join are solutions; None for all."""
+        assert self._vertices is not None
+        found = self._are_different(rows) if self._is_isomorphic else None
+        if not self._host.division.is_whole:
+            own = self._are_own(rows)
+            found = own if found is None else found & own
+        if self._filter is None or not len(rows):
+            return found
+        if found is None:
+            return self._filter.holding(rows, self._vertices, self._unit)
+        found[found] = self._filter.holding(rows[found], self._vertices, self._unit)
+        return found
+
+    def _columns_of_rows(self, bindings: np.ndarray) -> np.ndarray:
+        """Return the rows of solutions of the join: (row, column), the ids of vertices and of values."""
+        rows = np.empty((len(bindings), len(self._values)), np.int32)
         for number, (value, place) in enumerate(zip(self._values, self._places, strict=True)):
-            ids = changes.rows[:, place]
-            rows[:, number] = self._terms.replace_aliases(ids) if value.kind == "vertex" else self._value_ids(value, ids)
-        return changes.with_rows(rows)
+            ids = bindings[:, place]
+            if value.kind != "vertex":
+                rows[:, number] = self._value_ids(value, ids)
+            else:
+                rows[:, number] = ids if self.term_texts is None else self._terms.replace_aliases(ids)
+        return rows
+
+    def _are_own(self, rows: np.ndarray) -> np.ndarray:
+        """Return which bindings are this share's: a vertex that is selected decides, and without one all are the first's."""
+        if self._deciding is None:
+            return np.full(len(rows), self._host.division.share[0] == 0)
+        own: np.ndarray = self._host.is_own[rows[:, self._deciding]]
+        return own
 
     def _are_different(self, rows: np.ndarray) -> np.ndarray:
         """Return in which rows all vertices and constants are pairwise different; edges do not matter."""
@@ -196,7 +239,7 @@ class RunningEdgeValues(RunningPattern):
             found = edges.identities(different)
             self._note_identity_type()
         else:
-            found = pa.array(edges.timestamps(different))
+            found = edges.timestamps(different)
         texts = value_texts(found)
         intern = self._terms.intern
         return np.array([intern(text) for text in texts], np.int32)[places.reshape(-1)]
@@ -238,6 +281,129 @@ class RunningEdgeValues(RunningPattern):
         edges, cells = self._relations.sizes(None if self._graph is None else self._graph.edges)
         return self._figures(answers=len(self._answer()), edges=edges, cells=cells)
 
+    # --- witnesses -------------------------------------------------------------------------------------------
+
+    def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
+        found = []
+        for value, given in zip(self._values, values, strict=True):
+            if value.kind == "vertex":
+                identity = vertices.id_of(given)
+                if identity < 0:
+                    return None
+                found.append(int(self._terms.replace_aliases(np.array([identity]))[0]))
+                continue
+            text = self._text_of(value, given)
+            if text is None and given is not None:
+                return None
+            found.append(self._terms.intern(text))
+        return tuple(found)
+
+    def _text_of(self, value: Value, given: Any) -> str | None:
+        """Return the text that stands for a value of an edge in rows; None for a null, and for what is no such value."""
+        kind = pa.int64()
+        if value.kind != "timestamp":
+            assert isinstance(self._own_columns, ValueColumns)
+            kind = self._own_columns.types.get(value.column, pa.string())
+        try:
+            is_text = isinstance(given, str) and not pa.types.is_string(kind)
+            array = texts_to_values([given], kind) if is_text else pa.array([given], kind, from_pandas=False)
+        except (pa.ArrowException, OverflowError):
+            return None
+        return value_texts(array)[0]
+
+    def witness(
+        self,
+        answer: tuple[int, ...],
+        edges: Edges,
+        vertices: VertexDictionary,
+        labels: list[str],
+        values: ValuesOf | None = None,
+    ) -> Witness | None:
+        binding = self._binding_of(answer, vertices)
+        if binding is None:
+            return None
+
+        def name_of(vertex: int) -> Vertex:
+            """Return the name of a vertex, and for an edge, which has none, its id."""
+            return vertex if vertices.are_nameless(np.array([vertex]))[0] else vertices.name_of(vertex)
+
+        joined = self._witness_of(binding, edges, name_of, labels, values)
+        assert joined is not None, "a binding has a witness"
+        of_join, atoms = iter(joined.atoms), []
+        for atom in self.question.pattern.atoms:
+            found = next(of_join)
+            if atom.variable is not None:
+                next(of_join)  # from the edge to its other end
+                first = found.steps[0].source
+                step = self._step(atom, first, binding, vertices, labels, has_values=values is not None)
+                found = AtomWitness(atom=str(atom), steps=(step,))
+            atoms.append(replace(found, atom=str(atom)))
+        return Witness(binding=tuple(self._named_values(binding, vertices)), atoms=tuple(atoms))
+
+    def _binding_of(self, answer: tuple[int, ...], vertices: VertexDictionary) -> Binding | None:
+        """Return a solution of the join that gives an answer. O(the cost of finding those with its vertices)."""
+        known: Binding = {}
+        for value, identity in zip(self._values, answer, strict=True):
+            if value.kind == "vertex":
+                text = self._terms.text(identity) if identity >= FIRST else None
+                known[variable(value.variable)] = (
+                    identity if text is None else vertices.id_of(as_vertex(text, vertices.kind))
+                )
+        if any(vertex < 0 for vertex in known.values()):
+            return None
+        names = [variable(name) for name in self._joined.columns]
+        for _, parts in self._meanings_with_parts():
+            bindings = bindings_of(parts, known, self._host)
+            while some := [*islice(bindings, _MOST_ROWS)]:
+                rows = np.array([[binding[name] for name in names] for binding in some], np.int32)
+                rows = rows.reshape(len(some), len(names))
+                passing = self._passing(rows)
+                is_solution = np.ones(len(rows), bool) if passing is None else passing
+                is_solution &= (self._columns_of_rows(rows) == np.array(answer, np.int32)).all(axis=1)
+                if is_solution.any():
+                    return some[int(np.argmax(is_solution))]
+        return None
+
+    def _step(
+        self,
+        atom: Atom,
+        first: Vertex,
+        binding: Binding,
+        vertices: VertexDictionary,
+        labels: list[str],
+        *,
+        has_values: bool,
+    ) -> Step:
+        """Return the edge that an edge variable is bound to, in the direction in which its atom walks it from `first`."""
+        edges, ids = vertices.edges, np.array([binding[variable(edge_column(atom.variable or ""))]])
+        (source, label, target, _, _, _) = (column.item() for column in edges.columns(ids))
+        conditions = step_of(str(atom.expression)).conditions_on(labels[label])
+        if source != target:
+            against = first != vertices.name_of(source)
+        elif None in conditions:
+            against = conditions[0] is None
+        else:  # a loop that may be walked both ways is walked along its direction where it can be
+            against = conditions[0] != ALWAYS and not edges.are_current(ids)[0]
+        found = {name: edges.values(name, ids)[0].as_py() for name in edges.properties} if has_values else None
+        return Step(
+            source=vertices.name_of(source),
+            label=labels[label],
+            target=vertices.name_of(target),
+            timestamp=edges.timestamps(ids)[0].as_py(),
+            against=against,
+            properties=None if found is None else {name: value for name, value in found.items() if value is not None},
+        )
+
+    def _named_values(self, binding: Binding, vertices: VertexDictionary) -> Iterator[tuple[str, Any]]:
+        """Yield the variables and blank nodes of a binding with their values; edges have some by their identity."""
+        of_edges = {edge_column(name): name for name in self.question.pattern.edge_variables}
+        for name in self._joined.columns:
+            identity = binding[variable(name)]
+            if name not in of_edges:
+                yield name if name.startswith("_:") else f"?{name}", vertices.name_of(identity)
+            elif vertices.edges.have_identities:
+                yield f"?{of_edges[name]}", vertices.edges.identities(np.array([identity]))[0].as_py()
+
     # --- terms -----------------------------------------------------------------------------------------------
 
     def _texts(self, ids: np.ndarray) -> list[str | None]:
@@ -249,9 +415,13 @@ class RunningEdgeValues(RunningPattern):
     def retained_vertices(self) -> np.ndarray:
         return self._terms.pinned_vertices()
 
+    @property
+    def stored_ids(self) -> np.ndarray:
+        """The ids of vertices and terms that it stores."""
+        return np.zeros(0, np.int32) if self._distinct is None else self._distinct.ids()
+
     def retain(self, waiting: np.ndarray) -> None:
-        stored = np.zeros(0, np.int32) if self._distinct is None else self._distinct.ids()
-        self._terms.keep(np.concatenate([stored, waiting]))
+        self._terms.keep(np.concatenate([self.stored_ids, waiting]))
 
     @property
     def nbytes(self) -> int:
@@ -266,13 +436,52 @@ class RunningEdgeValues(RunningPattern):
             assert stored == {tuple(row) for row in self._answer().tolist()}, "other rows are stored than there are"
 
 
-def start_edge_values(question: EdgeValuesQuery, resources: Resources) -> RunningEdgeValues:
-    """Start a pattern with edge variables or a filter, which one thread evaluates. Raises `QueryError` in a share."""
-    if resources.share[1] > 1:
-        raise QueryError(
-            f"query {question.name!r}: a filter does not go with shares: evaluate it in one engine, or write it in SPARQL"
-        )
-    return RunningEdgeValues(question, resources)
+class DividedEdgeValues(DividedQuery):
+    """A pattern with edge variables or a filter that several threads divide; they have the ids of values in common."""
+
+    def __init__(self, lanes: Sequence[HostedQuery], terms: TermIds) -> None:
+        super().__init__(lanes)
+        self._terms = terms
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.first.columns
+
+    def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
+        return self.first.ids_of_terms(texts)
+
+    def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
+        return self.first.ids_of_answer(values, vertices)
+
+    def retain(self, waiting: np.ndarray) -> None:
+        stored = [lane.stored_ids for lane in self.lanes if isinstance(lane, RunningEdgeValues)]
+        self._terms.keep(np.concatenate([*stored, waiting]))
+
+
+def division_of(question: EdgeValuesQuery) -> str | None:
+    """Return the variable by whose values threads divide a query, a vertex that is selected; None if one evaluates it.
+
+    Rows that are equal, or that replace one another, then come from one thread.
+    """
+    selected = [variable(value.variable) for value in question.pattern.values if value.kind == "vertex"]
+    edges = edges_of_one_part(question.joined)
+    return None if edges is None else divide(edges, selected, by_pairs=False)
+
+
+def start_edge_values(question: EdgeValuesQuery, resources: Resources) -> RunningEdgeValues | DividedEdgeValues:
+    """Start a pattern with edge variables or a filter in the hosts of all threads where they divide it."""
+    host: PatternHost = resources.host
+    divided_by = division_of(question) if host.divides_more else None
+    if divided_by is None:
+        return RunningEdgeValues(question, resources)
+    terms, columns = SharedTermIds(), question.columns
+    return DividedEdgeValues(
+        start_lanes(
+            resources,
+            lambda lane: RunningEdgeValues(question, lane, divided_by=divided_by, terms=terms, own_columns=columns),
+        ),
+        terms,
+    )
 
 
 KIND = Kind(
@@ -282,5 +491,5 @@ KIND = Kind(
     described=pattern_query_json,
     read=read_pattern_query,
     host=PatternHost,
-    divides=lambda question: False,
+    divides=lambda question: division_of(question) is not None,
 )

@@ -7,7 +7,7 @@ one of its plans, so that every list that is walked is kept anyway.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Protocol
 
@@ -36,25 +36,36 @@ def find_binding(relations: Relations, parts: Sequence[Part], known: Binding, *,
     With `isomorphism` different terms have different values. O(atoms) where all variables are known; else O(edges), and the
     cost of finding a row.
     """
+    return next(_bindings(relations, parts, known, isomorphism=isomorphism, first=True), None)
+
+
+def find_bindings(relations: Relations, parts: Sequence[Part], known: Binding) -> Iterator[Binding]:
+    """Yield all values for the variables of a pattern's parts, given some of them. O(edges, and the cost of the join)."""
+    return _bindings(relations, parts, known, isomorphism=False, first=False)
+
+
+def _bindings(
+    relations: Relations, parts: Sequence[Part], known: Binding, *, isomorphism: bool, first: bool
+) -> Iterator[Binding]:
+    """Yield values for all variables of parts; with `first` further ones only as far as they are at hand."""
     atoms = [atom for part in parts for atom in _put(part.atoms, known)]
     for source, relation, target in atoms:
         if not isinstance(source, str) and not isinstance(target, str) and not relations.holds(relation, source, target):
-            return None
+            return
     constants = {term for part in parts for term in part.slots if not isinstance(term, str)}
     if isomorphism and len({*known.values(), *constants}) < len(known) + len(constants):
-        return None
+        return
     apart = tuple(constants | {*known.values()}) if isomorphism else None
     left = [_substitute_known(part, known, apart, relations) for part in parts if not {*part.variables} <= known.keys()]
     combines_parts = isomorphism and len(left) > 1  # then values of different parts must differ too
     found = [
-        [dict(zip(part.columns, row, strict=True)) for row in relations.rows(part, first=not combines_parts)]
+        [dict(zip(part.columns, row, strict=True)) for row in relations.rows(part, first=first and not combines_parts)]
         for part in left
     ]
     for choice in itertools.product(*found):
         binding = known | {name: value for some in choice for name, value in some.items()}
         if not combines_parts or len({*binding.values()}) == len(binding):
-            return binding
-    return None
+            yield binding
 
 
 def _put(atoms: Sequence[Atom], known: Binding) -> tuple[Atom, ...]:
