@@ -642,9 +642,11 @@ def static_columns(
     else:
         read, properties = _columns_of_rows(edges), None
 
-    def read_others(_: Any, **options: Any) -> Mapping[str, pa.Array]:
+    def read_others(
+        data: Any, *, count: int, times: StreamTime, problems: list[InputError]
+    ) -> Mapping[str, pa.Array]:
         """Return the properties of the edges as they were given."""
-        return {} if properties is None else properties(edges, **options)
+        return {} if properties is None else properties(edges, count=count, times=times, problems=problems)
 
     timeless = {**read, "timestamp": np.zeros(len(read["source"]), np.int64)}
     columns = columns_of(timeless, times=_NO_TIME, latest=INT64_MAX, kind=kind, properties=read_others)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -241,9 +242,9 @@ def _pack_stream(
     from pyspark.sql import functions as sql
 
     properties = sorted(frozenset[str]().union(*map(properties_of, queries)))
-    read = {"sequence": sequence, "time_unit": unit, "names": named, "properties": properties}
+    read = partial(edge_columns, sequence=sequence, time_unit=unit, names=named, properties=properties)
     if not isinstance(data, str):
-        columns = edge_columns(data, with_place=False, **read)
+        columns = read(data, with_place=False)
         order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
         tuples = columns.tuples.orderBy(*order, sql.col("op") == "+")
         timestamp_unit = time_unit
@@ -255,7 +256,7 @@ def _pack_stream(
             known = queries_in_unit(queries, timestamp_unit)
             envelopes = read_whole_files(spark, data, vertex, known)
             return _PackedStream(envelopes, known, vertex, False, timestamp_unit, {})
-        columns = edge_columns(edges, **read)
+        columns = read(edges)
         tuples = columns.tuples
     timestamp_unit = unit if columns.is_time else timestamp_unit
     known = queries_in_unit(queries, timestamp_unit)

@@ -230,7 +230,7 @@ def pack_changes(
         )
     shares = share_count(session, partitions)
     names = parse_column_names(columns, label)
-    tuples, kind, is_time = edge_columns(edges, sequence=sequence, time_unit=time_unit, names=names)
+    tuples, kind, is_time, _ = edge_columns(edges, sequence=sequence, time_unit=time_unit, names=names)
     if on_error == "skip":
         tuples = drop_bad_tuples(tuples)
     keys = partition_keys(shares)

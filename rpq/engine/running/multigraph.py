@@ -783,6 +783,8 @@ class Multigraph:
         """Return the values of the edge that the graph has between two vertices with a label, None if unknown."""
         assert self.kept_values is not None
         number = label if isinstance(label, int) else self._labels.ids[label]
+        if isinstance(self._labels.names[number], EdgeEnd):
+            return None  # the edge is a vertex, which has the values
         found = None
         if self.by_id is None:
             found = self.kept_values.of((source, number, target))

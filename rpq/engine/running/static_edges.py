@@ -32,7 +32,7 @@ class StaticEdges:
         self._values: dict[str, pa.Array] = {}
 
     def __len__(self) -> int:
-        return len(self.source)
+        return int(self.source.size)
 
     @property
     def nbytes(self) -> int:

@@ -486,11 +486,10 @@ class Saved:
         values = {
             name.removeprefix(prefix): table[name].combine_chunks() for name in table.schema.names if name.startswith(prefix)
         }
-        multigraph.statics.load(
-            (identity[source], label.astype(np.int32), identity[target]),
-            *(np.where(ids < 0, np.int32(NO_VERTEX), identity[ids]).astype(np.int32) for ids in (vertex, twin)),
-            values,
+        vertex, twin = (
+            np.where(ids < 0, np.int32(NO_VERTEX), identity[ids]).astype(np.int32) for ids in (vertex, twin)
         )
+        multigraph.statics.load((identity[source], label.astype(np.int32), identity[target]), vertex, twin, values)
 
     def _restore_edge_values(self, multigraph: Multigraph, identity: np.ndarray, numbers: np.ndarray | None) -> None:
         """Restore the values that witnesses tell, where they are kept; `numbers` are those of the ids of edges, if any."""
