@@ -216,8 +216,8 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
 def engine_columns(table: pa.Table) -> pa.Table:
     """Return the columns of an envelope that an engine accepts: all but the sequence, and properties by their names."""
     properties = [name for name in table.column_names if name.startswith(PROPERTY)]
-    chosen = table.select([*_COLUMNS, *properties])
-    return chosen.rename_columns([*_COLUMNS, *(name.removeprefix(PROPERTY) for name in properties)]) if properties else chosen
+    names = [*_COLUMNS, *(name.removeprefix(PROPERTY) for name in properties)]
+    return table.select([*_COLUMNS, *properties]).rename_columns(names)
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

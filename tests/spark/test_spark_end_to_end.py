@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 pytest.importorskip("pandas")
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import rpq
 import rpq.spark as pipeline
@@ -204,6 +206,43 @@ def test_a_column_delete_of_a_data_frame_takes_edges_back(session, kind: str, va
     for bad in (frame.withColumn("op", frame["label"]), frame.withColumn("delete", frame["timestamp"])):
         with pytest.raises(PipelineError, match="'delete'"):
             pipeline.replay(session, bad, query)
+
+
+def test_properties_of_a_data_frame_are_those_of_edges(session, tmp_path):
+    """Conditions, edge variables and filters of a replay read them, of a data frame and of Parquet files."""
+    schema = "source string, target string, label string, timestamp timestamp, n int, d decimal(5,2), `due by` timestamp"
+    first = dt.datetime(2024, 5, 6, 7)
+    rows = [
+        (*ends, first + dt.timedelta(minutes=minute), n, None if n is None else Decimal(n) / 4, first)
+        for minute, (*ends, n) in enumerate(
+            (("x", "y", "a", 5), ("y", "z", "b", None), ("x", "y", "a", 1), ("y", "w", "a", 7), ("z", "y", "b", 2))
+        )
+    ]
+    frame = session.createDataFrame(rows, schema)
+    frame.write.parquet(f"{tmp_path}/in")
+    window = rpq.Window(size="1h", slide="1m")
+    path = rpq.Query("a[n > 1 and timestamp - `due by` < '3m']/b", window=window)
+    values = rpq.Query(
+        "?x ?e:a ?y . ?y ?f:(a|b) ?z",
+        window=window,
+        filter="?f.timestamp - ?e.timestamp <= '2m'",
+        select=["x", "e.n", "f.d"],
+        name="values",
+    )
+    for data in (frame, f"{tmp_path}/in"):
+        told = pipeline.replay(session, data, path, partitions=2).collect()
+        # The second edge from x to y replaces the first one, which alone satisfied the condition.
+        assert sorted((row["source"], row["target"], row["op"]) for row in told) == [("x", "z", "+"), ("x", "z", "-")]
+        changes = pipeline.replay(session, data, values, partitions=2, edges="parallel")
+        kinds = dict(changes.dtypes)
+        assert (kinds["e.n"], kinds["f.d"]) == ("bigint", "decimal(5,2)")
+        found = Counter((row["x"], row["e.n"], row["f.d"]) for row in changes.collect())
+        assert found == Counter([("x", 5, None), ("x", 1, Decimal("1.75")), ("x", 1, None)])
+    counts = pipeline.replay_to(session, frame, f"{tmp_path}/rows", values, edges="parallel")
+    assert counts == {("values", "+"): 3, ("values", "-"): 0}
+    assert sorted(filter(None, pq.read_table(f"{tmp_path}/rows")["f.d"].to_pylist())) == [Decimal("1.75")]
+    with pytest.raises(PipelineError, match="no column 'm', a property of edges that a query reads; found source, target"):
+        pipeline.replay(session, frame, rpq.Query("a[m > 1]", window=window))
 
 
 def test_data_may_lie_where_only_spark_reads(session, prepared, tmp_path):
