@@ -14,7 +14,7 @@ from rpq.language.query import EdgeValuesQuery
 from rpq.language.readings import readings_of
 from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.rows.typed_columns import kinds_of
-from rpq.spark.envelopes import PROPERTY
+from rpq.spark.envelopes import numbered_property
 from rpq.spark.errors import PipelineError
 from rpq.stream.durations import NANOSECONDS
 from rpq.stream.fields import DELETE, STREAM, FieldError
@@ -64,7 +64,7 @@ def edge_columns(
     names: ColumnNames | None = None,
     properties: Sequence[str] = (),
 ) -> EdgeColumns:
-    """Return the tuples of a data frame, with columns of these `properties` of edges.
+    """Return the tuples of a data frame, with columns of these `properties` of edges (`numbered_property`).
 
     Raises `PipelineError` if columns are missing or of another type.
     """
@@ -114,7 +114,7 @@ def edge_columns(
     if sequence:
         columns.append(column(sequence).cast("bigint").alias("sequence"))
     kinds_of_properties = {name: _property_type(edges, name) for name in properties}
-    columns += [sql.col(_quoted(name)).alias(PROPERTY + name) for name in properties]
+    columns += [sql.col(_quoted(name)).alias(numbered_property(place)) for place, name in enumerate(properties)]
     if with_place:
         columns += _places(edges)
     return EdgeColumns(edges.select(*columns), kind, is_time, kinds_of_properties)

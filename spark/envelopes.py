@@ -47,6 +47,11 @@ PROPERTY = "property."
 """The beginning of the names of columns of properties."""
 
 
+def numbered_property(place: int) -> str:
+    """Return the name of the column of a property in a data frame, where Spark reads a dot in a name as that of a field."""
+    return f"property_{place}"
+
+
 def _is_property(kind: pa.DataType) -> bool:
     """Return whether properties of edges may be of a type."""
     tests = (
@@ -156,11 +161,13 @@ class Packer(Shipped):
 class PlacedPacker(Shipped):
     """A function for `mapInArrow` that turns tuples into envelopes with their places in the order of the tuples.
 
-    The order is by the name of the file and the row in the file, or, if the tuples have no file, by the task.
+    The order is by the name of the file and the row in the file, or, if the tuples have no file, by the task. The columns of
+    `properties` are numbered in this order.
     """
 
-    def __init__(self, queries: Sequence[LabelReader]) -> None:
+    def __init__(self, queries: Sequence[LabelReader], properties: Sequence[str] = ()) -> None:
         self._queries = tuple(queries)
+        self._names = {numbered_property(place): PROPERTY + name for place, name in enumerate(properties)}
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -170,6 +177,7 @@ class PlacedPacker(Shipped):
         count = 0
         labels = _Labels(self._queries)
         for table in _pieces(_by_file(batches)):
+            table = table.rename_columns([self._names.get(name, name) for name in table.column_names])
             if "row" in table.column_names:
                 file, row = table["file"][0].as_py(), table["row"][0].as_py()
                 yield _placed_row(_envelope(table, labels, keeps_order=True)[0], file, row)

@@ -260,7 +260,7 @@ def _pack_stream(
         tuples = columns.tuples
     timestamp_unit = unit if columns.is_time else timestamp_unit
     known = queries_in_unit(queries, timestamp_unit)
-    envelopes = tuples.mapInArrow(PlacedPacker(label_readers(known)), PLACED_SCHEMA)
+    envelopes = tuples.mapInArrow(PlacedPacker(label_readers(known), properties), PLACED_SCHEMA)
     return _PackedStream(envelopes, known, columns.vertex, columns.is_time, timestamp_unit, columns.properties)
 
 
