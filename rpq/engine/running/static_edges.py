@@ -32,13 +32,14 @@ class StaticEdges:
         self._values: dict[str, pa.Array] = {}
 
     def __len__(self) -> int:
-        return int(self.source.size)
+        return len(self.source)
 
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
         arrays = (self.source, self.label, self.target, self.vertex, self.twin)
-        return sum(array.nbytes for array in arrays) + sum(column.nbytes for column in self._values.values())
+        of_values: int = sum(column.nbytes for column in self._values.values())
+        return sum(array.nbytes for array in arrays) + of_values
 
     @property
     def number(self) -> np.ndarray:
