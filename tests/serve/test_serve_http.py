@@ -257,6 +257,10 @@ def test_a_posted_pattern_has_edge_variables_and_a_filter(edges, tmp_path):
         assert posted(served, body).status_code == 200
         assert served.of("q", "answers").json()["columns"] == [name.removeprefix("?") for name in select]
         assert served.answers("q") == {("x", "m9", 2, *expected)}
+        witness = served.of("q", "witness", value=["x", "m9", "2", *map(str, expected)]).json()
+        walked = [(one["source"], one["target"], one["timestamp"]) for one in witness["edges"]]
+        assert walked == [("x", "y", 1), ("y", "w", 2)]
+        assert witness["edges"][1]["properties"] == {"m": "m9", "n": "6"}
         second = served.register("?x ?e:a ?y", window=10, slide=5, name="second", select=["e.m"], filter="?e.n < 4")
         assert second.status_code == 201  # of edges that are there
         assert served.answers("second") == {("m7",)}
