@@ -55,8 +55,12 @@ def variants(slides: int | None = None) -> tuple[Variant, ...]:
     >>> [variant.slides for variant in variants(30)]
     [10, 10]
     """
-    largest = None if slides is None else cell_type(slides + 1)
-    return tuple(v for v in VARIANTS if largest is None or cell_type(v.slides + 1).itemsize <= largest.itemsize)
+    return tuple(v for v in VARIANTS if slides is None or _width(v.slides) <= _width(slides))
+
+
+def _width(slides: int) -> int:
+    cell = cell_type(slides + 1)
+    return np.dtype(np.int64).itemsize if cell is None else cell.itemsize
 
 
 def warm_up(
