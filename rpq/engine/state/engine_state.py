@@ -209,7 +209,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
         unit=sets.time_unit,
         is_timed=sets.is_timed,
         inserts=multigraph.inserts,
-        counts=[multigraph.counts(running.question.name).tolist() for running in evaluation.running],
+        counts=[multigraph.outcome_counts.counts(running.question.name).tolist() for running in evaluation.running],
         by_id=None if multigraph.by_id is None else _edges_by_id_of(evaluation, multigraph.by_id),
     )
 
@@ -390,7 +390,7 @@ class Saved:
         except WhereError as error:
             raise Damage(f"a condition does not fit the properties: {error.message}") from error
         for one, counts in zip(self.content.queries, state.counts, strict=True):
-            multigraph.set_counts(one.question.name, np.array(counts))
+            multigraph.outcome_counts.set_counts(one.question.name, np.array(counts))
         saved = self.edges
         if multigraph.by_id is not None and state.by_id is not None:
             numbers = self._restore_edges_by_id(state.by_id, multigraph.by_id, multigraph, identity)
