@@ -21,7 +21,7 @@ from rpq.compiled.kernel_cache import njit
 
 @njit(cache=False, nogil=True)
 def find(table, keys, h, key):
-    """As every user of the table does it: the place of a key, or the negative one where it belongs."""
+    """Return the place of a key, or the negated place where it belongs, as every user of the table does."""
     place = first_candidate(table, len(table), h)
     while place >= 0 and keys[id_at(table, place)] != key:
         place = next_candidate(table, len(table), place)

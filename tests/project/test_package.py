@@ -50,7 +50,7 @@ print(json.dumps({"ours": ours, "twice": [n for n in files.values() if len(n) > 
 
 @pytest.fixture(scope="module")
 def python(wheel, tmp_path_factory) -> Path:
-    """Of an environment in which the wheel is installed."""
+    """Return the Python of an environment in which the wheel is installed."""
     return with_kernels(environment(tmp_path_factory.mktemp("environment") / "venv", wheel))
 
 

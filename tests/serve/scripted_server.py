@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from rpq.serve.operations import Admission, Guarded
+from rpq.serve.operations import Admission, GuardedApplication
 
 PAGE = Path(__file__).parents[2] / "rpq" / "serve" / "page"
 
@@ -65,7 +65,7 @@ class ScriptedServer:
             Route("/statistics", self._statistics),
             Route("/changes", self._changes),
         ]
-        guarded = Guarded(Starlette(routes=routes), Admission())
+        guarded = GuardedApplication(Starlette(routes=routes), Admission())
         config = uvicorn.Config(guarded, port=self.port, log_level="warning", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)

@@ -1,4 +1,4 @@
-"""Who is let in, and what nobody may ask for: hosts, origins, the token, limits, and the guards of the engine."""
+"""Access and limits: hosts, origins, the token, limits of requests, and the guards of the engine."""
 
 from __future__ import annotations
 

@@ -70,14 +70,14 @@ def effects_by_id(chunk: Chunk, number: np.ndarray, before: EdgesBefore, bound: 
 
 
 class _Walk(NamedTuple):
-    """How an expression of an edge variable walks edges with a label in one direction."""
+    """The walk of an expression of an edge variable over edges with a label, in one direction."""
 
     from_subject: int
     """The id of the label of links from subjects of steps."""
     to_object: int
     inverse: bool
     is_second: bool
-    """Whether edges are walked the other way too, so that the vertex is the twin."""
+    """True if edges are walked the other way too, so that the vertex is the twin."""
     is_loopless: bool
     condition: str
 
@@ -130,7 +130,7 @@ class EdgeVertexLinks:
 
     @property
     def are_read(self) -> bool:
-        """Whether any query has an edge variable."""
+        """True if any query has an edge variable."""
         return bool(self._steps)
 
     @property

@@ -138,7 +138,7 @@ class Evaluation:
 
     @property
     def outcomes(self) -> np.ndarray:
-        """How many tuples had each outcome in the engine as a whole."""
+        """The number of tuples with each outcome, for the engine as a whole."""
         return self.graph.outcomes if self.multigraph is None else self.multigraph.outcome_counts.total
 
     def begin_multigraph(self) -> None:

@@ -464,7 +464,7 @@ class Multigraph:
 
     @property
     def wants_collection(self) -> bool:
-        """Whether enough edges came since the last collection to pay for another one."""
+        """True if enough edges came since the last collection to pay for another one."""
         return self.versions.wants_collection or (self.parallel is not None and self.parallel.wants_collection)
 
     def lower_bound(self, time: int | None) -> int:
