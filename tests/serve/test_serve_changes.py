@@ -94,13 +94,13 @@ def test_rows_are_the_same_one_by_one_and_column_by_column(count):
     changes = engine.push_rows(edges)
     expected = [(row.query, row.op, row.timestamp, row[1:-2]) for row in changes.rows()]
     found = PublishedChanges(changes, position=1, time=1, run="aa").parts(None)
-    told = [one for part in found for one in json.loads(part.split(b"data: ")[1])["changes"]]
-    rows = [(one["query"], one["op"], one["timestamp"], tuple(one["values"])) for one in told]
+    changes = [one for part in found for one in json.loads(part.split(b"data: ")[1])["changes"]]
+    rows = [(one["query"], one["op"], one["timestamp"], tuple(one["values"])) for one in changes]
     assert sorted(rows) == sorted(expected) and [row[2] for row in rows] == sorted(row[2] for row in rows)
     wanted = frozenset(names[:2])
     some = PublishedChanges(changes, position=1, time=1, run="aa").parts(wanted)
-    told = [one["query"] for part in some for one in json.loads(part.split(b"data: ")[1])["changes"]]
-    assert sorted(told) == sorted(row[0] for row in expected if row[0] in wanted)
+    names = [one["query"] for part in some for one in json.loads(part.split(b"data: ")[1])["changes"]]
+    assert sorted(names) == sorted(row[0] for row in expected if row[0] in wanted)
 
 
 def test_values_that_json_does_not_have_are_text():

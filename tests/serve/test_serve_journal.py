@@ -120,8 +120,8 @@ class Saved:
         self.ends = [self.journal.stat().st_size]
         for position in range(1, 6):
             if position == 1:
-                asked = {"expression": "a", "window": 100, "semantics": "explicit"}
-                opened.note_done(position, {"registered": asked, "start": "window"})
+                fields = {"expression": "a", "window": 100, "semantics": "explicit"}
+                opened.note_done(position, {"registered": fields, "start": "window"})
             else:
                 opened.note_tuples(position, batch((f"v{position}", "w", "a", position)), None)
             opened.synchronise()
