@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import rpq
 from rpq.engine.engine import Engine
 from rpq.errors import InputError, QueryError
-from rpq.language.readings import refuse_edge_values
+from rpq.language.readings import has_conditions, is_ordered, properties_of, readings_of, refuse_edge_values
 from rpq.rows.changes import Changes
 from rpq.spark.columns import UNITS, edge_columns, parse_column_names, queries_in_unit, row_schema, timestamps_as_times
 from rpq.spark.division import OwnEdges, partition_keys, share_limit
@@ -36,6 +36,7 @@ from rpq.spark.shipping import Shipped
 from rpq.stream.durations import NANOSECONDS
 from rpq.stream.fields import DELETE
 from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
+from rpq.stream.stream_labels import EdgeEnd
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,6 +57,7 @@ def replay(
     time_unit: str | None = None,
     columns: str | None = None,
     label: str | None = None,
+    edges: Literal["triple", "parallel"] = "triple",
 ) -> DataFrame:
     """Return the answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
 
@@ -67,7 +69,8 @@ def replay(
 
     `columns` and `label` are the names of the columns in the data, as in `rpq_changes`.  `memory_limit` (bytes) applies to
     each share.  Windows may be durations if timestamps are times, if the data set records the unit of its timestamps, or if
-    `time_unit` (s, ms, us, ns) specifies it.  Raises `PipelineError` for unsuitable data or options.
+    `time_unit` (s, ms, us, ns) specifies it.  With `edges="parallel"` each insert is an edge of its own, as paths in time
+    order need it.  Raises `PipelineError` for unsuitable data or options.
 
     >>> import rpq
     >>> from rpq.spark import open_session, replay
@@ -77,7 +80,7 @@ def replay(
     ['query', 'source', 'target', 'timestamp', 'op']
     """
     named = parse_column_names(columns, label)
-    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges)
     changes = plan.envelopes.mapInArrow(RowBatches(plan.share), row_schema(queries, plan.vertex))
     if plan.is_time:
         changes = changes.withColumn("timestamp", timestamps_as_times(plan.unit))
@@ -99,6 +102,7 @@ def replay_to(
     time_unit: str | None = None,
     columns: str | None = None,
     label: str | None = None,
+    edges: Literal["triple", "parallel"] = "triple",
 ) -> dict[tuple[str, str], int]:
     """Write the rows of `replay` to the folder `output` as Parquet, and return the number of rows by query and op.
 
@@ -113,7 +117,7 @@ def replay_to(
     {('a2q+', '+'): 1204, ('a2q+', '-'): 0}
     """
     named = parse_column_names(columns, label)
-    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges)
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
     addition: Any = _RowCounts()  # not a subclass of a PySpark class, so that this module can be imported without PySpark
@@ -136,6 +140,20 @@ def replay_to(
     return dict(row_counts.value)
 
 
+def refuse_queries(queries: Iterable[rpq.Query], edges: str) -> None:
+    """Raise `QueryError` for queries that read properties of edges, or an order in time where inserts replace edges.
+
+    >>> query = rpq.Query("a+", window=rpq.UnboundedWindow(), order="increasing")
+    >>> refuse_queries([query], "parallel")
+    """
+    for query in queries:
+        if edges == "parallel" and is_ordered(query) and not properties_of(query) and not has_conditions(query):
+            labels = (label for reading in readings_of(query) for label in reading.labels.named)
+            if not any(isinstance(label, EdgeEnd) for label in labels) and getattr(query, "filter", None) is None:
+                continue
+        refuse_edge_values([query], "on Spark")
+
+
 class _Replay(NamedTuple):
     """The plan of a replay."""
 
@@ -155,11 +173,12 @@ def _plan_replay(
     sequence: str | None,
     time_unit: str | None,
     named: ColumnNames | None,
+    edges: Literal["triple", "parallel"],
 ) -> _Replay:
     from pyspark.sql import functions as sql
 
     try:
-        refuse_edge_values(queries, "on Spark")
+        refuse_queries(queries, edges)
     except QueryError as error:
         raise PipelineError(str(error)) from error
     check_classic(spark)
@@ -180,6 +199,7 @@ def _plan_replay(
         numbers={key: number for number, key in enumerate(keys)},
         threads=task_threads(spark),
         memory_limit=memory_limit,
+        edges=edges,
     )
     return _Replay(envelopes, share, stream.vertex, stream.is_time, unit)
 
@@ -245,16 +265,24 @@ CHANGE_ROWS = 1 << 16
 class Share(Shipped):
     """The queries and settings with which the tasks of a replay run a share.
 
-    `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share.
+    `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share; `edges`
+    says when two inserts are the same edge.
     """
 
     def __init__(
-        self, queries: Sequence[rpq.Query], *, numbers: Mapping[int, int], threads: int, memory_limit: int | None
+        self,
+        queries: Sequence[rpq.Query],
+        *,
+        numbers: Mapping[int, int],
+        threads: int,
+        memory_limit: int | None,
+        edges: Literal["triple", "parallel"] = "triple",
     ) -> None:
         self.queries = tuple(queries)
         self._numbers = dict(numbers)
         self._threads = threads
         self._memory_limit = memory_limit
+        self._edges = edges
 
     def changes(
         self, batches: Iterable[pa.RecordBatch], *, at_end: Callable[[Engine], None] | None = None
@@ -292,6 +320,7 @@ class Share(Shipped):
             share=(number, len(self._numbers)),
             threads=self._threads,
             memory_limit=share_limit(self._memory_limit, threads=self._threads),
+            edges=self._edges,
         )
 
 
