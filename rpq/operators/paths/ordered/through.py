@@ -201,7 +201,8 @@ def _follow_all(index, timeline, place, begins):
                     grown = back if back < 0 else max(grown, back)
                 if grown < 0:
                     return np.int64(NEED_VECTORS)
-                news = news or grown > 0
+                if grown > 0:
+                    news = True
             if strict:
                 break
         place = end
@@ -339,10 +340,10 @@ def _set_columns(index, timeline, roots, count):
             timeline.column_slot[place] = slot
             columns += 1
     if not is_few:
-        for slot in range(slots):
-            root = np.int64(table.slot_vertex[slot])
+        for candidate in range(slots):
+            root = np.int64(table.slot_vertex[candidate])
             if root >= 0 and timeline.nodes[root * states].scan == scan:
-                timeline.column_slot[columns] = slot
+                timeline.column_slot[columns] = candidate
                 columns += 1
     for column in range(columns):
         timeline.nodes[table.slot_vertex[timeline.column_slot[column]] * states].width = column
