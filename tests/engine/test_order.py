@@ -274,12 +274,13 @@ def test_a_query_comes_when_its_window_has_no_edge_that_was_not_kept(identity, d
 @examples(60)
 @given(data=st.data())
 def test_shares_have_the_rows_together(identity, data):
-    """Each share answers for its part of the roots; all see all tuples."""
-    queries = [data.draw(described("q", patterns=False))]
+    """Each share answers for its part of the roots, or of the rows of a pattern; all see all tuples."""
+    queries = [data.draw(described("q"))]
     note([one.query for one in queries])
     count = data.draw(st.sampled_from((2, 3)))
     oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
-    settings = {"edges": identity, "threads": data.draw(st.sampled_from((1, 2))), "_capacity": 1}
+    threads = data.draw(st.sampled_from((1, 2))) if isinstance(queries[0].what, str) else 1
+    settings = {"edges": identity, "threads": threads, "_capacity": 1}
     engines = [rpq.Engine(*(one.query for one in queries), share=(number, count), **settings) for number in range(count)]
     for row in drawn_tuples(data, identity, 5, most=15):
         note(row)
@@ -398,6 +399,12 @@ QUERY = rpq.Query("a+", window=WINDOW, name="q", order="increasing")
         (lambda: rpq.Engine(rpq.Query("?x (a+ in order) ?y", window=WINDOW)), 'edges="parallel"'),
         (lambda: rpq.Query("?x (a+ in order) ?y", window=WINDOW, paths="simple"), 'paths="simple"'),
         (lambda: rpq.Engine(QUERY.over(rpq.CountWindow(size=3)), edges="parallel"), "one of time"),
+        (
+            lambda: rpq.Engine(
+                rpq.Query("?x (a+ in order) ?y . ?y ?e:b ?z", window=WINDOW), edges="parallel", share=(0, 2)
+            ),
+            "shares do not go with edge variables",
+        ),
     ],
 )
 def test_what_does_not_go_with_an_order_is_refused(make, said):

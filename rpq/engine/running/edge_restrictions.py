@@ -54,6 +54,8 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         reason = f"its window is {reading.window!r}: use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"
     elif evaluation.witness and any(isinstance(label, EdgeEnd) for label in reading.labels.named):
         reason = "rows with witnesses do not go with edge variables: leave out witness=True"
+    elif evaluation.share[1] > 1 and not is_ordered(question):
+        reason = "shares do not go with it: evaluate it in one engine, with threads=…"
     elif evaluation.share[1] > 1 and any(isinstance(label, EdgeEnd) for label in reading.labels.named):
         reason = "shares do not go with edge variables: evaluate it in one engine, with threads=…"
     if reason is None and evaluation.graph.statics:
