@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rpq.language.query_file import QueryEntry
     from rpq.spark.stream.topics import TopicEdges
 
-_QUERY_OPTION_NAMES = ("language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *PATTERN_OPTIONS)
+_QUERY_OPTION_NAMES = ("language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS)
 
 queries_file = click.option(
     "--queries",
@@ -44,7 +44,7 @@ def check_query_options(options: dict[str, Any]) -> None:
         if expressions:
             raise click.UsageError("--queries replaces EXPRESSION: leave out EXPRESSION, or move it to the file")
         for entry in _entries(options):
-            _refuse_edge_values(entry.expression, entry, name=entry.name)
+            _refuse_edge_values(entry.expression, entry, name=entry.name, edges=options.get("edges", "triple"))
         return
     if not expressions:
         raise click.UsageError("Missing argument 'EXPRESSION...' (or --queries FILE).")
@@ -52,16 +52,18 @@ def check_query_options(options: dict[str, Any]) -> None:
     shared_options.refuse_missing()
     for expression in expressions:
         shared_options.refuse_misspelt(expression)
-        _refuse_edge_values(expression, shared_options)
+        _refuse_edge_values(expression, shared_options, edges=options.get("edges", "triple"))
     if len(set(expressions)) < len(expressions):
         raise click.UsageError("an expression occurs twice")
 
 
-def _refuse_edge_values(expression: str, options: QueryOptions | QueryEntry, *, name: str | None = None) -> None:
+def _refuse_edge_values(
+    expression: str, options: QueryOptions | QueryEntry, *, name: str | None = None, edges: str
+) -> None:
     """Raise a usage error for a query that reads values of edges, or has a filter or an order in time."""
     from rpq.errors import QueryError
     from rpq.language.query import query_in
-    from rpq.language.readings import refuse_edge_values
+    from rpq.spark.batch.replay import refuse_queries
     from rpq.stream.window import UnboundedWindow
 
     if is_sparql(expression, options.language):
@@ -73,7 +75,7 @@ def _refuse_edge_values(expression: str, options: QueryOptions | QueryEntry, *, 
     except QueryError:
         return  # `read_queries` says what is wrong, with all options and the windows
     try:
-        refuse_edge_values([query], "on Spark")
+        refuse_queries([query], edges)
     except QueryError as error:
         raise click.UsageError(str(error)) from error
 
@@ -291,6 +293,14 @@ def prepare_command(**options: Any) -> None:
 @click.argument("expressions", metavar="EXPRESSION...", nargs=-1)
 @click.option("--input", "data", required=True, metavar="FOLDER", help="A prepared data set.")
 @click.option("--output", required=True, metavar="FOLDER", help="Folder for the rows, as Parquet.")
+@click.option(
+    "--edges",
+    type=click.Choice(["triple", "parallel"]),
+    default="triple",
+    show_default=True,
+    help="When two inserts are the same edge: with equal source, label and target, or never, as an order in time needs it.",
+)
+@shared.order_options
 @click.option("--names", is_flag=True, help="Write names instead of numbers, for a data set prepared with ids.")
 @_column_options
 @_query_options
@@ -320,7 +330,7 @@ def replay_command(**options: Any) -> None:
         queries = read_queries(options, unit=unit or options["time_unit"], integers=integers)
         _prepare_workers(session, queries, integers, options)
         replaying = time.perf_counter()
-        settings = {"partitions": partitions, "time_unit": unit, **named}
+        settings = {"partitions": partitions, "time_unit": unit, "edges": options["edges"], **named}
         with show_tasks(session, Progress(shown=not options["quiet"]), "replaying"):
             if options["names"]:
                 changes = replay(session, options["data"], *queries, names=True, **settings)

@@ -404,6 +404,10 @@ def _order_edges(window: Window, name: Callable[[int], int | str], *, witness: b
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
             engine.save(Path(folder) / "state")
             Engine.restore(Path(folder) / "state", memory_limit=1 << 60, witness=witness)
+    for running in [*engine._evaluation.running]:  # as patterns do, where vertices become roots
+        for index in running.indexes:
+            index.grow(np.zeros(1, np.int64))
+            index.drop(np.zeros(1, np.int64))
     engine.advance(min(2 * window.size, engine._evaluation.running.latest))
     engine.statistics()
     engine._evaluation.collector.collect()

@@ -24,7 +24,7 @@ import rpq
 from rpq.engine.engine import Engine
 from rpq.errors import InputError, QueryError
 from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import is_ordered, properties_of, refuse_edge_values
+from rpq.language.readings import has_conditions, is_ordered, properties_of, readings_of, refuse_edge_values
 from rpq.rows.changes import Changes
 from rpq.spark.columns import (
     UNITS,
@@ -47,6 +47,7 @@ from rpq.spark.shipping import Shipped
 from rpq.stream.durations import NANOSECONDS
 from rpq.stream.fields import DELETE
 from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
+from rpq.stream.stream_labels import EdgeEnd
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,8 +81,8 @@ def replay(
     `columns` and `label` are the names of the columns in the data, as in `rpq_changes`.  `memory_limit` (bytes) applies to
     each share.  Windows may be durations if timestamps are times, if the data set records the unit of its timestamps, or if
     `time_unit` (s, ms, us, ns) specifies it.  Properties of edges that queries read are columns of the data, under their
-    own names; with `edges="parallel"` each insert is an edge of its own.  Raises `PipelineError` for unsuitable data or
-    options.
+    own names; with `edges="parallel"` each insert is an edge of its own, as paths in time order need it.  Raises
+    `PipelineError` for unsuitable data or options.
 
     >>> import rpq
     >>> from rpq.spark import open_session, replay
@@ -151,6 +152,20 @@ def replay_to(
     return dict(row_counts.value)
 
 
+def refuse_queries(queries: Iterable[rpq.Query], edges: str) -> None:
+    """Raise `QueryError` for queries that read properties of edges, or an order in time where inserts replace edges.
+
+    >>> query = rpq.Query("a+", window=rpq.UnboundedWindow(), order="increasing")
+    >>> refuse_queries([query], "parallel")
+    """
+    for query in queries:
+        if edges == "parallel" and is_ordered(query) and not properties_of(query) and not has_conditions(query):
+            labels = (label for reading in readings_of(query) for label in reading.labels.named)
+            if not any(isinstance(label, EdgeEnd) for label in labels) and getattr(query, "filter", None) is None:
+                continue
+        refuse_edge_values([query], "on Spark")
+
+
 class _Replay(NamedTuple):
     """The plan of a replay."""
 
@@ -177,7 +192,7 @@ def _plan_replay(
     if identity not in ("triple", "parallel"):
         raise PipelineError(f"edges is 'triple' or 'parallel' in a replay, not {identity!r}: run it with rpq run for others")
     try:
-        refuse_unreplayable(queries)
+        refuse_unreplayable(queries, identity)
     except QueryError as error:
         raise PipelineError(str(error)) from error
     check_classic(spark)
@@ -206,9 +221,10 @@ def _plan_replay(
     return _Replay(envelopes, share, schema, stream.is_time, unit)
 
 
-def refuse_unreplayable(queries: Sequence[rpq.Query]) -> None:
-    """Raise `QueryError` for queries that a replay cannot evaluate."""
-    refuse_edge_values([query for query in queries if is_ordered(query)], "on Spark")
+def refuse_unreplayable(queries: Sequence[rpq.Query], identity: str) -> None:
+    """Raise `QueryError` for queries that a replay cannot evaluate where two inserts are the same edge by `identity`."""
+    if identity != "parallel":
+        refuse_edge_values([query for query in queries if is_ordered(query)], "on Spark")
     for query in queries:
         values = query.pattern.values if isinstance(query, EdgeValuesQuery) else ()
         if (value := next((one for one in values if one.kind in ("number", "timestamp")), None)) is not None:
@@ -286,7 +302,8 @@ CHANGE_ROWS = 1 << 16
 class Share(Shipped):
     """The queries and settings with which the tasks of a replay run a share.
 
-    `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share.
+    `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share; `edges`
+    says when two inserts are the same edge.
     """
 
     def __init__(

@@ -12,6 +12,7 @@ import pytest
 from rpq.errors import QueryError
 from rpq.language.query import Query
 from rpq.language.readings import refuse_edge_values
+from rpq.spark.batch.replay import refuse_queries
 from rpq.stream.window import Window
 
 EDGES = """source,target,label,timestamp
@@ -94,10 +95,15 @@ def test_a_checkpoint_of_another_order_is_refused(run, tmp_path):
     assert "--order" in err
 
 
-def test_spark_refuses_an_order_before_it_starts():
+def test_spark_refuses_an_order_before_it_starts_where_inserts_replace_edges():
     for query in (
         Query("a+", window=Window(size=10, slide=1), order="increasing"),
         Query("?x (a+ in order) ?y", window=Window(size=10, slide=1)),
     ):
         with pytest.raises(QueryError, match="paths in time order"):
             refuse_edge_values([query], "on Spark")
+        refuse_queries([query], "parallel")  # of a replay
+        with pytest.raises(QueryError, match="paths in time order"):
+            refuse_queries([query], "triple")
+    with pytest.raises(QueryError, match="conditions on edges"):
+        refuse_queries([Query("a[n > 1]", window=Window(size=10, slide=1))], "parallel")

@@ -476,7 +476,6 @@ def test_conditions_that_are_found_by_search(kind, data):
 WINDOW = rpq.Window(size=10, slide=5)
 CONDITION = rpq.Query("a[n > 1]/b", window=WINDOW, name="q")
 BOUND = rpq.Query("?x ?e:a[n > 1] ?y", window=WINDOW, name="q")
-ORDERED = rpq.Query("a+", window=WINDOW, name="q", order="increasing")
 
 
 @pytest.mark.parametrize(
@@ -502,14 +501,13 @@ def test_expressions_that_are_refused(expression, column, said):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: rpq.Engine(ORDERED, edges="parallel", share=(0, 2)), "shares"),
         (lambda: rpq.Engine(CONDITION.over(rpq.CountWindow(size=3))), "one of time"),
         (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
         (lambda: rpq.Engine(CONDITION).load_static([("x", "y", "a")]), "static edges"),
         (lambda: rpq.Engine(BOUND).load_static([("x", "y", "a")]), "static edges"),
         (lambda: static_engine().register(CONDITION), "static edges"),
     ],
-    ids=["share", "count", "identity", "load_static", "static variable", "statics"],
+    ids=["count", "identity", "load_static", "static variable", "statics"],
 )
 def test_what_does_not_go_with_conditions_is_refused(make, said):
     with pytest.raises(rpq.QueryError, match=re.escape(said)):

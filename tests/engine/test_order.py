@@ -5,8 +5,10 @@ semantics.md S15
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
+from itertools import chain
 
 import pytest
 from hypothesis import given, note
@@ -18,7 +20,7 @@ from rpq.language.conditions import parse_expression
 from tests.engine.test_edge_properties import apply, as_batch, check_counts, drawn_events, drawn_tuples, restored
 from tests.oracle import test_reference_order as worked
 from tests.reference_order import OrderedAtom, OrderEngine, OrderQuery, PathOrder
-from tests.reference_patterns import Variable
+from tests.reference_patterns import Constant, Term, Variable
 from tests.reference_properties import COUNTS, Edge, EdgeAtom, Row
 from tests.twins import examples
 
@@ -51,7 +53,16 @@ PATTERNS = (
     (ORDERED._replace(expression="(a|b)+"), EdgeAtom(Y, "a[n > 1]", X)),
     (ORDERED._replace(expression="a/a"), EdgeAtom(X, "a/a", Z)),
     (ORDERED._replace(expression="a+", object=X),),
+    (ORDERED._replace(expression="a/b*", subject=Constant("u")), EdgeAtom(Y, "b", Z)),
+    (ORDERED._replace(expression="(a|b)+", object=Constant("v")),),
+    (ORDERED._replace(expression="b+"), EdgeAtom(X, "a", Z)),
+    (ORDERED._replace(expression="(a|^b)+"), EdgeAtom(X, "a", Constant("w"))),
 )
+
+
+def written(term: Term) -> str:
+    """Return a term as a pattern writes it."""
+    return f"?{term.name}" if isinstance(term, Variable) else str(term.value)
 
 
 def words(order: PathOrder) -> str:
@@ -85,7 +96,7 @@ class Described:
         self.oracle = OrderQuery(name=name, atoms=atoms, select=names, **options)
         reads = [f"({one.expression} {words(order)})" if isinstance(one, OrderedAtom) else one.expression for one in atoms]
         parts = zip(atoms, reads, strict=True)
-        text = " . ".join(f"?{atom.subject.name} {read} ?{atom.object.name}" for atom, read in parts)
+        text = " . ".join(f"{written(atom.subject)} {read} {written(atom.object)}" for atom, read in parts)
         self.query = rpq.Query(text, **shared)
 
 
@@ -234,6 +245,61 @@ def test_queries_that_come_and_go(identity, data):
 @pytest.mark.parametrize("identity", IDENTITIES)
 @examples(50)
 @given(data=st.data())
+def test_a_query_comes_when_its_window_has_no_edge_that_was_not_kept(identity, data):
+    """Where no query with an order reads its labels, one is refused until the edges have left, and exact from then on."""
+    described_query = data.draw(described("q"))
+    note(described_query.query)
+    oracle = OrderEngine(described_query.oracle, identity=identity)
+    beside = rpq.Query("(a|b)+", window=rpq.Window(size=30, slide=1), name="beside")  # reads them without an order
+    engine = rpq.Engine(beside, edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    here = False
+    for row in drawn_tuples(data, identity, 5, most=15):
+        note(row)
+        expected = apply(oracle, row)
+        changes = engine.push(as_batch([row], arrow=False))
+        if here:
+            assert rows_of(changes, [described_query]) == Counter(expected)
+        elif data.draw(st.booleans()):
+            solutions = oracle.solutions("q")
+            try:
+                changes = engine.register(described_query.query)
+            except rpq.RegistrationError as refused:
+                assert refused.available_from is None or refused.available_from > oracle.time
+            else:
+                here = True
+                found = {Row("q", values, oracle.time, "+"): count for values, count in solutions.items()}
+                assert rows_of(changes, [described_query]) == Counter(found)
+        engine._check()
+
+
+@pytest.mark.parametrize("identity", IDENTITIES)
+@examples(60)
+@given(data=st.data())
+def test_shares_have_the_rows_together(identity, data):
+    """Each share answers for its part of the roots, or of the rows of a pattern; all see all tuples."""
+    queries = [data.draw(described("q"))]
+    note([one.query for one in queries])
+    count = data.draw(st.sampled_from((2, 3)))
+    oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
+    threads = data.draw(st.sampled_from((1, 2))) if isinstance(queries[0].what, str) else 1
+    settings = {"edges": identity, "threads": threads, "_capacity": 1}
+    engines = [rpq.Engine(*(one.query for one in queries), share=(number, count), **settings) for number in range(count)]
+    for row in drawn_tuples(data, identity, 5, most=15):
+        note(row)
+        expected = Counter(apply(oracle, row))
+        parts = [rows_of(engine.push(as_batch([row], arrow=False)), queries) for engine in engines]
+        assert sum(parts, Counter()) == expected
+        for engine in engines:
+            engine._check()
+        if data.draw(st.integers(0, 5)) == 0:
+            engines = [restored(engine) for engine in engines]
+    answers = [set(engine.answers("q")) for engine in engines]
+    assert set().union(*answers) == set(oracle.solutions("q")) and sum(map(len, answers)) == len(set().union(*answers))
+
+
+@pytest.mark.parametrize("identity", IDENTITIES)
+@examples(50)
+@given(data=st.data())
 def test_events_of_several_tuples(identity, data):
     """The rows of an event are the net rows of its tuples, which all have the largest of their timestamps."""
     queries = [data.draw(described("q"))]
@@ -342,11 +408,38 @@ def test_what_does_not_go_with_an_order_is_refused(make, said):
         make()
 
 
+@pytest.mark.parametrize("text", ["?x (a+ in order) ?y . ?y ?e:b ?z", "?x (a[n > 0]/b? in order) ?y . ?x ?e:a ?z"])
+def test_shares_of_patterns_with_edge_variables_are_the_rows_of_one_engine(text):
+    chance = random.Random(5)
+    edges = {name: [chance.choice("uvwxy") for _ in range(200)] for name in ("source", "target")}
+    edges |= {"label": [chance.choice("ab") for _ in range(200)], "timestamp": [number // 3 for number in range(200)]}
+    edges |= {"n": [chance.choice((None, 0, 1)) for _ in range(200)], "op": [chance.choice("+++-") for _ in range(200)]}
+
+    def rows(share):
+        query = rpq.Query(text, window=WINDOW, select=["x", "y", "e", "z"], semantics="explicit", name="q")
+        engine = rpq.Engine(query, edges="parallel", share=share, _capacity=1)
+        found = engine.push(edges).rows()
+        engine._check()
+        return found
+
+    parts = [rows((number, 3)) for number in range(3)]
+    assert sum(map(len, parts)) > 100 and Counter(chain.from_iterable(parts)) == Counter(rows((0, 1)))
+
+
 def test_a_query_in_mid_stream_needs_edges_that_were_kept():
     engine = rpq.Engine(rpq.Query("a", window=WINDOW), edges="parallel")
     engine.insert("x", "y", "a", 1)
-    with pytest.raises(rpq.RegistrationError, match="the timestamps of parallel edges were not kept"):
+    with pytest.raises(rpq.RegistrationError, match="the timestamps of parallel edges were not kept") as refused:
         engine.register(QUERY)
+    assert refused.value.available_from == 15
+    engine.insert("x", "y", "b", 14)
+    with pytest.raises(rpq.RegistrationError):
+        engine.register(QUERY)
+    engine.advance(15)
+    assert engine.register(QUERY).added == 0
+    engine.insert("y", "z", "a", 16)
+    assert engine.insert("z", "w", "a", 17).added == 3  # of "a" one, of the other query two
+    engine._check()
     engine = rpq.Engine(QUERY, edges="parallel")
     engine.insert("x", "y", "a", 1)
     with pytest.raises(rpq.RegistrationError, match='leave out start="empty"'):
@@ -377,6 +470,26 @@ def test_chains_with_an_order_are_never_one_expression():
     assert "(a+ in order)" in str(engine.explain())
     witness = engine.witness("x", "y")
     assert [step.timestamp for atom in witness.atoms for step in atom.steps] == [5, 3]
+
+
+@pytest.mark.parametrize("gap", ["", " gap 9"])
+def test_a_constant_end_has_a_tree_of_its_own_alone(gap):
+    """Paths from a constant are followed from it, also where the constant comes in mid-stream."""
+    window = rpq.Window(size=50, slide=1)
+    engine = rpq.Engine(rpq.Query(f"v0 (a+ in order{gap}) ?y", window=window, name="of 0"), edges="parallel", _capacity=1)
+    engine.push_rows([(f"v{i}", f"v{i + 1}", "a", i) for i in range(9)])
+    (running,) = engine._evaluation.running
+    (relation,) = running._relations.path_relations
+    assert relation.trees == 1 and len(engine.answers("of 0")) == 9
+    engine.register(rpq.Query(f"v3 (a+ in order{gap}) ?y", window=window, name="of 3"))
+    assert len(engine.answers("of 3")) == 6 and relation.trees == 2
+    assert engine.insert("v9", "v3", "a", 9).added == 1  # v3 comes back to itself
+    assert len(engine.answers("of 0")) == 9 and len(engine.answers("of 3")) == 7
+    engine.unregister("of 0")
+    engine._evaluation.collector.collect()
+    engine._check()
+    engine.push_rows([("v3", "v4", "a", 9), ("v3", "v8", "a", 3)])
+    engine._check()
 
 
 def test_explain_tells_the_order():

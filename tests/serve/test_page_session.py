@@ -117,6 +117,26 @@ def test_from_writing_a_query_to_its_witness(windows: Windows, server: Served):
     assert windows.hosts == {server.url.removeprefix("http://")}
 
 
+def test_a_query_with_an_order_is_written(windows: Windows):
+    with Served(edges="parallel") as server:
+        page = open_page(windows, server)
+        write(page, "a+", window="100", slide="10")
+        expect(page.locator("#max-gap")).to_be_hidden()
+        page.locator("#order").select_option("increasing")
+        page.locator("#max-gap").fill("10")
+        page.locator("#max-span").fill("soon")
+        expect(page.locator("#query-error")).to_contain_text("max_span")
+        page.locator("#max-span").fill("15")
+        expect(page.locator("#query-error")).to_be_empty()
+        registered(page, "a+")
+        server.post(("y", "z", "a", 5), ("x", "y", "a", 7), ("z", "w", "a", 12))
+        expect_answers(page, 4)  # y to w too, but not x to z
+        # The next query has no order.
+        page.get_by_role("button", name="New query").click()
+        expect(page.locator("#order")).to_have_value("")
+        expect(page.locator("#max-gap")).to_be_hidden()
+
+
 def test_a_witness_goes_through_vertices_that_are_in_no_answer(windows: Windows, server: Served):
     server.register("a/b/c", name="three", window=100)
     page = open_page(windows, server)

@@ -236,6 +236,27 @@ def test_posts_have_properties(served):
     assert "was not kept" in error_of(late)["message"]
 
 
+def test_a_posted_query_has_an_order_in_time(tmp_path):
+    """Registered while the server runs, kept over a restart, followed and asked for a witness."""
+    checkpoint = tmp_path / "state"
+    wanted = {"window": 100, "slide": 10, "semantics": "explicit", "order": "increasing", "max_gap": 10, "max_span": 15}
+    with Served(checkpoint=checkpoint, edges="parallel") as served:
+        assert served.register("a+", name="q", **wanted).status_code == 201
+        served.post(("y", "z", "a", 5), ("x", "y", "a", 7), ("z", "w", "a", 12))
+        assert served.answers("q") == {("y", "z"), ("x", "y"), ("z", "w"), ("y", "w")}
+        mistaken = served.register("a+", name="r", window=100, slide=10, max_gap=10)
+        assert mistaken.status_code == 422
+        assert "pass order=" in error_of(mistaken)["message"]
+    with Served(checkpoint=checkpoint, edges="parallel") as served, served.follow("q") as changes:
+        served.post(("y", "z", "a", 8))  # late
+        assert {(op, values) for _, op, _, values in changes.rows(2)} == {("+", ("x", "z")), ("+", ("x", "w"))}
+        assert [edge["timestamp"] for edge in served.of("q", "witness", value=["x", "w"]).json()["edges"]] == [7, 8, 12]
+    with Served() as served:
+        refused = served.register("a+", name="q", **wanted)
+        assert refused.status_code == 422
+        assert "rpq serve --edges parallel" in error_of(refused)["message"]
+
+
 @pytest.mark.parametrize("edges", ["triple", "parallel", "id"])
 def test_a_posted_pattern_has_edge_variables_and_a_filter(edges, tmp_path):
     line = '{"source":"%s","target":"%s","label":"a","timestamp":%d,"n":%d,"m":"%s"%s}\n'

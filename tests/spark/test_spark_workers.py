@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -28,7 +28,7 @@ from pyspark import cloudpickle
 
 import rpq
 from rpq.spark import check_workers, worker_probe
-from rpq.spark.batch.replay import RowBatches, Share
+from rpq.spark.batch.replay import RowBatches, Share, refuse_queries
 from rpq.spark.division import label_readers, partition_keys
 from rpq.spark.envelopes import PROPERTY, PlacedPacker
 from rpq.spark.errors import PipelineError
@@ -96,8 +96,9 @@ def test_executors_need_what_the_driver_has_by_a_wheel_an_archive_or_an_image(
         check_workers(here)
 
 
+@pytest.mark.parametrize("edges", ["triple", "parallel"])
 @pytest.mark.parametrize("count", [1, 3])
-def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int) -> None:
+def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int, edges: Literal["triple", "parallel"]) -> None:
     """Each share has all tuples that some query reads, in envelopes with their places."""
     chance, time = random.Random(7), 0
     rows = []
@@ -107,11 +108,18 @@ def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int) -> None:
         rows.append((*ends, chance.choice("aabbc"), time, chance.choice("++++-")))
     window = rpq.Window(size=20, slide=5)
     queries = [rpq.Query("a/b*", window=window, semantics="explicit"), rpq.Query("(a|b)+", window=window)]
+    if edges == "parallel":
+        queries = [
+            rpq.Query("a/b*", window=window, semantics="explicit", order="increasing", max_gap=9),
+            rpq.Query("(a|b)+", window=window, order="non_decreasing"),
+        ]
+    refuse_queries(queries, edges)
     names = ("source", "target", "label", "timestamp", "op")
     batch = pa.record_batch(dict(zip(names, map(list, zip(*rows)))))
-    placed = [*PlacedPacker(queries)(batch.slice(start, 70) for start in range(0, len(rows), 70))]
+    placed = [*PlacedPacker(label_readers(queries))(batch.slice(start, 70) for start in range(0, len(rows), 70))]
     keys = partition_keys(count)
-    share = Share(queries, numbers={key: number for number, key in enumerate(keys)}, threads=1, memory_limit=None)
+    numbers = {key: number for number, key in enumerate(keys)}
+    share = Share(queries, numbers=numbers, threads=1, memory_limit=None, identity=edges)
 
     def task(key: int) -> Iterator[pa.RecordBatch]:
         """Return the arguments that Spark gives the task of a partition."""
@@ -120,7 +128,7 @@ def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int) -> None:
 
     shares = [[tuple(row.values()) for made in RowBatches(share)(task(key)) for row in made.to_pylist()] for key in keys]
     assert all(shares)
-    whole = rpq.Engine(*queries).push_rows(rows)
+    whole = rpq.Engine(*queries, edges=edges).push_rows(rows)
     assert Counter(row for found in shares for row in found) == Counter(map(tuple, whole.rows()))
 
 

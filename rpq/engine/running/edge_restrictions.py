@@ -51,8 +51,6 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
     elif reading.window.kind == "count":
         reason = f"its window is {reading.window!r}: use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"
-    elif evaluation.share[1] > 1 and is_ordered(question):
-        reason = "shares do not go with a path in time order: evaluate it in one engine, with threads=…"
     if reason is None and evaluation.graph.statics:
         refuse_statics(question, evaluation.identity)
         _refuse_unkept_statics(question, evaluation)
@@ -125,7 +123,7 @@ def refuse_unread_conditions(
     """
     multigraph, time = evaluation.multigraph, evaluation.graph.time
     if time is not None and is_ordered(question):
-        _refuse_unkept_edges(question, multigraph, empty=empty)
+        _refuse_unkept_edges(question, evaluation, empty=empty, to_timestamp=to_timestamp)
     if time is None or multigraph is None or (empty and evaluation.identity == "parallel"):
         return
     if empty and evaluation.identity == "id":
@@ -167,7 +165,8 @@ def _refuse_if_edges_came(
     if latest <= max(EARLIEST - 1, int(lower_bounds(window, np.array([time]))[0])):
         return
     why = f"query {question.name!r}: {why}, as no query that runs reads them"
-    hint = ', or at once with start="empty"' if begins_empty(question, evaluation) else ""
+    can_begin_empty = begins_empty(question, evaluation) and not is_ordered(question)
+    hint = ', or at once with start="empty"' if can_begin_empty else ""
     if not isinstance(window, Window):
         raise RegistrationError(f"{why}; register it before the first tuple{hint}", available_from=None)
     available = to_timestamp(window.expiry_slide(latest) * window.slide)
@@ -177,20 +176,23 @@ def _refuse_if_edges_came(
     )
 
 
-def _refuse_unkept_edges(question: Question, multigraph: Multigraph | None, *, empty: bool) -> None:
-    """Raise `RegistrationError` for paths in time order where parallel edges were not kept one by one."""
+def _refuse_unkept_edges(
+    question: Question, evaluation: Evaluated, *, empty: bool, to_timestamp: Callable[[int], Any]
+) -> None:
+    """Raise `RegistrationError` for paths in time order where the window has edges that were not kept one by one."""
+    multigraph = evaluation.multigraph
+    if multigraph is None or evaluation.identity == "triple":
+        return  # `refuse_order` says why not
     if empty:
         raise RegistrationError(
             f"query {question.name!r}: in mid-stream a query about paths in time order begins with the edges of its window; "
             'leave out start="empty"',
             available_from=None,
         )
-    if multigraph is None or not all(multigraph.keeps_parallel(reading.labels) for reading in readings_of(question)):
-        raise RegistrationError(
-            f"query {question.name!r}: the timestamps of parallel edges were not kept, as no query that runs needs those of "
-            "the labels that it reads; register it before the first tuple",
-            available_from=None,
-        )
+    for reading in readings_of(question):
+        if not multigraph.keeps_parallel(reading.labels):
+            why = "the timestamps of parallel edges were not kept"
+            _refuse_if_edges_came(question, reading, evaluation, why=why, to_timestamp=to_timestamp)
 
 
 def refuse_forgotten_edges(question: Question, evaluation: Evaluated, *, to_timestamp: Callable[[int], Any]) -> None:

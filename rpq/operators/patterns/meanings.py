@@ -119,9 +119,9 @@ def _edge(atom: Atom) -> DirectedAtom | None:
 
 def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
     expression = _without_empty_word(atom.expression)
-    if atom.order is not None:  # paths in time order are found from all vertices, forward
-        return DirectedAtom(atom.subject, PathRead(str(expression), None, order=atom.order), atom.object)
     begin = _roots(atom.subject, edges) or _bound_roots(atom.subject, edges, expression)
+    if atom.order is not None:  # paths in time order are followed in that order
+        return DirectedAtom(atom.subject, PathRead(str(expression), begin, order=atom.order), atom.object)
     forward = DirectedAtom(atom.subject, PathRead(str(expression), begin), atom.object)
     roots = _roots(atom.object, edges)
     if _fewness(forward.reads.roots) >= _fewness(roots):  # type: ignore[union-attr]

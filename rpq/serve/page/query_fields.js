@@ -19,6 +19,14 @@ export function queryRequest() {
   if (window !== undefined) query.window = window;
   if (slide !== undefined) query.slide = slide;
   if (name) query.name = name;
+  const order = byId("order").value;
+  if (order) {
+    query.order = order;
+    const gap = numberOrText(byId("max-gap").value);
+    const span = numberOrText(byId("max-span").value);
+    if (gap !== undefined) query.max_gap = gap;
+    if (span !== undefined) query.max_span = span;
+  }
   return query;
 }
 

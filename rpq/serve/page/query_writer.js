@@ -22,7 +22,9 @@ export class QueryWriter {
     this.text = byId("expression");
     this.underlined = byId("underlined");
     this.error = byId("query-error");
-    for (const id of ["expression", "window", "slide", "query-name"]) byId(id).addEventListener("input", () => this.#typed());
+    const fields = ["expression", "window", "slide", "query-name", "order", "max-gap", "max-span"];
+    for (const id of fields) byId(id).addEventListener("input", () => this.#typed());
+    byId("order").addEventListener("input", () => this.#showBounds());
     this.text.addEventListener("scroll", () => this.#scroll());
     byId("writer-form").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -52,6 +54,11 @@ export class QueryWriter {
     this.dialog.showModal();
     this.text.focus();
     this.#typed();
+  }
+
+  /** Show the fields for a gap and a span where there is an order. */
+  #showBounds() {
+    for (const field of document.querySelectorAll(".of-order")) field.hidden = !byId("order").value;
   }
 
   #typed() {
@@ -103,7 +110,8 @@ export class QueryWriter {
       if (turn === this.#turn) {
         this.dialog.close();
         this.text.value = "";
-        byId("query-name").value = "";
+        for (const id of ["query-name", "order", "max-gap", "max-span"]) byId(id).value = "";
+        this.#showBounds();
         this.#show(null);
         this.#showError(null);
       }

@@ -163,6 +163,26 @@ def test_memory_follows_the_window() -> None:
     assert sizes[-1] <= 2 * sizes[2]
 
 
+@pytest.mark.parametrize("gap", [None, 9])
+def test_late_edges_and_deletes_ask_for_their_memory_and_give_it_back(gap: int | None) -> None:
+    query = rpq.Query("a+", window=rpq.Window(size=50, slide=1), order="increasing", max_gap=gap)
+    engine = tiny(1)(query, edges="parallel")
+    engine.push_rows([(i, i + 1, "a", i) for i in range(9) if i != 4])
+    (index,) = indexes_of(engine)
+    asked: list[int] = []
+    index.guard = lambda size, place: asked.append(size)
+    for row in ((4, 5, "a", 4, "+"), (2, 3, "a", 8, "-")):
+        asked.clear()
+        empty = index.nbytes
+        engine.push_rows([row])
+        line = index.timeline
+        taken = sum(array.nbytes for array in (line.found_node, line.vectors, line.vector_node, line.steps))
+        assert asked and taken > 0 and index.nbytes >= empty + taken
+        index.sweep()
+        assert not len(index.timeline.vectors) and not len(index.timeline.steps)
+        engine._check()
+
+
 def test_a_witness_tells_the_timestamps_of_its_edges() -> None:
     engine = rpq.Engine(rpq.Query("a/b", window=rpq.Window(size=50, slide=1), order="increasing"), edges="parallel")
     engine.push_rows([("y", "z", "b", 1), ("x", "y", "a", 2), ("y", "z", "b", 3), ("x", "y", "a", 4)])

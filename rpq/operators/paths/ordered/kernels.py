@@ -2,16 +2,16 @@
 
 An edge that is the newest goes in with a row operation for each transition (`_raise_edge`), or, where a gap or a span
 bounds the paths, with a scan back from it (`_raise_paths`). Inserts out of order and deletes are computed in
-`through.py`, and where paths are bounded by `raise_late` and `renew_row`: forward from the edge the steps that can
+`through.py`, and where paths are bounded by `raise_steps` and `renew_rows`: forward from the edge the steps that can
 follow are found; for a late insert each of them raises what it leads to, and after a delete the rows that they lead
 to are read from the timeline.
 """
 
 import numpy as np
 
-from rpq.compiled.arrays.lanes import LANES
+from rpq.compiled.arrays.lanes import LANES, live
 from rpq.compiled.cycle_counter import count_ticks
-from rpq.compiled.intrinsics import cycles
+from rpq.compiled.intrinsics import cycles, population
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.apply import link, move_clock
 from rpq.operators.paths.index.layout import (
@@ -38,34 +38,41 @@ from rpq.operators.paths.index.layout import (
     WITNESS,
     WITNESSING,
 )
-from rpq.operators.paths.index.rows import block_count, cell_at, end_event, nth_block, row_at
+from rpq.operators.paths.index.rows import block_count, end_event, nth_block, row_at
 from rpq.operators.paths.ordered.cells import close_moment, raise_cell, raise_row
 from rpq.operators.paths.ordered.scans import arrive, scan_back, scan_forward, width_of_root
+from rpq.operators.paths.ordered.through import RAISING, RAISING_FOUND, RENEWING, REPORTING, is_answer, lose_edge, raise_late
 from rpq.operators.paths.ordered.timeline import (
     CAPACITY,
     COUNT,
     FIRST,
+    FOUND,
+    FOUND_CAPACITY,
     GAP,
     GREW,
     HITS,
     IS_OPEN,
     MOMENT,
     NEED_DELETE,
+    NEED_FOUND,
     NEED_LATE,
+    NEED_STEPS,
     NEED_TIMELINE,
     NEED_WITNESS,
+    RAISED,
     SCAN,
     SPAN,
+    STEP_CAPACITY,
+    STEP_COUNT,
     STRICT,
     UNLIMITED,
     enter,
     entries_before,
+    entries_up_to,
     skip_left,
 )
-from rpq.operators.paths.program import ACCEPTING, STATES
+from rpq.operators.paths.program import STATES
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, leaving_slide
-
-RAISING = 6  # a value of PHASE: Python raises what a late insert changes
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -150,6 +157,18 @@ def _raise_entry(index, timeline, place, copies):
 
 
 @njit(cache=True, nogil=True)
+def raise_entries(index, timeline):
+    """Raise what entries lead to whose paths are bounded, from RAISED on, from where the next call goes on after a code."""
+    fields = timeline.fields
+    while fields[RAISED] < fields[COUNT]:
+        code = _raise_entry(index, timeline, fields[RAISED], False)
+        if code != DONE:
+            return code
+        fields[RAISED] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
 def raise_newest(index, timeline, copies):
     """Raise what the last entry leads to. Where edges of a moment may follow each other, so do those that it changes.
 
@@ -203,6 +222,8 @@ def _begin_insert(index, timeline, chunk, i, moment, forward, inverse):
         notes[IS_OPEN] = 1
     enter(timeline, moment, slide, u, v, np.int64(chunk.label[i]), edge)
     notes[GREW] = 0
+    if is_late:
+        close_moment(index, timeline)
     fields[PHASE] = RAISING if is_late else INSERTING
     return np.int64(DONE)
 
@@ -246,15 +267,28 @@ def apply_chunk(index, timeline, chunk, times, count):
                     fields[OUTCOMES + ABSENT] += 1
                 else:
                     fields[OUTCOMES + DELETED] += 1
+                    close_moment(index, timeline)
+                    index.graph.expiry[edge] = 0
                     fields[PHASE] = LOSING
             else:
                 code = _begin_insert(index, timeline, chunk, i, times.timestamp[i], forward, inverse)
                 if code != DONE:
                     return code
-        if fields[PHASE] == RAISING:
-            return np.int64(NEED_LATE)
-        if fields[PHASE] == LOSING:
-            return np.int64(NEED_DELETE)
+        phase = fields[PHASE]
+        if phase == RAISING or phase == RAISING_FOUND:
+            if _is_bounded(timeline):
+                return np.int64(NEED_LATE)
+            code = raise_late(index, timeline, entries_up_to(timeline, times.timestamp[i]) - 1)
+            if code != DONE:
+                return code
+            if index.settings[WITNESS] != 0:
+                fields[PHASE] = WITNESSING
+        if phase == LOSING or phase == RENEWING or phase == REPORTING:
+            if _is_bounded(timeline):
+                return np.int64(NEED_DELETE)
+            code = lose_edge(index, timeline, np.int64(chunk.edge[i]))
+            if code != DONE:
+                return code
         if fields[PHASE] == INSERTING:
             is_read_back = chunk.source[i] == chunk.target[i] or (forward >= 0 and inverse >= 0)
             copies = _needs_copies(timeline, times, i, count, is_read_back)
@@ -355,14 +389,17 @@ def _arrive_with(index, timeline, u, v, transition_class, time):
 
 
 @njit(cache=True, nogil=True)
-def steps_after(index, timeline, u, v, label, time):
-    """Return the steps that may follow an edge, as `scan_forward`."""
+def find_steps_after(index, timeline, place):
+    """Note the steps that may follow an entry, as `scan_forward`, with its codes."""
     program = index.program
+    u, v = np.int64(timeline.source[place]), np.int64(timeline.target[place])
+    label, time = timeline.label[place], timeline.time[place]
     timeline.fields[SCAN] += 1
     if program.forward[label] >= 0:
         _arrive_with(index, timeline, u, v, np.int64(program.forward[label]), time)
     if program.inverse[label] >= 0:
         _arrive_with(index, timeline, v, u, np.int64(program.inverse[label]), time)
+    timeline.fields[RAISED] = -1
     return scan_forward(index, timeline, time)
 
 
@@ -386,13 +423,13 @@ def _target_of_step(index, timeline, step):
 
 
 @njit(cache=True, nogil=True)
-def raise_late(index, timeline, place, steps, done):
-    """Raise what the paths lead to that end with an entry or with a step after it; codes as `apply_chunk`.
+def raise_steps(index, timeline, place):
+    """Raise what the paths lead to that end with an entry or with a step noted after it; codes as `apply_chunk`.
 
-    `done` (int64[1]) is the number of steps that are done, -1 at first, from where the next call goes on.
+    RAISED is the number of steps that are done, -1 at first, from where the next call goes on.
     """
-    states = index.program.sizes[STATES]
-    if done[0] < 0:
+    fields, states = timeline.fields, index.program.sizes[STATES]
+    if fields[RAISED] < 0:
         program = index.program
         slide = _value_of(index, timeline.slide[place] - index.state[BASE])
         u, v, label = np.int64(timeline.source[place]), np.int64(timeline.target[place]), timeline.label[place]
@@ -403,9 +440,9 @@ def raise_late(index, timeline, place, steps, done):
             code = _raise_paths(index, timeline, v, u, np.int64(program.inverse[label]), timeline.time[place], slide)
         if code != DONE:
             return code
-        done[0] = 0
-    while done[0] < len(steps):
-        step = steps[done[0]]
+        fields[RAISED] = 0
+    while fields[RAISED] < fields[STEP_COUNT]:
+        step = timeline.steps[fields[RAISED]]
         after = (step >> 1) // states
         slide = _value_of(index, timeline.slide[after] - index.state[BASE])
         u, v, state = _target_of_step(index, timeline, step)
@@ -413,22 +450,27 @@ def raise_late(index, timeline, place, steps, done):
         code = _raise_found(index, timeline, v, state)
         if code != DONE:
             return code
-        done[0] += 1
+        fields[RAISED] += 1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def nodes_after(index, timeline, u, v, label, time):
-    """Return the product nodes to which paths through an edge may lead (vertex * states + state), some twice."""
-    program = index.program
+def find_nodes_after(index, timeline, place):
+    """Note in `steps` the product nodes to which paths through an entry may lead (vertex * states + state), some twice.
+
+    Returns a code, with which all is to be done again.
+    """
+    program, fields = index.program, timeline.fields
     states = program.sizes[STATES]
-    steps = steps_after(index, timeline, u, v, label, time)
-    nodes = np.empty(len(steps) + 2 * states, np.int64)
-    count = np.int64(0)
-    for step in steps:
-        _, vertex, state = _target_of_step(index, timeline, step)
-        nodes[count] = vertex * states + state
-        count += 1
+    code = find_steps_after(index, timeline, place)
+    if code != DONE:
+        return code
+    if fields[STEP_COUNT] + 2 * states > fields[STEP_CAPACITY]:
+        return np.int64(NEED_STEPS)
+    for one in range(fields[STEP_COUNT]):
+        _, vertex, state = _target_of_step(index, timeline, timeline.steps[one])
+        timeline.steps[one] = vertex * states + state
+    u, v, label = np.int64(timeline.source[place]), np.int64(timeline.target[place]), timeline.label[place]
     for state in range(1, states):
         for against in range(2):
             transition_class = np.int64(program.inverse[label]) if against else np.int64(program.forward[label])
@@ -438,9 +480,9 @@ def nodes_after(index, timeline, u, v, label, time):
             for one in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
                 is_target = is_target or program.step_target[one] == state
             if is_target:
-                nodes[count] = (u if against else v) * states + state
-                count += 1
-    return nodes[:count]
+                timeline.steps[fields[STEP_COUNT]] = (u if against else v) * states + state
+                fields[STEP_COUNT] += 1
+    return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
@@ -492,18 +534,35 @@ def _values_at(index, timeline, vertex, state):
 
 
 @njit(cache=True, nogil=True)
-def renew_row(index, timeline, node, lost):
-    """Compute the cells of a row again after a delete; return (accepting pairs that died, their array)."""
-    program, table, fields = index.program, index.table, index.state
+def renew_rows(index, timeline):
+    """Compute the cells of the rows of the nodes in `steps` again after a delete; return a code.
+
+    The accepting pairs that died are added to `found_node`, FOUND of them. RAISED is the number of rows that are done, from
+    where the next call goes on.
+    """
+    table, fields = index.table, timeline.fields
+    while fields[RAISED] < fields[STEP_COUNT]:
+        row = np.int64(table.row_of[timeline.steps[fields[RAISED]]])
+        if row >= 0:
+            cells = np.int64(0)
+            for i in range(block_count(table, row)):
+                _, block = nth_block(table, row, i)
+                cells += population(live(table.values, block, index.state[NOW]))
+            if fields[FOUND] + cells > fields[FOUND_CAPACITY]:
+                return np.int64(NEED_FOUND)
+            if cells > 0:
+                _renew_row(index, timeline, row, timeline.steps[fields[RAISED]])
+        fields[RAISED] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _renew_row(index, timeline, row, node):
+    program, table, fields, now = index.program, index.table, timeline.fields, index.state[NOW]
     states = program.sizes[STATES]
     vertex, state = node // states, node % states
-    count = np.int64(0)
-    row = row_at(index, vertex, state)
-    if row < 0:
-        return count, lost
     number_of_scan = _values_at(index, timeline, vertex, state)
     accepts = program.accepting[state] != 0
-    now = fields[NOW]
     for i in range(block_count(table, row)):
         number, block = nth_block(table, row, i)
         for lane in range(LANES):
@@ -516,25 +575,8 @@ def renew_row(index, timeline, node, lost):
             if value > now:
                 table.low[row] = min(table.low[row], value)
             elif accepts:
-                if count >= len(lost):
-                    lost = np.concatenate((lost, np.empty_like(lost)))
-                lost[count] = root << 32 | vertex
-                count += 1
-    return count, lost
-
-
-@njit(cache=True, nogil=True)
-def is_answer(index, root, vertex):
-    """Return whether an accepting state of a vertex holds a root."""
-    program, table = index.program, index.table
-    slot = np.int64(table.slot_of[root])
-    if slot < 0:
-        return False
-    for i in range(program.sizes[ACCEPTING]):
-        cell = cell_at(index, vertex, np.int64(program.accepting_states[i]), slot)
-        if cell >= 0 and np.int64(table.values[cell]) > index.state[NOW]:
-            return True
-    return False
+                timeline.found_node[fields[FOUND]] = root << 32 | vertex
+                fields[FOUND] += 1
 
 
 @njit(cache=True, nogil=True)

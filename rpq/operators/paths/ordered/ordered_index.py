@@ -24,28 +24,41 @@ from rpq.operators.paths.ordered.edge_times import EdgeTimes
 from rpq.operators.paths.ordered.timeline import (
     COUNT,
     FIRST,
+    FOUND,
     GAP,
+    IN_ORDER,
     NEED_COPIES,
     NEED_DELETE,
+    NEED_FOUND,
     NEED_LATE,
+    NEED_STEPS,
     NEED_TIMELINE,
+    NEED_VECTORS,
     NEED_WITNESS,
+    RAISED,
     SPAN,
+    STEP_COUNT,
     UNLIMITED,
     Timeline,
     new_timeline,
+    newest_entry,
     note_capacities,
     remove,
     timeline_bytes,
     with_more_copies,
     with_more_entries,
+    with_more_scratch,
     with_vertices,
+    without_scratch,
 )
 from rpq.operators.paths.ordered.witness import TimedSteps, find_path
 from rpq.operators.paths.program import STATES, Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges
-from rpq.stream.window import AnyWindow, Window
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+
+_TREES = 512
+"""The number of roots whose trees grow at a time."""
 
 
 class OrderedIndex(DeltaIndex):
@@ -68,7 +81,7 @@ class OrderedIndex(DeltaIndex):
         self._order_times = np.zeros(0, np.int64)
         self._states = int(program.sizes[STATES])
         super().__init__(program, window, capacity=capacity, **options)
-        self._zero = np.zeros(1, self.cell)
+        self._timeline = self._timeline._replace(vectors=np.zeros(0, self.cell))
 
     # --- state -----------------------------------------------------------------------------------------------
 
@@ -146,61 +159,38 @@ class OrderedIndex(DeltaIndex):
         first, count = int(line.fields[FIRST]), int(line.fields[COUNT])
         return first + int(np.searchsorted(line.time[first:count], self._order_times[i], side="right")) - 1
 
-    @property
-    def _is_bounded(self) -> bool:
-        """True if a gap or a span bounds the paths."""
-        return bool((self._timeline.fields[[GAP, SPAN]] != UNLIMITED).any())
-
-    def _raise_late(self, place: int) -> None:
-        """Raise what paths through an entry bring that is not the newest."""
-        line = self._timeline
-        kernels.end_moment(self.view, self._lines)
-        if not self._is_bounded:
-            vectors = through.paths_through(self.view, self._lines, place, self._zero, False)
-            done = np.zeros(1, np.int64)
-            while (code := int(through.raise_vectors(self.view, self._lines, *vectors, done))) != layout.DONE:
-                self.provide(code)
-            return
-        ends = int(line.source[place]), int(line.target[place]), int(line.label[place]), int(line.time[place])
-        steps = np.unique(kernels.steps_after(self.view, self._lines, *ends))
-        done = np.array([-1])
-        while (code := int(kernels.raise_late(self.view, self._lines, place, steps, done))) != layout.DONE:
+    def _run_kernel(self, kernel: Any, *arguments: Any) -> None:
+        """Call a kernel until it is done, and give it the memory that it asks for."""
+        while (code := int(kernel(self.view, self._lines, *arguments))) != layout.DONE:
             self.provide(code)
 
-    def _delete(self, edge: int) -> None:
-        """Remove the entries of an edge of the graph, and report the pairs that are lost."""
-        kernels.end_moment(self.view, self._lines)
-        line, current = self._timeline, self.current_slide
-        first, count = int(line.fields[FIRST]), int(line.fields[COUNT])
-        mine = (line.edge[first:count] == edge) & (line.slide[first:count] > current)
-        self.index.graph.expiry[edge] = 0
-        lost = [np.zeros(0, np.int64)]
-        renew = self._renew_bounded if self._is_bounded else self._renew
-        lost += [renew(place) for place in (first + np.flatnonzero(mine)[::-1]).tolist()]
-        self._report_lost(np.unique(np.concatenate(lost)))
+    def _raise_late(self, place: int) -> None:
+        """Raise what bounded paths through an entry bring that is not the newest."""
+        self._run_kernel(kernels.find_steps_after, place)
+        self._order_steps()
+        self._run_kernel(kernels.raise_steps, place)
 
-    def _renew(self, place: int) -> np.ndarray:
-        """Remove an entry and compute again what it may have given; return accepting pairs that died."""
-        roots, nodes, rows = through.paths_through(self.view, self._lines, place, self._zero, True)
-        columns = np.zeros(len(roots), np.uint8)
-        found = through.suspects(self.view, roots, nodes, rows, columns)
-        remove(self._lines, place)
-        if not len(found):
-            return np.zeros(0, np.int64)
-        lost: np.ndarray = through.renew_cells(self.view, self._lines, roots, nodes, found, columns, self._zero)
-        return lost
-
-    def _renew_bounded(self, place: int) -> np.ndarray:
-        """Do the same where paths are bounded: all rows to which paths through the entry may lead are computed again."""
+    def _order_steps(self) -> None:
+        """Leave each of the steps, or nodes, once, in ascending order."""
         line = self._timeline
-        ends = int(line.source[place]), int(line.target[place]), int(line.label[place]), int(line.time[place])
-        nodes = np.unique(kernels.nodes_after(self.view, self._lines, *ends))
-        remove(self._lines, place)
+        steps = np.unique(line.steps[: line.fields[STEP_COUNT]])
+        line.steps[: len(steps)] = steps
+        line.fields[STEP_COUNT] = len(steps)
+
+    def _delete(self, edge: int) -> None:
+        """Remove the entries of an edge of the graph where paths are bounded, and report the pairs that are lost.
+
+        All rows to which paths through the entry may lead are computed again.
+        """
         lost = [np.zeros(0, np.int64)]
-        for node in nodes.tolist():
-            died, pairs = kernels.renew_row(self.view, self._lines, node, np.zeros(64, np.int64))
-            lost.append(pairs[:died])
-        return np.concatenate(lost)
+        while (place := int(newest_entry(self._lines, edge, self.current_slide))) >= 0:
+            self._run_kernel(kernels.find_nodes_after, place)
+            self._order_steps()
+            remove(self._lines, place)
+            self._timeline.fields[[FOUND, RAISED]] = 0
+            self._run_kernel(kernels.renew_rows)
+            lost.append(self._timeline.found_node[: self._timeline.fields[FOUND]].copy())
+        self._report_lost(np.unique(np.concatenate(lost)))
 
     def _report_lost(self, pairs: np.ndarray) -> None:
         pairs = pairs[: kernels.keep_lost(self.view, pairs, len(pairs))]
@@ -240,6 +230,46 @@ class OrderedIndex(DeltaIndex):
         table_kernels.end_event(self.view, self.state[layout.TIME], 1, 1)
         return self.delta()
 
+    def grow(self, roots: np.ndarray) -> PathDelta:
+        """Make vertices roots that were none; their answers are one event, at the present time.
+
+        Where the guard refuses, they are none. O(edges of the window) for each `_TREES` roots, for each edge where bounded.
+        """
+        is_root = self.index.table.is_root
+        self._begin_output()
+        self.state[layout.TUPLE] = 0
+        kernels.end_moment(self.view, self._lines)
+        try:
+            if self._is_bounded:
+                others = is_root.copy()
+                is_root[:] = 0
+                is_root[roots] = 1
+                self._timeline.fields[RAISED] = self._timeline.fields[FIRST]
+                try:
+                    self._run_kernel(kernels.raise_entries)
+                finally:
+                    np.maximum(is_root, others, out=is_root)
+            else:
+                is_root[roots] = 1
+                for begin in range(0, len(roots), _TREES):
+                    self._run_kernel(through.find_trees, np.ascontiguousarray(roots[begin : begin + _TREES]))
+                    self._run_kernel(through.raise_vectors)
+        except BaseException:
+            self.drop(roots)
+            raise
+        table_kernels.end_event(self.view, self.state[layout.TIME], 1, 0)
+        return self.delta()
+
+    @property
+    def _is_bounded(self) -> bool:
+        """True if a gap or a span bounds the paths."""
+        return bool((self._timeline.fields[[GAP, SPAN]] != UNLIMITED).any())
+
+    def drop(self, roots: np.ndarray) -> None:
+        """Drop roots with their trees, without rows. O(size of the index)."""
+        kernels.end_moment(self.view, self._lines)
+        super().drop(roots)
+
     def load_static(self, chunk: Chunk) -> None:
         """Leave static edges out: they have no timestamp, and lie on no ordered path."""
 
@@ -247,7 +277,7 @@ class OrderedIndex(DeltaIndex):
         """Release everything that has left the window."""
         kernels.end_moment(self.view, self._lines)
         super().sweep()
-        self._set_timeline(with_more_entries(self._timeline, self.current_slide))
+        self._set_timeline(without_scratch(with_more_entries(self._timeline, self.current_slide)))
 
     @property
     def current_slide(self) -> int:
@@ -262,6 +292,9 @@ class OrderedIndex(DeltaIndex):
         elif code == NEED_COPIES:
             self.request_memory()
             self._set_timeline(with_more_copies(self._timeline))
+        elif code in (NEED_FOUND, NEED_VECTORS, NEED_STEPS):
+            self.request_memory()
+            self._set_timeline(with_more_scratch(self._timeline, code))
         else:
             super().provide(code)
 
@@ -272,7 +305,7 @@ class OrderedIndex(DeltaIndex):
 
     def timed_witness(self, source: int, target: int) -> TimedSteps | None:
         """Return the steps of a path that answers (source, target), first to last, or None."""
-        if not self.index.table.is_root[source] or not kernels.is_answer(self.view, source, target):
+        if not self.index.table.is_root[source] or not through.is_answer(self.view, source, target):
             return None
         return find_path(self.index, self._timeline, self.edge_times(), source, target)
 
@@ -296,6 +329,10 @@ class OrderedIndex(DeltaIndex):
 
 class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
     """The same over a count window, or an unbounded one: edges are ordered by timestamps, and leave by numbers."""
+
+    def __init__(self, program: Program, window: CountWindow | UnboundedWindow, **options: Any) -> None:
+        super().__init__(program, window, **options)
+        self._timeline.fields[IN_ORDER] = 0
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""

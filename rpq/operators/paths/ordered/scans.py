@@ -8,7 +8,7 @@ later one does. A path lasts as long as the first of its edges to leave, its *wi
 edge, in others any.
 
 Under a strict order an edge must not depart at the time of its successor. Of every product node the last two
-departures are kept therefore, with other timestamps: `time_at`, `time_before`. Under the other order the entries of
+departures are kept therefore, with other timestamps: `time`, `time_before`. Under the other order the entries of
 one timestamp are visited again until nothing changes.
 """
 
@@ -17,16 +17,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.layout import BASE, NOW
+from rpq.operators.paths.index.layout import BASE, DONE, NOW
 from rpq.operators.paths.ordered.timeline import (
     COUNT,
     EARLIEST,
     FIRST,
     GAP,
     HITS,
+    IN_ORDER,
+    LOWEST,
+    NEED_STEPS,
     SCAN,
     SKIPPED,
     SPAN,
+    STEP_CAPACITY,
+    STEP_COUNT,
     STRICT,
     UNLIMITED,
     entries_before,
@@ -49,11 +54,12 @@ class _Scan(NamedTuple):
 @njit(cache=True, nogil=True, forceinline=True)
 def _width_at(timeline, scan, node, time):
     """Return up to which slide a path departs from a node after an edge at `time`; 0 if none does."""
-    if timeline.seen[node] != scan.number:
+    found = timeline.nodes[node]
+    if found.scan != scan.number:
         return np.int64(0)
-    departure, width = timeline.time_at[node], timeline.width[node]
+    departure, width = found.time, found.width
     if scan.strict and departure == time:
-        departure, width = timeline.time_before[node], timeline.width_before[node]
+        departure, width = found.time_before, found.width_before
     if scan.gap != UNLIMITED and width > 0 and node != scan.end and departure - time > scan.gap:
         return np.int64(0)
     return width
@@ -62,21 +68,22 @@ def _width_at(timeline, scan, node, time):
 @njit(cache=True, nogil=True, forceinline=True)
 def _depart(timeline, scan, node, time, width, is_root):
     """Note that a path departs from a node at `time`, which is not above those noted before; return whether that is news."""
-    if timeline.seen[node] != scan.number:
-        timeline.seen[node] = scan.number
-        timeline.time_at[node] = time
-        timeline.width[node] = width
-        timeline.width_before[node] = 0
+    found = timeline.nodes[node]
+    if found.scan != scan.number:
+        found.scan = scan.number
+        found.time = time
+        found.width = width
+        found.width_before = 0
         return True
-    best = timeline.width[node]
-    departure = timeline.time_at[node]
+    best = found.width
+    departure = found.time
     if width <= best and (is_root or scan.gap == UNLIMITED or departure == time):
         return False
     if departure != time:
-        timeline.time_before[node] = departure
-        timeline.width_before[node] = best
-        timeline.time_at[node] = time
-    timeline.width[node] = max(width, best)
+        found.time_before = departure
+        found.width_before = best
+        found.time = time
+    found.width = max(width, best)
     return True
 
 
@@ -96,7 +103,7 @@ def _depart_along(index, timeline, scan, vertex, following, transition_class, ti
     if state >= 0:
         width = _width_at(timeline, scan, following * states + state, time)
         if width > 0 and index.table.is_root[vertex]:
-            is_new = timeline.seen[vertex * states] != scan.number
+            is_new = timeline.nodes[vertex * states].scan != scan.number
             if _depart(timeline, scan, vertex * states, time, min(width, slide), True) and is_new:
                 timeline.hits[timeline.fields[HITS]] = vertex
                 timeline.fields[HITS] += 1
@@ -126,6 +133,7 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
 
     Their number is in HITS, they are in `hits`, and the slide up to which the path of each lasts, relative to the base, is
     the width at its start state. With `is_end` the path ends at the node, whatever the time, and no span is looked at.
+    Entries with a slide below LOWEST are left out.
     O(edges before), with a gap or a span O(edges within these).
     """
     fields = timeline.fields
@@ -133,17 +141,20 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     fields[SCAN] += 1
     fields[HITS] = 0
     node = vertex * states + state
-    timeline.seen[node] = fields[SCAN]
-    timeline.time_at[node] = UNLIMITED if is_end else time
-    timeline.width[node] = width
-    timeline.width_before[node] = 0
+    found = timeline.nodes[node]
+    found.scan = fields[SCAN]
+    found.time = UNLIMITED if is_end else time
+    found.width = width
+    found.width_before = 0
     last = time  # the earliest departure so far
     end = node if is_end else np.int64(-1)
     strict, gap, skipped = fields[STRICT] != 0, fields[GAP], fields[SKIPPED]
-    scan = _Scan(fields[SCAN], strict, gap, end, index.state[BASE], index.state[NOW])
-    lowest = np.int64(EARLIEST)
+    now = max(index.state[NOW], fields[LOWEST] - 1)
+    scan = _Scan(fields[SCAN], strict, gap, end, index.state[BASE], now)
+    in_order, last_to_leave = fields[IN_ORDER] != 0, index.state[BASE] + now
+    earliest = np.int64(EARLIEST)
     if not is_end and fields[SPAN] != UNLIMITED and time > EARLIEST + fields[SPAN]:
-        lowest = time - fields[SPAN]
+        earliest = time - fields[SPAN]
     if is_end:
         place = fields[COUNT] - 1
     elif strict:
@@ -153,7 +164,7 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     first = fields[FIRST]
     while place >= first:
         departure = timeline.time[place]
-        if departure < lowest:
+        if departure < earliest or (in_order and timeline.slide[place] <= last_to_leave):
             break
         if not is_end and gap != UNLIMITED and last - departure > gap:
             break
@@ -178,18 +189,19 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
 @njit(cache=True, nogil=True, forceinline=True)
 def width_of_root(index, timeline, root):
     """Return the slide up to which the path of a root lasts that the last scan found."""
-    return timeline.width[root * index.program.sizes[STATES]]
+    return timeline.nodes[root * index.program.sizes[STATES]].width
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _arrives(timeline, node, time):
     """Return whether a path arrives at a node after which an edge at `time` may come."""
     fields = timeline.fields
-    if timeline.seen[node] != fields[SCAN]:
+    found = timeline.nodes[node]
+    if found.scan != fields[SCAN]:
         return False
-    arrival, is_there = timeline.time_at[node], True
+    arrival, is_there = found.time, True
     if fields[STRICT] != 0 and arrival == time:
-        arrival, is_there = timeline.time_before[node], timeline.width_before[node] > 0
+        arrival, is_there = found.time_before, found.width_before > 0
     return is_there and (fields[GAP] == UNLIMITED or time - arrival <= fields[GAP])
 
 
@@ -197,34 +209,30 @@ def _arrives(timeline, node, time):
 def arrive(timeline, node, time):
     """Note that a path arrives at a node at `time`, which is not below those noted before; return whether that is news."""
     fields = timeline.fields
-    if timeline.seen[node] != fields[SCAN]:
-        timeline.seen[node] = fields[SCAN]
-        timeline.time_at[node] = time
-        timeline.width_before[node] = 0
+    found = timeline.nodes[node]
+    if found.scan != fields[SCAN]:
+        found.scan = fields[SCAN]
+        found.time = time
+        found.width_before = 0
         return True
-    if timeline.time_at[node] == time or fields[GAP] == UNLIMITED:
+    if found.time == time or fields[GAP] == UNLIMITED:
         return False
-    timeline.time_before[node] = timeline.time_at[node]
-    timeline.width_before[node] = 1
-    timeline.time_at[node] = time
+    found.time_before = found.time
+    found.width_before = 1
+    found.time = time
     return True
 
 
 @njit(cache=True, nogil=True)
-def _longer(array):
-    return np.concatenate((array, np.empty_like(array)))
-
-
-@njit(cache=True, nogil=True)
-def _follow(index, timeline, place, against, steps, count):
-    """Note the transitions of an entry in one direction that follow from what was noted; (news, steps, their number)."""
-    program = index.program
+def _follow(index, timeline, place, against):
+    """Note the transitions of an entry in one direction that follow from others; return 1 for news, -1 without room."""
+    program, fields = index.program, timeline.fields
     states = program.sizes[STATES]
     label = timeline.label[place]
     transition_class = np.int64(program.inverse[label]) if against else np.int64(program.forward[label])
-    news = False
+    news = np.int64(0)
     if transition_class < 0:
-        return news, steps, count
+        return news
     vertex, following = np.int64(timeline.source[place]), np.int64(timeline.target[place])
     if against:
         vertex, following = following, vertex
@@ -232,27 +240,26 @@ def _follow(index, timeline, place, against, steps, count):
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         if not _arrives(timeline, vertex * states + program.step_source[step], time):
             continue
+        if fields[STEP_COUNT] >= fields[STEP_CAPACITY]:
+            return np.int64(-1)
         if arrive(timeline, following * states + program.step_target[step], time):
-            news = True
-        if count + 1 > len(steps):
-            steps = _longer(steps)
-        steps[count] = (np.int64(place) * states + program.step_source[step]) * 2 + against
-        count += 1
-    return news, steps, count
+            news = np.int64(1)
+        timeline.steps[fields[STEP_COUNT]] = (np.int64(place) * states + program.step_source[step]) * 2 + against
+        fields[STEP_COUNT] += 1
+    return news
 
 
 @njit(cache=True, nogil=True)
 def scan_forward(index, timeline, time):
-    """Return the steps that follow from the nodes noted with `arrive` in the present scan, and from each other.
+    """Note in `steps` those that follow from the nodes noted with `arrive` in the present scan, and from each other.
 
     A step is (entry * states + state before) * 2, + 1 if it is taken against the edge; some may come twice. No span is
-    looked at.
+    looked at. Returns a code: where there is no room, all is to be done again.
     O(edges since `time`).
     """
     fields = timeline.fields
     strict = fields[STRICT] != 0
-    steps = np.empty(64, np.int64)
-    count = np.int64(0)
+    fields[STEP_COUNT] = 0
     place = entries_up_to(timeline, time) if strict else entries_before(timeline, time)
     while place < fields[COUNT]:
         arrival = timeline.time[place]
@@ -260,17 +267,19 @@ def scan_forward(index, timeline, time):
         while not strict and end < fields[COUNT] and timeline.time[end] == arrival:
             end += 1
         news = True
-        before = count
+        before = fields[STEP_COUNT]
         while news:
             news = False
-            count = before
+            fields[STEP_COUNT] = before
             for one in range(place, end):
                 if timeline.slide[one] - index.state[BASE] <= index.state[NOW]:
                     continue
                 for against in range(2):
-                    is_new, steps, count = _follow(index, timeline, one, against, steps, count)
-                    news = news or is_new
+                    found = _follow(index, timeline, one, against)
+                    if found < 0:
+                        return np.int64(NEED_STEPS)
+                    news = news or found > 0
             if strict:
                 break
         place = end
-    return steps[:count]
+    return np.int64(DONE)

@@ -1,128 +1,182 @@
 """The paths through an edge that comes late or goes, for many roots at once, where neither a gap nor a span bounds them.
 
-What a late insert changes is what the paths through it bring: its roots are found by a scan back, and from the edge
-on the paths are followed forward over the entries after it, a vector of the roots for each product node. Those cells
-can change by a delete whose value is that of a path through the edge: they are *suspects*. Their roots are followed
-anew over the whole window, without the edge.
+What a late insert changes is what the paths through it bring: its roots are found in the row before it, or by a scan
+back, and from the edge on the paths are followed forward over the entries after it, a vector of the roots for each product
+node. Before a delete roots with another path to where the edge leads that arrives no later and lasts as long are left out:
+nothing of theirs changes. The others are followed anew over the window without the edge, and the cells that had the value
+of a path through it get the value that is found.
+
+Vectors have the layout of rows of the table: a column for each root, in the order of slots, in blocks of 64 cells.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays.lanes import LANES, live, raise_block
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.layout import BASE, CEILING, DONE, NOW
-from rpq.operators.paths.index.rows import cell_at
+from rpq.operators.paths.index.layout import (
+    BASE,
+    CEILING,
+    DONE,
+    LOSING,
+    NEED_OUTPUT,
+    NOW,
+    OUT,
+    OUT_CAPACITY,
+    PHASE,
+    SLOTS,
+)
+from rpq.operators.paths.index.rows import ZERO, block_count, cell_at, find, nth_block, root_slot, row_at
 from rpq.operators.paths.ordered.cells import raise_cell
 from rpq.operators.paths.ordered.scans import scan_back, width_of_root
 from rpq.operators.paths.ordered.timeline import (
+    COLUMNS,
     COUNT,
     EARLIEST,
     FIRST,
+    FOUND,
+    FOUND_CAPACITY,
     HITS,
-    ROOM,
+    LOWEST,
+    NEED_FOUND,
+    NEED_VECTORS,
+    RAISED,
     SCAN,
     SKIPPED,
     STRICT,
+    THROUGH,
+    VECTOR_BLOCKS,
+    VECTOR_CAPACITY,
+    VECTORS,
     entries_before,
     entries_up_to,
+    newest_entry,
+    remove,
 )
-from rpq.operators.paths.program import STATES
+from rpq.operators.paths.program import ACCEPTING, STATES
 
 NO_NODE = -1
 
+# Values of PHASE besides those of `rpq.operators.paths.index.layout`.
+RAISING = 6  # an insert out of order: find the paths through it
+RAISING_FOUND = 7  # raise what they lead to
+RENEWING = 8  # a delete: compute the cells again that had a path through the edge
+REPORTING = 9  # report what is lost
+
+
+# --- vectors --------------------------------------------------------------------------------------------------
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _width(timeline):
+    """Return the number of blocks of a vector."""
+    return (timeline.fields[COLUMNS] + LANES - 1) >> 6
+
 
 @njit(cache=True, nogil=True)
-def _longer(array):
-    return np.concatenate((array, np.empty_like(array)))
+def _new_vector(timeline, node):
+    """Return a new empty vector, -1 where there is no room."""
+    fields = timeline.fields
+    vector, width = fields[VECTORS], _width(timeline)
+    if vector >= fields[VECTOR_CAPACITY] or (vector + 1) * width > fields[VECTOR_BLOCKS]:
+        return np.int64(-1)
+    timeline.vector_node[vector] = node
+    for cell in range(vector * width * LANES, (vector + 1) * width * LANES):
+        timeline.vectors[cell] = 0
+    fields[VECTORS] += 1
+    return vector
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _row_of(timeline, scan, node, rows, nodes, count):
-    """Return the row of a node in `rows`, made if there is none, and their number; there is room for one."""
-    if timeline.seen[node] == scan:
-        return timeline.width[node], count
-    timeline.seen[node] = scan
-    timeline.time_at[node] = EARLIEST
-    timeline.width[node] = count
-    timeline.width_before[node] = -1
-    nodes[count] = node
-    rows[count, :] = 0
-    return count, count + 1
+def _vector_of(timeline, node):
+    """Return the vector of a node, a new one if it has none; -1 where there is no room."""
+    found = timeline.nodes[node]
+    if found.scan == timeline.fields[SCAN]:
+        return found.width
+    vector = _new_vector(timeline, node)
+    if vector >= 0:
+        found.scan = timeline.fields[SCAN]
+        found.time = EARLIEST
+        found.width = vector
+        found.width_before = -1
+    return vector
 
 
 @njit(cache=True, nogil=True)
-def _keep_before(timeline, node, time, rows, nodes, count):
-    """Keep what the row of a node was before the moment `time`, which is about to change it; return the number of rows."""
-    if timeline.time_at[node] == time:
-        return count
-    timeline.time_at[node] = time
-    before = timeline.width_before[node]
+def _keep_before(timeline, node, time):
+    """Keep what the vector of a node was before the moment `time`, which changes it; return False without room."""
+    found = timeline.nodes[node]
+    if found.time == time:
+        return True
+    before = found.width_before
     if before < 0:
-        before = count
-        nodes[before] = NO_NODE
-        timeline.width_before[node] = before
-        count += 1
-    rows[before, :] = rows[timeline.width[node], :]
-    return count
-
-
-@njit(cache=True, nogil=True)
-def _raise_vector(rows, target, source, limit):
-    """Raise a vector by another one, with values limited; return whether it grew."""
-    most = limit[0]
-    lower, upper = rows[source], rows[target]
-    changed = most ^ most
-    for column in range(len(upper)):
-        value = lower[column]
-        value = min(most, value)
-        old = upper[column]
-        value = max(old, value)
-        changed |= value ^ old
-        upper[column] = value
-    return changed != 0
+        before = _new_vector(timeline, np.int64(NO_NODE))
+        if before < 0:
+            return False
+        found.width_before = before
+    found.time = time
+    cells = _width(timeline) * LANES
+    source, target = found.width * cells, before * cells
+    for cell in range(cells):
+        timeline.vectors[target + cell] = timeline.vectors[source + cell]
+    return True
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _follow(index, timeline, scan, u, v, transition_class, time, limit, keeps, stamp, rows, nodes, count):
-    """Take an edge from u to v: (whether a vector grew, the number of rows). There is room for two rows a transition."""
-    program = index.program
-    states = program.sizes[STATES]
-    grown = False
+def _raise_vector(timeline, target, source, width, slide, now):
+    """Raise a vector by another one, with values limited to a slide; return whether it grew."""
+    grown = ZERO
+    for block in range(width):
+        grew, _ = raise_block(timeline.vectors, target * width + block, source * width + block, slide, now)
+        grown |= grew
+    return grown != ZERO
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _follow(program, timeline, u, v, transition_class, time, slide, keeps, replay):
+    """Take an edge from u to v: return 1 if a vector grew, 0 if none did, -1 without room."""
+    states = replay.states
+    grown = np.int64(0)
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
-        source = u * states + program.step_source[step]
-        if timeline.seen[source] != scan:
+        source = timeline.nodes[u * states + program.step_source[step]]
+        if source.scan != replay.scan:
             continue
-        carried = timeline.width[source]
-        if timeline.time_at[source] == time:
-            carried = timeline.width_before[source]
+        carried = source.width_before if source.time == time else source.width
         target = v * states + program.step_target[step]
-        row, count = _row_of(timeline, scan, target, rows, nodes, count)
-        if keeps:
-            count = _keep_before(timeline, target, time, rows, nodes, count)
-        if _raise_vector(rows, row, carried, limit):
-            grown = True
-    state = np.int64(program.start_target[transition_class])
-    if state >= 0 and timeline.best_scan[u] == stamp:
-        target = v * states + state
-        row, count = _row_of(timeline, scan, target, rows, nodes, count)
-        if keeps:
-            count = _keep_before(timeline, target, time, rows, nodes, count)
-        if limit[0] > rows[row, timeline.best[u]]:
-            rows[row, timeline.best[u]] = limit[0]
-            grown = True
-    return grown, count
+        vector = _vector_of(timeline, target)
+        if vector < 0 or (keeps and not _keep_before(timeline, target, time)):
+            return np.int64(-1)
+        if _raise_vector(timeline, vector, carried, replay.width, slide, replay.now):
+            grown = np.int64(1)
+    if replay.begins and program.start_target[transition_class] >= 0 and timeline.nodes[u * states].scan == replay.scan:
+        target = v * states + program.start_target[transition_class]
+        vector = _vector_of(timeline, target)
+        if vector < 0 or (keeps and not _keep_before(timeline, target, time)):
+            return np.int64(-1)
+        cell = vector * replay.width * LANES + timeline.nodes[u * states].width
+        if slide > np.int64(timeline.vectors[cell]):
+            timeline.vectors[cell] = slide
+            grown = np.int64(1)
+    return grown
+
+
+class _Replay(NamedTuple):
+    """The constants of following all entries."""
+
+    scan: int
+    states: int
+    width: int
+    now: int
+    begins: bool
 
 
 @njit(cache=True, nogil=True)
-def _follow_all(index, timeline, place, stamp, rows, nodes, count):
-    """Take the entries from a place on, in the order of time; return the number of rows, -1 where there is no room.
-
-    Edges out of the roots that `stamp` marks in `best_scan` begin paths; -1 for none.
-    """
+def _follow_all(index, timeline, place, begins):
+    """Take the entries from a place on, in the order of time; return a code. If it `begins`, roots begin paths."""
     program, fields = index.program, timeline.fields
-    strict, scan, entries = fields[STRICT] != 0, fields[SCAN], fields[COUNT]
+    strict, entries = fields[STRICT] != 0, fields[COUNT]
     base, now, ceiling = index.state[BASE], index.state[NOW], index.settings[CEILING]
-    most = 4 * program.sizes[STATES]
-    limit = np.empty(1, rows.dtype)
+    replay = _Replay(fields[SCAN], program.sizes[STATES], _width(timeline), now, begins)
     while place < entries:
         time = timeline.time[place]
         end = place + 1
@@ -132,72 +186,83 @@ def _follow_all(index, timeline, place, stamp, rows, nodes, count):
         while news:
             news = False
             for one in range(place, end):
-                slide = timeline.slide[one] - base
+                slide = min(timeline.slide[one] - base, ceiling)
                 if slide <= now:
                     continue
-                if count + most > len(nodes):
-                    return np.int64(-1)
                 label = timeline.label[one]
                 forward, inverse = np.int64(program.forward[label]), np.int64(program.inverse[label])
                 u, v = np.int64(timeline.source[one]), np.int64(timeline.target[one])
                 keeps = strict and (end > place + 1 or u == v or (forward >= 0 and inverse >= 0))
-                limit[0] = min(slide, ceiling)
+                grown = np.int64(0)
                 if forward >= 0:
-                    grown, count = _follow(
-                        index, timeline, scan, u, v, forward, time, limit, keeps, stamp, rows, nodes, count
-                    )
-                    news = news or grown
-                if inverse >= 0:
-                    grown, count = _follow(
-                        index, timeline, scan, v, u, inverse, time, limit, keeps, stamp, rows, nodes, count
-                    )
-                    news = news or grown
+                    grown = _follow(program, timeline, u, v, forward, time, slide, keeps, replay)
+                if grown >= 0 and inverse >= 0:
+                    back = _follow(program, timeline, v, u, inverse, time, slide, keeps, replay)
+                    grown = back if back < 0 else max(grown, back)
+                if grown < 0:
+                    return np.int64(NEED_VECTORS)
+                if grown > 0:
+                    news = True
             if strict:
                 break
         place = end
-    return count
+    return np.int64(DONE)
+
+
+# --- paths through an edge ------------------------------------------------------------------------------------
+
+@njit(cache=True, nogil=True)
+def _note_found(timeline, node, root, value):
+    fields = timeline.fields
+    if fields[FOUND] >= fields[FOUND_CAPACITY]:
+        return False
+    timeline.found_node[fields[FOUND]] = node
+    timeline.found_root[fields[FOUND]] = root
+    timeline.found_value[fields[FOUND]] = value
+    fields[FOUND] += 1
+    return True
 
 
 @njit(cache=True, nogil=True)
-def _columns(timeline, stamp, found, count):
-    """Give each root among those found a column, noted in `best`; return the roots by column."""
-    roots = np.empty(max(np.int64(1), count), np.int64)
-    columns = np.int64(0)
-    for i in range(count):
-        root = found[i, 1]
-        if timeline.best_scan[root] != stamp:
-            timeline.best_scan[root] = stamp
-            timeline.best[root] = columns
-            roots[columns] = root
-            columns += 1
-    return roots[:columns]
+def _leads_to(index, timeline, first, vertex):
+    """Return whether an entry from a place on leads to a vertex."""
+    program = index.program
+    for one in range(first, timeline.fields[COUNT]):
+        if timeline.target[one] == vertex and program.forward[timeline.label[one]] >= 0:
+            return True
+        if timeline.source[one] == vertex and program.inverse[timeline.label[one]] >= 0:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
-def _noted(found, count, node, root, value):
-    if count >= len(found):
-        found = _longer(found)
-    found[count, 0] = node
-    found[count, 1] = root
-    found[count, 2] = value
-    return found, count + 1
+def _note_row(index, timeline, vertex, state, slide, node):
+    """Note that an edge takes what a row has to a node; return False without room."""
+    table, now = index.table, index.state[NOW]
+    row = row_at(index, vertex, state)
+    if row < 0:
+        return True
+    for i in range(block_count(table, row)):
+        number, block = nth_block(table, row, i)
+        if live(table.values, block, now) == ZERO:
+            continue
+        for lane in range(LANES):
+            value = np.int64(table.values[block * LANES + lane])
+            if value > now:
+                root = np.int64(table.slot_vertex[number * LANES + lane])
+                if not _note_found(timeline, node, root, min(value, slide)):
+                    return False
+    return True
 
 
 @njit(cache=True, nogil=True)
-def paths_through(index, timeline, place, zero, is_going):
-    """Follow the paths through an entry: (roots, nodes, vectors).
-
-    A row of `vectors`, which have the type of `zero`, has for each of the roots the largest relative slide up to which a
-    path of it through the entry to the node lasts, 0 if there is none; rows without a node are scratch. Where the edge
-    `is_going`, roots are left out that have another path to where it leads which arrives no later and lasts as long: nothing
-    of theirs changes.
-    """
+def _find_through(index, timeline, place):
+    """Note the roots with a path through an entry, by the node to which it leads; return False without room."""
     program, fields = index.program, timeline.fields
     states = program.sizes[STATES]
-    stamp = fields[SCAN] + 1
     time, label = timeline.time[place], timeline.label[place]
     slide = min(timeline.slide[place] - index.state[BASE], index.settings[CEILING])
-    found, count = np.empty((64, 3), np.int64), np.int64(0)
+    fields[FOUND] = 0
     for against in range(2):
         transition_class = np.int64(program.inverse[label]) if against else np.int64(program.forward[label])
         if transition_class < 0:
@@ -206,133 +271,280 @@ def paths_through(index, timeline, place, zero, is_going):
         if against:
             u, v = v, u
         state = np.int64(program.start_target[transition_class])
-        if state >= 0 and index.table.is_root[u]:
-            found, count = _noted(found, count, v * states + state, u, slide)
+        if state >= 0 and index.table.is_root[u] and not _note_found(timeline, v * states + state, u, slide):
+            return False
+        # Where nothing came to u since, its rows are what they were before the edge.
+        is_as_before = not _leads_to(index, timeline, entries_before(timeline, time), u)
         for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
-            scan_back(index, timeline, u, np.int64(program.step_source[step]), time, slide, False)
+            source = np.int64(program.step_source[step])
             node = v * states + program.step_target[step]
+            if is_as_before:
+                if not _note_row(index, timeline, u, source, slide, node):
+                    return False
+                continue
+            scan_back(index, timeline, u, source, time, slide, False)
             for i in range(fields[HITS]):
                 root = timeline.hits[i]
-                found, count = _noted(found, count, node, root, width_of_root(index, timeline, root))
-    if is_going:
-        count = _without_others(index, timeline, place, found, count)
-    roots = _columns(timeline, stamp, found, count)
-    first = entries_up_to(timeline, time) if fields[STRICT] != 0 else entries_before(timeline, time)
-    room = max(fields[ROOM], 64 + 4 * states)
-    while True:
-        fields[SCAN] += 1
-        rows, nodes, made = np.empty((room, len(roots)), zero.dtype), np.empty(room, np.int64), np.int64(0)
-        for i in range(count):
-            row, made = _row_of(timeline, fields[SCAN], found[i, 0], rows, nodes, made)
-            column = timeline.best[found[i, 1]]
-            rows[row, column] = max(np.int64(rows[row, column]), found[i, 2])
-        if len(roots) > 0:
-            made = _follow_all(index, timeline, first, -1, rows, nodes, made)
-        if made >= 0:
-            return roots, nodes[:made], rows[:made]
-        room *= 2
-        fields[ROOM] = room
+                if not _note_found(timeline, node, root, width_of_root(index, timeline, root)):
+                    return False
+    return True
 
 
 @njit(cache=True, nogil=True)
-def _without_others(index, timeline, place, found, count):
-    """Leave out what another path gives as well that arrives at the node up to the time of an entry; return the rest."""
+def _leave_out_others(index, timeline, place):
+    """Leave out what another path gives as well that arrives at the node up to the time of an entry."""
     fields = timeline.fields
-    states = index.program.sizes[STATES]
+    states, count = index.program.sizes[STATES], fields[FOUND]
     time = timeline.time[place] + (1 if fields[STRICT] != 0 else 0)
     kept, first = np.int64(0), np.int64(0)
     fields[SKIPPED] = place
     while first < count:
-        node = found[first, 0]
-        scan_back(index, timeline, node // states, node % states, time, index.settings[CEILING], False)
-        last = first
-        while last < count and found[last, 0] == node:
-            root, value = found[last, 1], found[last, 2]
-            if timeline.seen[root * states] != fields[SCAN] or width_of_root(index, timeline, root) < value:
-                found[kept, :] = found[last, :]
-                kept += 1
+        node, last = timeline.found_node[first], first
+        lowest = timeline.found_value[first]
+        while last < count and timeline.found_node[last] == node:
+            lowest = min(lowest, timeline.found_value[last])
             last += 1
+        fields[LOWEST] = lowest
+        scan_back(index, timeline, node // states, node % states, time, index.settings[CEILING], False)
+        for one in range(first, last):
+            root, value = timeline.found_root[one], timeline.found_value[one]
+            if timeline.nodes[root * states].scan != fields[SCAN] or width_of_root(index, timeline, root) < value:
+                timeline.found_node[kept] = node
+                timeline.found_root[kept] = root
+                timeline.found_value[kept] = value
+                kept += 1
         first = last
     fields[SKIPPED] = -1
-    return kept
+    fields[LOWEST] = 0
+    fields[FOUND] = kept
 
 
 @njit(cache=True, nogil=True)
-def raise_vectors(index, timeline, roots, nodes, rows, done):
-    """Raise the cells of the table to the values of vectors; codes as `apply_chunk`, `done` (int64[1]) counts nodes."""
-    states = index.program.sizes[STATES]
-    while done[0] < len(nodes):
-        node = nodes[done[0]]
+def _set_columns(index, timeline, roots, count):
+    """Give each of some roots, which have slots, a column: the width of its start state in a new scan."""
+    table, fields, states = index.table, timeline.fields, index.program.sizes[STATES]
+    fields[SCAN] += 1
+    fields[VECTORS] = 0
+    scan, slots, columns = fields[SCAN], index.state[SLOTS], np.int64(0)
+    is_few = count * count < slots
+    for one in range(count):
+        node = timeline.nodes[roots[one] * states]
+        if node.scan == scan:
+            continue
+        node.scan = scan
+        if is_few:
+            slot, place = np.int64(table.slot_of[roots[one]]), columns
+            while place > 0 and timeline.column_slot[place - 1] > slot:
+                timeline.column_slot[place] = timeline.column_slot[place - 1]
+                place -= 1
+            timeline.column_slot[place] = slot
+            columns += 1
+    if not is_few:
+        for candidate in range(slots):
+            root = np.int64(table.slot_vertex[candidate])
+            if root >= 0 and timeline.nodes[root * states].scan == scan:
+                timeline.column_slot[columns] = candidate
+                columns += 1
+    for column in range(columns):
+        timeline.nodes[table.slot_vertex[timeline.column_slot[column]] * states].width = column
+    fields[COLUMNS] = columns
+
+
+@njit(cache=True, nogil=True)
+def _find_paths_through(index, timeline, place, is_going):
+    """Follow the paths through an entry: vectors, with columns. Returns a code, with which all is to be done again.
+
+    The vector of a node has for each root the largest relative slide up to which a path of it through the entry to the
+    node lasts, 0 if there is none. Where the edge `is_going`, roots are left out that have another path to where it leads
+    which arrives no later and lasts as long.
+    """
+    fields = timeline.fields
+    fields[VECTORS] = fields[RAISED] = fields[COLUMNS] = 0
+    if not _find_through(index, timeline, place):
+        return np.int64(NEED_FOUND)
+    if is_going:
+        _leave_out_others(index, timeline, place)
+    if fields[FOUND] == 0:
+        return np.int64(DONE)
+    for one in range(fields[FOUND]):
+        root_slot(index, timeline.found_root[one])
+    _set_columns(index, timeline, timeline.found_root, fields[FOUND])
+    cells, states = _width(timeline) * LANES, index.program.sizes[STATES]
+    for one in range(fields[FOUND]):
+        vector = _vector_of(timeline, timeline.found_node[one])
+        if vector < 0:
+            return np.int64(NEED_VECTORS)
+        cell = vector * cells + timeline.nodes[timeline.found_root[one] * states].width
+        timeline.vectors[cell] = max(np.int64(timeline.vectors[cell]), timeline.found_value[one])
+    time = timeline.time[place]
+    first = entries_up_to(timeline, time) if fields[STRICT] != 0 else entries_before(timeline, time)
+    return _follow_all(index, timeline, first, False)
+
+
+@njit(cache=True, nogil=True)
+def find_trees(index, timeline, roots):
+    """Follow the paths of roots from the beginning of the window on: vectors, with columns, as `_find_paths_through`."""
+    program, fields = index.program, timeline.fields
+    states, now = program.sizes[STATES], index.state[BASE] + index.state[NOW]
+    fields[VECTORS] = fields[RAISED] = fields[COLUMNS] = fields[FOUND] = 0
+    fields[SCAN] += 1
+    for root in roots:
+        timeline.nodes[root * states].scan = fields[SCAN]
+    for place in range(fields[FIRST], fields[COUNT]):
+        if timeline.slide[place] <= now:
+            continue
+        label = timeline.label[place]
+        for against in range(2):
+            transition_class = np.int64(program.inverse[label]) if against else np.int64(program.forward[label])
+            root = np.int64(timeline.target[place]) if against else np.int64(timeline.source[place])
+            if transition_class < 0 or program.start_target[transition_class] < 0:
+                continue
+            if timeline.nodes[root * states].scan == fields[SCAN]:
+                timeline.nodes[root * states].scan = 0  # it is noted once
+                if not _note_found(timeline, np.int64(NO_NODE), root, np.int64(0)):
+                    return np.int64(NEED_FOUND)
+    if fields[FOUND] == 0:
+        return np.int64(DONE)
+    for one in range(fields[FOUND]):
+        root_slot(index, timeline.found_root[one])
+    _set_columns(index, timeline, timeline.found_root, fields[FOUND])
+    return _follow_all(index, timeline, fields[FIRST], True)
+
+
+@njit(cache=True, nogil=True)
+def raise_vectors(index, timeline):
+    """Raise the cells of the table to the values of vectors; codes as `apply_chunk`, RAISED counts what is done."""
+    table, fields, now = index.table, timeline.fields, index.state[NOW]
+    states, cells = index.program.sizes[STATES], _width(timeline) * LANES
+    while fields[RAISED] < fields[VECTORS]:
+        node = timeline.vector_node[fields[RAISED]]
         if node != NO_NODE:
             vertex, state = node // states, node % states
-            for column in range(len(roots)):
-                value = np.int64(rows[done[0], column])
-                if value > index.state[NOW]:
-                    code = raise_cell(index, timeline, roots[column], vertex, state, value, False)
-                    if code != DONE:
-                        return code
-        done[0] += 1
+            row, number, block = row_at(index, vertex, state), np.int64(-1), np.int64(-1)
+            for column in range(fields[COLUMNS]):
+                value = np.int64(timeline.vectors[fields[RAISED] * cells + column])
+                if value <= now:
+                    continue
+                slot = timeline.column_slot[column]
+                if row >= 0:
+                    if slot >> 6 != number:
+                        number = slot >> 6
+                        block = find(table, row, number)
+                    if block >= 0 and np.int64(table.values[block * LANES + (slot & (LANES - 1))]) >= value:
+                        continue
+                code = raise_cell(index, timeline, np.int64(table.slot_vertex[slot]), vertex, state, value, False)
+                if code != DONE:
+                    return code
+                row, number = row_at(index, vertex, state), np.int64(-1)
+        fields[RAISED] += 1
+    return np.int64(DONE)
+
+
+# --- deletes --------------------------------------------------------------------------------------------------
+
+@njit(cache=True, nogil=True)
+def _renew_cells(index, timeline, through):
+    """Give cells with the value of a path through an edge, which is gone, that of the others. Returns a code.
+
+    The first `through` vectors are those of the paths. The accepting pairs that are no answers any more are in `found_node`,
+    FOUND of them. After a code the next call goes on.
+    """
+    program, table, fields, now = index.program, index.table, timeline.fields, index.state[NOW]
+    states, cells = program.sizes[STATES], _width(timeline) * LANES
+    fields[SCAN] += 1
+    fields[VECTORS] = through
+    for column in range(fields[COLUMNS]):
+        root = timeline.nodes[table.slot_vertex[timeline.column_slot[column]] * states]
+        root.scan = fields[SCAN]
+        root.width = column
+    code = _follow_all(index, timeline, fields[FIRST], True)
+    if code != DONE:
+        return code
+    while fields[RAISED] < through:
+        node = timeline.vector_node[fields[RAISED]]
+        if node != NO_NODE:
+            if fields[FOUND] + fields[COLUMNS] > fields[FOUND_CAPACITY]:
+                return np.int64(NEED_FOUND)
+            vertex, state, mine, others = node // states, node % states, fields[RAISED] * cells, np.int64(-1)
+            if timeline.nodes[node].scan == fields[SCAN]:
+                others = timeline.nodes[node].width * cells
+            row, number, block = np.int64(table.row_of[node]), np.int64(-1), np.int64(-1)
+            reports = program.accepting[state] != 0 and table.is_target[vertex] != 0
+            for column in range(fields[COLUMNS]):
+                before = np.int64(timeline.vectors[mine + column])
+                if before <= now:
+                    continue
+                slot = timeline.column_slot[column]
+                if slot >> 6 != number:
+                    number = slot >> 6
+                    block = find(table, row, number)
+                cell = block * LANES + (slot & (LANES - 1))
+                if np.int64(table.values[cell]) != before:
+                    continue
+                value = np.int64(timeline.vectors[others + column]) if others >= 0 else np.int64(0)
+                table.values[cell] = value
+                if value > now:
+                    table.low[row] = min(table.low[row], value)
+                elif reports and not is_answer(index, np.int64(table.slot_vertex[slot]), vertex):
+                    timeline.found_node[fields[FOUND]] = np.int64(table.slot_vertex[slot]) << 32 | vertex
+                    fields[FOUND] += 1
+        fields[RAISED] += 1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def suspects(index, roots, nodes, rows, columns):
-    """Note in `columns` (uint8) the roots of cells with the value of their vector; return (row, column) of each cell."""
-    table, states = index.table, index.program.sizes[STATES]
-    found, count = np.empty((64, 2), np.int64), np.int64(0)
-    for row in range(len(nodes)):
-        if nodes[row] == NO_NODE:
-            continue
-        vertex, state = nodes[row] // states, nodes[row] % states
-        for column in range(len(roots)):
-            value = np.int64(rows[row, column])
-            if value <= index.state[NOW]:
-                continue
-            cell = cell_at(index, vertex, state, np.int64(table.slot_of[roots[column]]))
-            if np.int64(table.values[cell]) == value:
-                columns[column] = 1
-                if count >= len(found):
-                    found = _longer(found)
-                found[count, 0] = row
-                found[count, 1] = column
-                count += 1
-    return found[:count]
+def is_answer(index, root, vertex):
+    """Return whether an accepting state of a vertex holds a root."""
+    program, table = index.program, index.table
+    slot = np.int64(table.slot_of[root])
+    if slot < 0:
+        return False
+    for i in range(program.sizes[ACCEPTING]):
+        cell = cell_at(index, vertex, np.int64(program.accepting_states[i]), slot)
+        if cell >= 0 and np.int64(table.values[cell]) > index.state[NOW]:
+            return True
+    return False
+
+
+# --- tuples ---------------------------------------------------------------------------------------------------
+
+@njit(cache=True, nogil=True)
+def raise_late(index, timeline, place):
+    """Raise what paths through an entry bring that is not the newest; codes and phases as `apply_chunk`."""
+    fields = index.state
+    if fields[PHASE] == RAISING:
+        code = _find_paths_through(index, timeline, place, False)
+        if code != DONE:
+            return code
+        fields[PHASE] = RAISING_FOUND
+    return raise_vectors(index, timeline)
 
 
 @njit(cache=True, nogil=True)
-def renew_cells(index, timeline, roots, nodes, found, columns, zero):
-    """Compute suspects again, whose roots are flagged in `columns`; return the accepting pairs that died."""
-    program, table, fields = index.program, index.table, timeline.fields
-    states, now = program.sizes[STATES], index.state[NOW]
-    fields[SCAN] += 1
-    stamp = fields[SCAN]
-    width = np.int64(0)
-    for column in range(len(roots)):
-        if columns[column]:
-            timeline.best_scan[roots[column]] = stamp
-            timeline.best[roots[column]] = width
-            width += 1
-    room = max(fields[ROOM], 64 + 4 * states)
+def lose_edge(index, timeline, edge):
+    """Remove the entries of an edge of the graph, and report the pairs that are lost; codes and phases as `apply_chunk`."""
+    fields, output = index.state, index.output
     while True:
-        rows = np.empty((room, width), zero.dtype)
-        if _follow_all(index, timeline, fields[FIRST], stamp, rows, np.empty(room, np.int64), np.int64(0)) >= 0:
-            break
-        room *= 2
-        fields[ROOM] = room
-        fields[SCAN] += 1
-    lost, count = np.empty(len(found), np.int64), np.int64(0)
-    for i in range(len(found)):
-        node, root = nodes[found[i, 0]], roots[found[i, 1]]
-        vertex, state = node // states, node % states
-        value = np.int64(0)
-        if timeline.seen[node] == fields[SCAN]:
-            value = np.int64(rows[timeline.width[node], timeline.best[root]])
-        cell = cell_at(index, vertex, state, np.int64(table.slot_of[root]))
-        table.values[cell] = value
-        if value > now:
-            row = index.table.row_of[node]
-            table.low[row] = min(table.low[row], value)
-        elif program.accepting[state]:
-            lost[count] = root << 32 | vertex
-            count += 1
-    return lost[:count]
+        if fields[PHASE] == LOSING:
+            place = newest_entry(timeline, edge, fields[BASE] + fields[NOW])
+            if place < 0:
+                return np.int64(DONE)
+            code = _find_paths_through(index, timeline, place, True)
+            if code != DONE:
+                return code
+            remove(timeline, place)
+            timeline.fields[FOUND] = 0
+            timeline.fields[THROUGH] = timeline.fields[VECTORS]
+            fields[PHASE] = RENEWING
+        if fields[PHASE] == RENEWING:
+            if timeline.fields[THROUGH] > 0:
+                code = _renew_cells(index, timeline, timeline.fields[THROUGH])
+                if code != DONE:
+                    return code
+            fields[PHASE] = REPORTING
+        if fields[OUT] + timeline.fields[FOUND] > fields[OUT_CAPACITY]:
+            return np.int64(NEED_OUTPUT)
+        for one in range(timeline.fields[FOUND]):
+            output.pairs[fields[OUT]] = timeline.found_node[one]
+            fields[OUT] += 1
+        fields[PHASE] = LOSING

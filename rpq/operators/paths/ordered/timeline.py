@@ -20,7 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays.lanes import LANES
 from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import Record, int64, lengthen
 
 # What kernels return besides the codes of `rpq.operators.paths.index.layout`.
 NEED_TIMELINE = 100
@@ -28,6 +30,9 @@ NEED_COPIES = 101
 NEED_LATE = 102  # the tuple is an insert out of order
 NEED_DELETE = 103
 NEED_WITNESS = 104  # the rows of the tuple want paths
+NEED_FOUND = 105
+NEED_VECTORS = 106
+NEED_STEPS = 107
 
 # Fields of `Timeline.fields`.
 FIRST = 0  # no entry before it is in the window
@@ -45,11 +50,34 @@ STRICT = 11
 GAP = 12  # UNLIMITED if there is none
 SPAN = 13
 SKIPPED = 14  # an entry that scans back leave out, -1 if there is none
-ROOM = 15  # the rows that vectors took so far
-FIELDS = 16
+LOWEST = 15  # scans back leave out entries with a relative slide below
+IN_ORDER = 16  # 1: entries leave in the order of time
+FOUND = 17  # what paths through an edge bring to where it leads
+FOUND_CAPACITY = 18
+COLUMNS = 19  # roots of the vectors
+VECTORS = 20
+VECTOR_CAPACITY = 21
+VECTOR_BLOCKS = 22  # the capacity of `vectors`
+RAISED = 23  # vectors, or steps, whose cells are raised
+THROUGH = 24  # of them the first ones, which are those of paths through an edge that goes
+STEP_COUNT = 25
+STEP_CAPACITY = 26
+FIELDS = 27
 
 UNLIMITED = np.iinfo(np.int64).max
 EARLIEST = np.iinfo(np.int64).min
+
+
+class Node(Record):
+    """What the last scan that reached a product node, or the vectors of paths (`through.py`), found there."""
+
+    _fields_ = (
+        ("scan", int64),  # the number of this scan
+        ("time", int64),  # the last departure found (backward), or arrival (forward)
+        ("time_before", int64),  # the one found before, with another timestamp
+        ("width", int64),  # the largest slide up to which a path lasts that departs from `time` on; or the vector
+        ("width_before", int64),  # the same from `time_before` on, 0 if there is none; or the vector before `time`, -1
+    )
 
 
 class Timeline(NamedTuple):
@@ -65,15 +93,26 @@ class Timeline(NamedTuple):
     copy_key: np.ndarray  # int64 a place of the hash table: row << 32 | block number
     copy_serial: np.ndarray  # int64 a place: the moment
     copy_block: np.ndarray  # int64 a place: the block with the copy
-    seen: np.ndarray  # int64 a product node: the last scan that reached it
-    time_at: np.ndarray  # int64 a product node: the last departure found (backward), or arrival (forward)
-    time_before: np.ndarray  # int64 a product node: the one found before, with another timestamp
-    width: np.ndarray  # int64 a product node: the largest slide up to which a path lasts that departs from `time_at` on
-    width_before: np.ndarray  # int64 a product node: the same from `time_before` on, 0 if there is none
+    nodes: np.ndarray  # Node a product node
     hits: np.ndarray  # int64 a vertex: the roots that a scan found
     best: np.ndarray  # int64 a vertex: the best value of several scans
     best_scan: np.ndarray  # int64 a vertex: 1 + the first of these scans
+    found_node: np.ndarray  # int64: a product node to which the edge leads (see `through.py`); then the pairs that are lost
+    found_root: np.ndarray  # int64: a root with a path through the edge to it
+    found_value: np.ndarray  # int64: the relative slide up to which this path lasts
+    column_slot: np.ndarray  # int64 a vertex: the slot of the root of a column, in ascending order
+    vector_node: np.ndarray  # int64 a vector: its product node, NO_NODE if it is a copy
+    vectors: np.ndarray  # cell type: the vectors one behind the other, each with a cell a column, in blocks of 64
+    steps: np.ndarray  # int64: the steps that a scan forward found
     fields: np.ndarray  # int64[FIELDS]
+
+
+_OF_VERTICES = ("hits", "best", "best_scan", "column_slot")
+_SCRATCH = {
+    NEED_FOUND: ("found_node", "found_root", "found_value"),
+    NEED_STEPS: ("steps",),
+}
+"""The arrays that are made longer together, by the code that asks for it."""
 
 
 def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: int) -> Timeline:
@@ -88,6 +127,7 @@ def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: i
     fields[STRICT] = strict
     fields[GAP] = UNLIMITED if gap is None else gap
     fields[SPAN] = UNLIMITED if span is None else span
+    fields[IN_ORDER] = 1
     return Timeline(
         time=np.zeros(capacity, np.int64),
         slide=np.zeros(capacity, np.int64),
@@ -99,14 +139,17 @@ def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: i
         copy_key=np.zeros(places, np.int64),
         copy_serial=np.zeros(places, np.int64),
         copy_block=np.zeros(places, np.int64),
-        seen=np.zeros(0, np.int64),
-        time_at=np.zeros(0, np.int64),
-        time_before=np.zeros(0, np.int64),
-        width=np.zeros(0, np.int64),
-        width_before=np.zeros(0, np.int64),
+        nodes=Node.zeros(0),
         hits=np.zeros(0, np.int64),
         best=np.zeros(0, np.int64),
         best_scan=np.zeros(0, np.int64),
+        found_node=np.zeros(0, np.int64),
+        found_root=np.zeros(0, np.int64),
+        found_value=np.zeros(0, np.int64),
+        column_slot=np.zeros(0, np.int64),
+        vector_node=np.zeros(0, np.int64),
+        vectors=np.zeros(0, np.uint8),
+        steps=np.zeros(0, np.int64),
         fields=fields,
     )
 
@@ -115,16 +158,18 @@ def note_capacities(timeline: Timeline) -> None:
     """Tell the kernels, which see pointers, how long the arrays are."""
     timeline.fields[CAPACITY] = len(timeline.time)
     timeline.fields[COPY_CAPACITY] = len(timeline.copies)
+    timeline.fields[FOUND_CAPACITY] = len(timeline.found_node)
+    timeline.fields[VECTOR_CAPACITY] = len(timeline.vector_node)
+    timeline.fields[VECTOR_BLOCKS] = len(timeline.vectors) // LANES
+    timeline.fields[STEP_CAPACITY] = len(timeline.steps)
 
 
 def with_vertices(timeline: Timeline, vertices: int, states: int) -> Timeline:
     """Return a timeline whose scans have room for vertices up to this number."""
     if vertices <= len(timeline.hits):
         return timeline
-    of_nodes = ("seen", "time_at", "time_before", "width", "width_before")
-    of_vertices = ("hits", "best", "best_scan")
-    lengths = dict.fromkeys(of_nodes, vertices * states) | dict.fromkeys(of_vertices, vertices)
-    return timeline._replace(**{name: _longer(getattr(timeline, name), length) for name, length in lengths.items()})
+    longer = {name: _longer(getattr(timeline, name), vertices) for name in _OF_VERTICES}
+    return timeline._replace(nodes=lengthen(timeline.nodes, vertices * states), **longer)
 
 
 def with_more_entries(timeline: Timeline, current: int) -> Timeline:
@@ -160,6 +205,27 @@ def with_more_copies(timeline: Timeline) -> Timeline:
             place = (place + 1) & (places - 1)
         longer.copy_key[place], longer.copy_serial[place], longer.copy_block[place] = key, timeline.fields[SERIAL], block
     return longer
+
+
+def with_more_scratch(timeline: Timeline, code: int) -> Timeline:
+    """Return a timeline with twice the room for what a late insert or a delete lacked when it returned `code`."""
+    if code == NEED_VECTORS:
+        width = -(-int(timeline.fields[COLUMNS]) // LANES)
+        count, blocks = len(timeline.vector_node), len(timeline.vectors) // LANES
+        if timeline.fields[VECTORS] >= count:
+            timeline = timeline._replace(vector_node=_longer(timeline.vector_node, max(2 * count, 16)))
+        if (timeline.fields[VECTORS] + 1) * width > blocks:
+            blocks = max(2 * blocks, 16 * width)
+            timeline = timeline._replace(vectors=_longer(timeline.vectors, blocks * LANES))
+        return timeline
+    room = max(2 * len(getattr(timeline, _SCRATCH[code][0])), 64)
+    return timeline._replace(**{name: _longer(getattr(timeline, name), room) for name in _SCRATCH[code]})
+
+
+def without_scratch(timeline: Timeline) -> Timeline:
+    """Return a timeline that has given back the memory of `with_more_scratch`."""
+    names = ("vector_node", "vectors", *(name for names in _SCRATCH.values() for name in names))
+    return timeline._replace(**{name: getattr(timeline, name)[:0].copy() for name in names})
 
 
 def timeline_bytes(timeline: Timeline) -> int:
@@ -229,17 +295,31 @@ def enter(timeline, time, slide, source, target, label, edge):
 
 
 @njit(cache=True, nogil=True)
+def newest_entry(timeline, edge, current):
+    """Return the last entry of an edge that has not left by the slide `current`, or -1. O(entries)."""
+    for place in range(timeline.fields[COUNT] - 1, timeline.fields[FIRST] - 1, -1):
+        if timeline.edge[place] == edge and timeline.slide[place] > current:
+            return np.int64(place)
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
 def remove(timeline, place):
     """Remove an entry. O(edges that are younger)."""
-    fields = timeline.fields
-    for following in range(place + 1, fields[COUNT]):
-        timeline.time[following - 1] = timeline.time[following]
-        timeline.slide[following - 1] = timeline.slide[following]
-        timeline.source[following - 1] = timeline.source[following]
-        timeline.target[following - 1] = timeline.target[following]
-        timeline.label[following - 1] = timeline.label[following]
-        timeline.edge[following - 1] = timeline.edge[following]
-    fields[COUNT] -= 1
+    last = timeline.fields[COUNT] - 1
+    for one in range(place, last):
+        timeline.time[one] = timeline.time[one + 1]
+    for one in range(place, last):
+        timeline.slide[one] = timeline.slide[one + 1]
+    for one in range(place, last):
+        timeline.source[one] = timeline.source[one + 1]
+    for one in range(place, last):
+        timeline.target[one] = timeline.target[one + 1]
+    for one in range(place, last):
+        timeline.label[one] = timeline.label[one + 1]
+    for one in range(place, last):
+        timeline.edge[one] = timeline.edge[one + 1]
+    timeline.fields[COUNT] = last
 
 
 @njit(cache=True, nogil=True)
