@@ -775,8 +775,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
                 "where no variable between them is read; an Engine(witness=True) does not join them"
             )
-        ids = tuple(map(evaluation.vertices.id_of, answer))
-        if min(ids) < 0:
+        ids = running.ids_of_answer(answer, evaluation.vertices)
+        if ids is None:
             return None
         evaluation.midway = True
         found: Path | Witness | None
