@@ -16,7 +16,7 @@ from hypothesis.stateful import run_state_machine_as_test
 import rpq
 from tests.engine.test_engine_random import EXPRESSIONS, NUMBERS, SIZES, SLIDES, TEXTS, Streams
 from tests.reference_length import lengths
-from tests.twins import Twins, examples, tiny
+from tests.twins import examples, tiny
 
 SELECT = ("source", "target", "length")
 WINDOW = rpq.Window(size=10, slide=1)
@@ -71,15 +71,22 @@ def test_an_edge_that_stays_longer_changes_no_length() -> None:
     assert rows_of(engine.advance(11)) == [("x", "z", 1, 11, "-"), ("x", "z", 2, 11, "+")]
 
 
-def test_a_long_chain_needs_wider_cells() -> None:
-    twins = Twins(rpq.Query("a+", window=rpq.Window(size=1000, slide=10), name="q", select=SELECT, sources=[0, 1]))
-    chain = [(i, i + 1, "a", i, "+") for i in range(300)]
-    for first in range(0, 300, 75):
-        twins.push(chain[first : first + 75])
-    twins.check()
-    twins.push([(3, 290, "a", 300, "+"), (3, 290, "a", 301, "-"), (0, 1, "a", 302, "-")])
-    twins.check()
-    twins.check_witnesses("q", 5)
+@pytest.mark.parametrize("capacity", [1, 256])
+def test_a_long_chain_needs_wider_cells(capacity: int) -> None:
+    window = rpq.Window(size=1000, slide=10)
+    engine = tiny(capacity)(rpq.Query("a+", window=window, name="q", select=SELECT, sources=[0, 1]))
+    engine.push_rows([(i, i + 1, "a", i) for i in range(300)])
+    whole = {(root, i, i - root) for root in (0, 1) for i in range(root + 1, 301)}
+    assert engine.answers().pairs() == whole
+    engine._check()
+    engine.insert(3, 290, "a", 300)
+    assert engine.answers().pairs() == {(root, i, length - 286 * (i >= 290)) for root, i, length in whole}
+    engine._check()
+    assert engine.delete(3, 290, "a", 301).added == 2 * 11
+    assert engine.answers().pairs() == whole
+    engine.delete(0, 1, "a", 302)
+    assert engine.answers().pairs() == {answer for answer in whole if answer[0] == 1}
+    engine._check()
 
 
 def test_a_witness_is_a_shortest_path() -> None:

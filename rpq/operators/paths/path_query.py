@@ -121,6 +121,19 @@ _LARGEST_COUNT = 2**56
 """Counts can be added to one another, and go on, without coming near the end of 64 bits."""
 
 
+class LengthTexts:
+    """A function that returns the texts of ids in rows with lengths: the names of vertices, and lengths."""
+
+    vertices: VertexDictionary
+
+    def __call__(self, ids: np.ndarray) -> list[str | None]:
+        """Return the texts. O(ids)."""
+        is_vertex = ids >= 0
+        texts = (-1 - ids.astype(np.int64)).astype(str).astype(object)
+        texts[is_vertex] = [str(name) for name in self.vertices.names_of(ids[is_vertex]).to_pylist()]
+        return list(texts)
+
+
 class PathQuery(RunningQuery):
     """A registered path query: the trees of its roots, divided by the hash of the root's name over several indexes.
 
@@ -151,8 +164,9 @@ class PathQuery(RunningQuery):
         self.indexes: Sequence[DeltaIndex] = trees.indexes
         is_whole = Division(resources.threads, resources.share).is_whole
         self.is_divided = not is_whole or query.sources is not None or query.targets is not None
-        self._vertices: VertexDictionary | None = None
-        self.term_texts = self._texts if query.has_length else None
+        if query.has_length:
+            # One for all queries of an engine: rows with the same function are put together in the order of time.
+            self.term_texts = resources.shared.setdefault("texts of lengths", LengthTexts())
 
     @property
     def part(self) -> PathTrees:
@@ -173,7 +187,8 @@ class PathQuery(RunningQuery):
         return self._trees.reads(labels)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        self._vertices = vertices
+        if isinstance(self.term_texts, LengthTexts):
+            self.term_texts.vertices = vertices
         self._trees.admit(self._reader, vertices, fresh, graph)
 
     def count_from(self, numbers: Sequence[int]) -> None:
@@ -269,14 +284,6 @@ class PathQuery(RunningQuery):
         text = str(length)  # a request of a server has texts
         is_length = len(text) < 10 and text.isascii() and text.isdigit()
         return (*ids, id_of_length(int(length))) if ids is not None and is_length else None
-
-    def _texts(self, ids: np.ndarray) -> list[str | None]:
-        """Return the names of vertices, and lengths, as texts."""
-        assert self._vertices is not None
-        is_vertex = ids >= 0
-        texts = (-1 - ids.astype(np.int64)).astype(str).astype(object)
-        texts[is_vertex] = [str(name) for name in self._vertices.names_of(ids[is_vertex]).to_pylist()]
-        return list(texts)
 
     # --- roots that are set aside ----------------------------------------------------------------------------
 
