@@ -411,7 +411,7 @@ def _measure_lengths(
     engine.push_rows([(y, name(5), "b", 0), (y, name(5), "b", 0, "-"), (z, y, "a", 0)])
     engine.answers("lengths")
     engine.witness(x, y, 1, query="lengths")
-    engine.register(Query("a+", window=query.window, select=PAIR_AND_LENGTH, name="late"))
+    engine.register(Query("(a|b)+", window=query.window, select=PAIR_AND_LENGTH, name="late"))
     if state:
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
             engine.save(Path(folder) / "state")
