@@ -30,6 +30,11 @@ _FEW = 16
 _SHORT = 3
 
 
+def _top(cell: np.dtype) -> int:
+    """Return the cell of a walk of one edge: the largest one, to which 1 can be added in 64 bits."""
+    return min(int(np.iinfo(cell).max), 2**63 - 2)
+
+
 class LengthIndex(DeltaIndex):
     """An index of the lengths of shortest walks. Its rows are explicit: a length that changes is a row of each kind."""
 
@@ -41,7 +46,7 @@ class LengthIndex(DeltaIndex):
         table = self.index.table
         self.index = self.index._replace(table=table._replace(hops=np.zeros(len(table.values), self.cell)))
         rows, pairs = len(table.node), len(self.index.output.pairs)
-        self._progress = new_progress(rows, pairs, top=int(np.iinfo(self.cell).max))
+        self._progress = new_progress(rows, pairs, top=_top(self.cell))
 
     def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
         """Return the narrowest type of cells of which half is enough for the slides, and the largest slide."""
@@ -149,7 +154,7 @@ class LengthIndex(DeltaIndex):
         """Make cells wider, for longer walks and as many slides."""
         index, old_top, old_ceiling = self.index, int(self._progress.fields[TOP]), int(self.index.settings[layout.CEILING])
         self.cell = np.dtype(CELL_TYPES[[np.dtype(kind) for kind in CELL_TYPES].index(self.cell) + 1])
-        top = int(np.iinfo(self.cell).max)
+        top = _top(self.cell)
         ceiling = top // 2
 
         def lengths(cells: np.ndarray) -> np.ndarray:
