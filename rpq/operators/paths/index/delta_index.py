@@ -37,6 +37,12 @@ from rpq.stream.window import Window
 
 CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
+
+def cell_type(span: int) -> np.dtype | None:
+    """Return the smallest type of cells for windows that touch `span` slides, or None where no type is large enough."""
+    return next((np.dtype(t) for t in CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
+
+
 _OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.NEXT_PATH])
 
 _ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where root and end lie in a pair
@@ -170,11 +176,9 @@ class DeltaIndex:
 
     def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
         """Return the narrowest type of cells for a window of so many slides, and the largest slide, or None."""
-        for cell in CELL_TYPES:
-            most = int(np.iinfo(cell).max)
-            if span <= most - most // 50 - 1:
-                return np.dtype(cell), most - (2 if cell is np.int64 else 1)  # above it there is what never expires
-        return None
+        cell = cell_type(span)
+        # Above the largest slide there is what never expires.
+        return None if cell is None else (cell, int(np.iinfo(cell).max) - (2 if cell == np.int64 else 1))
 
     # --- state -----------------------------------------------------------------------------------------------
 
