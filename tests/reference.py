@@ -183,6 +183,10 @@ class ReferenceQuery:
         """Return whether the label is relevant to the query."""
         return is_relevant(self.expression, label)
 
+    def row(self, answer: tuple, time: int, op: str) -> Row:
+        """Return the change of an answer as a row."""
+        return Row(self.name, *answer, time, op)
+
     def answer(self, edges: Iterable[Edge]) -> set[tuple[Vertex, Vertex]]:
         return {
             (x, y)
@@ -215,9 +219,9 @@ class _Running:
     def rows(self, time: int, *, silent: bool = False) -> list[Row]:
         """Bring the answer up to date and return what changed; `silent` drops the rows "-" [S6]."""
         before, self.answer = self.answer, self.query.answer(self.edges)
-        rows = [Row(self.query.name, x, y, time, "+") for x, y in self.answer - before]
+        rows = [self.query.row(answer, time, "+") for answer in self.answer - before]
         if not silent:
-            rows += [Row(self.query.name, x, y, time, "-") for x, y in before - self.answer]
+            rows += [self.query.row(answer, time, "-") for answer in before - self.answer]
         return sorted(rows, key=repr)
 
 

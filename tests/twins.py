@@ -12,6 +12,7 @@ from hypothesis import settings
 
 import rpq
 from tests.reference import COUNTS, Edge, ReferenceEngine, ReferenceQuery, RegistrationRefused, Row
+from tests.reference_length import LengthQuery, LengthRow
 
 Tuple = tuple[Any, Any, str, int, str]  # source, target, label, timestamp, op
 
@@ -36,7 +37,8 @@ def tiny(capacity: int) -> type[rpq.Engine]:
 
 def reference_query(query: rpq.Query) -> ReferenceQuery:
     """The same question, put to the oracle."""
-    return ReferenceQuery(
+    kind = LengthQuery if query.has_length else ReferenceQuery
+    return kind(
         name=query.name,
         expression=query.expression,
         size=query.window.size,
@@ -50,7 +52,7 @@ def reference_query(query: rpq.Query) -> ReferenceQuery:
 
 def row(change: rpq.Change) -> Row:
     """A row of the engine as one of the oracle."""
-    return Row(*change)
+    return Row(*change) if len(change) == len(Row._fields) else LengthRow(*change)
 
 
 def assert_rows(found: Sequence[Row], groups: Iterable[Sequence[Row]]) -> None:
@@ -124,10 +126,11 @@ class Twins:
         moments: list[dict[str, dict[Edge, int]]] = []
         lower = []
         for source, target, label, timestamp, op in tuples:
+            held = {name: self.reference.edges(name) for name in self.queries} if self.witness else {}
             boundaries = self.reference.advance(timestamp)
             for at in sorted({r.timestamp for r in boundaries}):
                 groups.append([r for r in boundaries if r.timestamp == at])
-                moments.append({})
+                moments.append({name: self._held_at(at, name, edges) for name, edges in held.items()})
             before = self.reference.counts()["late"]
             groups.append(self.reference.push(source, target, label, timestamp, op))
             moments.append({name: self.reference.edges(name) for name in self.queries} if self.witness else {})
@@ -137,6 +140,11 @@ class Twins:
         assert changes.late_rows.tolist() == [i for i, late in enumerate(lower) if late]
         if self.witness:
             self._compare_paths(changes, groups, moments)
+
+    def _held_at(self, time: int, name: str, edges: dict[Edge, int]) -> dict[Edge, int]:
+        """Return those of some edges that a query's window still holds at a boundary: only lengths have rows + there."""
+        bound = reference_query(self.queries[name]).lower_bound(time)
+        return {edge: timestamp for edge, timestamp in edges.items() if timestamp > bound}
 
     def advance(self, time: int) -> None:
         """Move the time."""
@@ -196,7 +204,11 @@ class Twins:
         for pair in sorted(answers, key=repr)[:count]:
             path = self.engine.witness(*pair, name)
             assert path is not None
-            assert_path(path.vertices, path.labels, pair, self.queries[name], edges)
+            assert_path(path.vertices, path.labels, pair[:2], self.queries[name], edges)
+            assert pair[2:] in ((), (len(path.labels),)), f"the witness of {pair} has {len(path.labels)} edges"
+        if self.queries[name].has_length:
+            assert not [pair for pair in answers if self.engine.witness(*pair[:2], pair[2] + 1, name) is not None]
+            return
         vertices = sorted({end for u, _, v in edges for end in (u, v)}, key=repr)[:count]
         for pair in {(u, v) for u in vertices for v in vertices} - answers:
             assert self.engine.witness(*pair, name) is None
@@ -208,9 +220,9 @@ class Twins:
         assert changes.added == sum(r.op == "+" for r in found)
         for r in found:
             if self.queries[r.query].semantics == "explicit":
-                pairs = self.sums[r.query]
-                assert ((r.source, r.target) in pairs) == (r.op == "-"), f"{r} does not fit the rows before it"
-                pairs.symmetric_difference_update({(r.source, r.target)})
+                pairs, answer = self.sums[r.query], r[1:-2]
+                assert (answer in pairs) == (r.op == "-"), f"{r} does not fit the rows before it"
+                pairs.symmetric_difference_update({answer})
 
     def _compare_paths(self, changes: rpq.Changes, groups: Sequence[Sequence[Row]], moments: Sequence[dict]) -> None:
         table = changes.to_arrow(witness=True).to_pylist()
@@ -224,6 +236,7 @@ class Twins:
                     pair = (found["source"], found["target"])
                     query = self.queries[found["query"]]
                     assert_path(path[::2], path[1::2], pair, query, moment[query.name])
+                    assert found.get("length", len(path) // 2) == len(path) // 2, f"{path} is no shortest path"
             at += len(group)
 
     @staticmethod

@@ -46,7 +46,7 @@ def identity_of(request: RunRequest, queries: Sequence[Query]) -> dict[str, Any]
     """
     if not request.entries:
         (query,) = queries
-        own = {**_window_identity(query), **_order_identity(query), **_pattern_identity(query), "semantics": query.semantics}
+        own = {**_window_identity(query), **_path_identity(query), **_pattern_identity(query), "semantics": query.semantics}
         return _option_identity(request.settings) | {f"--{name.replace('_', '-')}": value for name, value in own.items()}
     key_of = cache(output_key)  # thousands of queries may have one output
     by_name = {
@@ -118,14 +118,15 @@ def _query_identity(query: Query) -> dict[str, Any]:
         **_window_identity(query),
         **{field: getattr(query, field) for field in ("paths", "simple_budget", "on_budget", "semantics")},
         **ends,
-        **_order_identity(query),
+        **_path_identity(query),
         **_pattern_identity(query),
     }
 
 
-def _order_identity(query: Query) -> dict[str, Any]:
-    """Return the order in time of a path query, with bounds in the stream's unit; an empty dictionary without one."""
-    return {name: value for name in ORDER_OPTIONS if (value := getattr(query, name)) is not None}
+def _path_identity(query: Query) -> dict[str, Any]:
+    """Return the order in time of a path query, with bounds in the stream's unit, and its columns if it has a length."""
+    order = {name: value for name in ORDER_OPTIONS if (value := getattr(query, name)) is not None}
+    return order | ({"select": list(query.columns)} if query.has_length else {})
 
 
 def _window_identity(query: Query) -> dict[str, Any]:

@@ -229,8 +229,10 @@ def _options(query: QueryEntry) -> list[str]:
     window = query.window
     if window is not None and kind_of_text(window) != "unbounded":
         window = f"{window}, slide {query.slide or 'not given'}"
-    semantics = query.semantics or "implicit"
+    has_length = query.language == "path" and query.select is not None and "length" in query.select
+    semantics = query.semantics or ("explicit" if has_length else "implicit")
     entries = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends]
+    entries += [("length", "the smallest number of edges of a path" if has_length else None)]
     entries += [("order", None if order is None else order.text), ("report", query.report)]
     return [f"{name:<13}{value}" for name, value in [*entries, ("output", query.output)] if value is not None]
 

@@ -20,7 +20,7 @@ import click
 from rpq.errors import RpqError
 from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM, WriteError, check_distinct, check_writable
 from rpq.kafka.topic_names import is_topic, topics_in
-from rpq.language.notation import CHOICES
+from rpq.language.notation import CHOICES, REFUSED_PATHS
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -219,9 +219,22 @@ def time_unit(when: str) -> Option:
     return click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help=f"Unit of the timestamps, {when}.")
 
 
+class KindOfPaths(click.Choice[str]):
+    """A kind of paths; what is refused has a hint."""
+
+    def __init__(self) -> None:
+        super().__init__(CHOICES["paths"])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the kind. Raises a usage error."""
+        if value in REFUSED_PATHS:
+            self.fail(f"{value!r}, {REFUSED_PATHS[value]}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 paths = click.option(
     "--paths",
-    type=click.Choice(CHOICES["paths"]),
+    type=KindOfPaths(),
     default="walk",
     show_default=True,
     help="Kind of paths: any walk, or simple paths only.",
@@ -275,7 +288,8 @@ pattern_options = combine_options(
         "--select",
         type=NameList(),
         metavar="X,Y...",
-        help="For patterns: the columns of the rows, vertices and values of edges: x,e.amount.  [default: all vertices]",
+        help="The columns of the rows.  For patterns vertices and values of edges: x,e.amount.  [default: all vertices]  "
+        "For paths source,target or source,target,length.",
     ),
     click.option(
         "--filter",

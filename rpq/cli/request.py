@@ -152,11 +152,13 @@ class QueryOptions:
         from rpq.language.conditions import parse_expression
         from rpq.language.notation import language_of, unsuitable_option
         from rpq.language.pattern import Pattern
+        from rpq.language.query import selected_columns
 
         language = self.language or language_of(text)
         try:
             if language == "path":
                 parse_expression(text)
+                selected_columns(self.select, text)
             elif language == "sparql":
                 from rpq.language.sparql.syntax.reading import read
 

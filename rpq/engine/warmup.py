@@ -18,7 +18,7 @@ from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.compiled.views import view
 from rpq.engine.engine import Engine
 from rpq.language.kinds import kind_of
-from rpq.language.query import PatternQuery, Query
+from rpq.language.query import PAIR_AND_LENGTH, PatternQuery, Query
 from rpq.language.readings import has_conditions, is_ordered
 from rpq.operators.paths.index.delta_index import cell_type
 from rpq.rows.blocks import place_rows
@@ -84,6 +84,8 @@ def warm_up(
         _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
     if has_conditions(query):
         _replace_edges(name, paths=query.paths)
+    if query.has_length:
+        _measure_lengths(query, name, threads=threads, witness=witness, state=state)
     if is_ordered(query):
         _order_edges(_plain(query.window), name, witness=witness, state=state)
     if isinstance(query, PatternQuery):
@@ -164,6 +166,9 @@ def warm_up_variant(variant: Variant) -> float:
         own += [partial(_join_late, query, name), partial(_replace_edges, name, paths=variant.paths)]
         if variant.paths == "walk":
             own.append(partial(_order_edges, _plain(query.window), name, witness=vertices == "string", state=True))
+        if variant.paths == "walk":
+            lengths = Query("a/b*", window=query.window, select=PAIR_AND_LENGTH)
+            own += [partial(_measure_lengths, lengths, name, witness=one, state=True) for one in (False, True)]
         own.append(partial(_join_paths, query, name, state=True))
         for witness in (False, True):
             counts = CountWindow(size=variant.slides)
@@ -409,6 +414,29 @@ def _order_edges(window: Window, name: Callable[[int], int | str], *, witness: b
             index.grow(np.zeros(1, np.int64))
             index.drop(np.zeros(1, np.int64))
     engine.advance(min(2 * window.size, engine._evaluation.running.latest))
+    engine.statistics()
+    engine._evaluation.collector.collect()
+
+
+def _measure_lengths(
+    query: Query, name: Callable[[int], int | str], *, threads: int = 1, witness: bool = False, state: bool = False
+) -> None:
+    """Follow the lengths of shortest walks: edges that come, go, expire, and a chain that needs wider cells."""
+    first = Query("a/b*", window=query.window, select=PAIR_AND_LENGTH, name="lengths")
+    engine = Engine(first, threads=threads, memory_limit=1 << 60, witness=witness, _capacity=1)
+    x, y, z = (name(number) for number in range(3))
+    engine.insert(x, y, "a", 0)
+    engine.push_rows([(name(number), name(number + 1), "b", 0) for number in range(1, 8)])
+    engine.push_rows([(y, name(5), "b", 0), (y, name(5), "b", 0, "-"), (z, y, "a", 0)])
+    engine.answers("lengths")
+    engine.witness(x, y, 1, query="lengths")
+    engine.register(Query("(a|b)+", window=query.window, select=PAIR_AND_LENGTH, name="late"))
+    if state:
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+            engine.save(Path(folder) / "state")
+            Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
+    if query.window.kind == "time":
+        engine.advance(min(2 * query.window.size, engine._evaluation.running.latest))
     engine.statistics()
     engine._evaluation.collector.collect()
 

@@ -152,6 +152,7 @@ def path_query_json(query: Query) -> dict[str, Any]:
         "simple_budget": query.simple_budget,
         "on_budget": query.on_budget,
         **({} if query.time_order is None else {"order": query.order, **dict(query.time_lengths)}),
+        **({} if query.select is None else {"select": list(query.select)}),
     }
 
 
@@ -169,6 +170,8 @@ def read_path_query(content: JsonValue) -> Query:
     for name in LENGTHS:
         if name in content:
             options[name] = content[name].whole(0)
+    if "select" in content:
+        options["select"] = [name.unicode() for name in content["select"]]
     window = read_window(content["window"])
     try:
         return Query(content["expression"].unicode(), window=window, **options)
@@ -234,4 +237,5 @@ def kernels_of(query: Query) -> tuple[object, ...]:
     if isinstance(query, PatternQuery):
         return ("pattern", window.kind)
     restricted = query.sources is None, query.targets is None
-    return ("path", window.kind, slides, query.paths, *restricted, query.order, *(name for name, _ in query.time_lengths))
+    order = (query.order, *(name for name, _ in query.time_lengths))
+    return ("path", window.kind, slides, query.paths, *restricted, *order, query.has_length)

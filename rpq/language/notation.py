@@ -33,8 +33,25 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 """The options of queries that are one of some words."""
 
+REFUSED_PATHS: Mapping[str, str] = {
+    "trail": 'no edge twice, is not available: a walk (paths="walk") gives the same pairs where the expression repeats one '
+    'label from once on, as in a+ or a{1,3}; paths="simple" is stricter, no vertex twice',
+    "simple_cycle": 'no vertex twice, except that the last may be the first, is not available yet: paths="simple" gives its '
+    'pairs of two vertices, and a pattern with matching="isomorphism" its cycles of a fixed length, as in '
+    "?x a ?y . ?y a ?z . ?z a ?x",
+}
+"""Kinds of paths that are refused by name, and what they are and what to write instead."""
+
+REFUSED_OPTIONS: Mapping[str, str] = {
+    "cost": 'the smallest sum of a property along a path, is not available yet: select=["source", "target", "length"] '
+    "gives the smallest number of edges",
+    "rings": 'which tells a cycle once, is not available yet: write the cycle as a pattern with matching="isomorphism", '
+    "as in ?x a ?y . ?y a ?x",
+}
+"""The same for options of queries."""
+
 PATTERN_OPTIONS = ("select", "distinct", "matching", "report", "filter")
-"""Options that only patterns have."""
+"""Options of patterns, of which path queries have `select` alone."""
 
 PATH_OPTIONS = ("sources", "targets")
 """Options that only path queries have."""
@@ -89,11 +106,11 @@ def language_of(text: str) -> Language:
 def unsuitable_option(language: Language, text: str, option_names: Iterable[str]) -> UnsuitableOption | None:
     """Return the first option that a text in a notation does not support, with the reason, or None.
 
-    >>> unsuitable_option("path", "a/b*", ["paths", "select"])
-    UnsuitableOption(option='select', reason="is an option of graph patterns (?x a ?y . ?y b ?z); 'a/b*' is a path")
+    >>> unsuitable_option("path", "a/b*", ["paths", "distinct"])
+    UnsuitableOption(option='distinct', reason="is an option of graph patterns (?x a ?y . ?y b ?z); 'a/b*' is a path")
     """
     for option in option_names:
-        if language == "path" and option in PATTERN_OPTIONS:
+        if language == "path" and option in PATTERN_OPTIONS and option != "select":
             return UnsuitableOption(option, f"is an option of graph patterns (?x a ?y . ?y b ?z); {text!r} is a path")
         if language == "pattern" and option in PATH_OPTIONS:
             return UnsuitableOption(

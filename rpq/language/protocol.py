@@ -396,6 +396,11 @@ class RunningQuery(ABC):
         """
         raise NotImplementedError("queries of this kind have no witnesses")
 
+    def ids_of_answer(self, answer: tuple[Any, ...], vertices: VertexDictionary) -> tuple[int, ...] | None:
+        """Return an answer, given by the values of its columns, as a row of ids; None if there is no such row."""
+        ids = tuple(map(vertices.id_of, answer))
+        return None if min(ids, default=0) < 0 else ids
+
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
         """Return the witnesses of the rows of a delta as texts, which are empty for rows that leave."""
         raise NotImplementedError("queries of this kind have no witnesses")

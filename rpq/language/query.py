@@ -17,7 +17,14 @@ from rpq import automata
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import condition_of, conditions_in, parse_expression
-from rpq.language.notation import ORDER_OPTIONS, Language, language_of, unsuitable_option
+from rpq.language.notation import (
+    ORDER_OPTIONS,
+    REFUSED_OPTIONS,
+    REFUSED_PATHS,
+    Language,
+    language_of,
+    unsuitable_option,
+)
 from rpq.language.pattern import Centre, Pattern, centre_of, has_edge_variables, never_simple
 from rpq.language.readings import LabelSet
 from rpq.language.time_order import TimeLength, TimeOrder, time_order
@@ -29,6 +36,9 @@ _SHOWN = 5  # the number of vertices of `sources` and `targets` in a repr
 
 PAIR = ("source", "target")
 """The columns of path queries."""
+
+PAIR_AND_LENGTH = ("source", "target", "length")
+"""Those of path queries that select the length of a shortest path, too."""
 
 _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 """The automata of all existing queries: thousands of queries often share a few expressions."""
@@ -51,6 +61,7 @@ class _Options:
     order: Literal["increasing", "non_decreasing"] | None = None
     max_gap: int | str | timedelta | None = None
     max_span: int | str | timedelta | None = None
+    select: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +80,8 @@ class Query(_Options):
     - `order`: the edges of a path, in its direction, have timestamps that are "increasing" or "non_decreasing"; in engines
       whose edges keep their own, `rpq.Engine(…, edges="parallel")` or "id". With an order, `max_gap` bounds the time from
       an edge to the next, `max_span` that from the first to the last: lengths as those of windows
+    - `select`: the columns of its rows. With ["source", "target", "length"], rows also have the smallest number of edges of
+      a path, for walks without an order; semantics are explicit then: a length that changes is a row `-` and a row `+`
 
     Raises `QueryError`, or its subclass `ExpressionError` for the expression, which points to the column.
 
@@ -104,6 +117,8 @@ class Query(_Options):
         ) -> None: ...
 
     def __new__(cls, expression: Any = None, **options: Any) -> Query:
+        if refused := next((name for name in REFUSED_OPTIONS if options.get(name) is not None), None):
+            raise QueryError(f"{refused}={options[refused]!r}, {REFUSED_OPTIONS[refused]}")
         if cls is not Query or not isinstance(expression, str):
             return super().__new__(cls)
         language = language_of(expression)
@@ -118,8 +133,12 @@ class Query(_Options):
     def __post_init__(self) -> None:
         self._check_expression()
         dfa = compiled(self.expression)
+        columns = selected_columns(self.select, self.expression)
+        object.__setattr__(self, "select", None if columns == PAIR else columns)
         self._check_options()
         object.__setattr__(self, "_dfa", dfa)
+        if self.has_length:
+            self._check_length()
         self._set_default_name()
 
     def _check_expression(self) -> None:
@@ -134,6 +153,8 @@ class Query(_Options):
             raise QueryError(f"the query has no window: pass one, as window={windows}")
         if not isinstance(self.window, Window | CountWindow | UnboundedWindow):
             raise QueryError(f"the window of a query is a {windows}, not {self.window!r}")
+        if self.paths in REFUSED_PATHS:
+            raise QueryError(f"paths={self.paths!r}, {REFUSED_PATHS[self.paths]}")
         if self.paths not in ("walk", "simple"):
             raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
         semantics: str | None = self.semantics
@@ -159,9 +180,31 @@ class Query(_Options):
             object.__setattr__(self, "max_gap", order.max_gap)
             object.__setattr__(self, "max_span", order.max_span)
 
+    def _check_length(self) -> None:
+        """Refuse what does not go with lengths."""
+        reason = None
+        if self.paths != "walk":
+            reason = f"paths={self.paths!r}: the lengths are those of walks; leave out paths"
+        elif self.order is not None:
+            reason = f"order={self.order!r}: the lengths are those of paths in any order; leave out the order"
+        elif self.semantics == "implicit":
+            reason = 'semantics="implicit": a length that grows by expiry is a row; leave out semantics'
+        if reason is not None:
+            raise QueryError(f"select: length does not go with {reason}, or the column length")
+
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
-        return "implicit"
+        return "explicit" if self.has_length else "implicit"
+
+    @property
+    def has_length(self) -> bool:
+        """True if its rows have the length of a shortest path.
+
+        >>> columns = ["source", "target", "length"]
+        >>> [Query("a+", window=Window(size=1, slide=1), select=select).has_length for select in (columns, None)]
+        [True, False]
+        """
+        return self.select == PAIR_AND_LENGTH
 
     def _set_default_name(self) -> None:
         if not self.name:
@@ -201,7 +244,7 @@ class Query(_Options):
         >>> Query("a", window=Window(size=1, slide=1)).columns
         ('source', 'target')
         """
-        return PAIR
+        return path_columns(self.select)
 
     @property
     def labels(self) -> frozenset[LabelSymbol] | None:
@@ -405,6 +448,11 @@ class PatternQuery(Query):
                 'matching="isomorphism" with an edge variable or a filter takes no literal constants, which mean two '
                 "vertices each: write the name of the vertex in <…>"
             )
+
+    @property
+    def has_length(self) -> bool:
+        """False: a column `length` is a variable of the pattern."""
+        return False
 
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
@@ -637,10 +685,50 @@ def columns_of_text(
     ('y',)
     """
     if language == "path":
-        return PAIR
+        return path_columns(selected_columns(select, text))
     if language == "pattern":
         return Pattern.read(text, select).columns
     return query_in(language, text, window=Window(size=1, slide=1), paths=paths).columns
+
+
+def selected_columns(select: Sequence[str] | None, expression: str) -> tuple[str, ...]:
+    """Return the columns that `select` names for the rows of a path expression. Raises `QueryError`.
+
+    >>> selected_columns(["source", "target", "length"], "a+")
+    ('source', 'target', 'length')
+    >>> selected_columns(["x"], "a+")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    rpq.errors.QueryError: select: 'x' is no column of a path query, which has source, target and, if selected, length; ...
+    """
+    if select is None:
+        return PAIR
+    if isinstance(select, str) or not all(isinstance(name, str) for name in select):
+        raise QueryError(f"select: expected a list of columns, such as {list(PAIR_AND_LENGTH)}, not {select!r}")
+    columns = tuple(select)
+    if columns in (PAIR, PAIR_AND_LENGTH):
+        return columns
+    other = next((name for name in columns if name not in PAIR_AND_LENGTH), None)
+    if other == "cost":
+        raise QueryError(f"select: cost, {REFUSED_OPTIONS['cost']}")
+    if other is not None:
+        raise QueryError(
+            f"select: {other!r} is no column of a path query, which has source, target and, if selected, length; a graph "
+            f"pattern (?x a ?y . ?y b ?z) selects variables, and {expression!r} is a path"
+        )
+    raise QueryError(
+        f"select: the columns of a path query are {', '.join(PAIR)}, or {', '.join(PAIR_AND_LENGTH)}, in this order, not "
+        f"{', '.join(columns) or 'none'}"
+    )
+
+
+def path_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the columns of a path query, typed where one of them is a length; None is source and target."""
+    if columns is None or tuple(columns) != PAIR_AND_LENGTH:
+        return PAIR
+    from rpq.rows.typed_columns import TypedColumns  # imports Arrow
+
+    return TypedColumns(PAIR_AND_LENGTH, ("vertex", "vertex", "count"))
 
 
 def properties_in(

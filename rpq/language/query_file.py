@@ -14,7 +14,7 @@ output = "experts.parquet"     # for `rpq run`
 
 [[query]]
 query = "?x a2q ?y . ?y c2q ?z"
-select = ["x", "z"]            # for patterns only, like distinct, matching, report and filter
+select = ["x", "z"]            # of a path source, target and length; for patterns only: distinct, matching, report, filter
 ```
 
 The same query as a JSON line: `{"name": "experts", "query": "a2q/c2a*", "window": "30d", "slide": "1d", …}`.
@@ -42,6 +42,7 @@ from rpq.language.notation import (
     ORDER_OPTIONS,
     PATH_OPTIONS,
     PATTERN_OPTIONS,
+    REFUSED_PATHS,
     Language,
     Matching,
     OnBudget,
@@ -52,7 +53,7 @@ from rpq.language.notation import (
     unsuitable_option,
 )
 from rpq.language.pattern import Pattern
-from rpq.language.query import PAIR, Query, Vertex, compiled, query_in
+from rpq.language.query import Query, Vertex, compiled, path_columns, query_in, selected_columns
 from rpq.language.time_order import LENGTHS, Order, length_of_text, time_order
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
@@ -296,6 +297,7 @@ def _parse_text(
             query = query_in(language, text, window=Window(size=1, slide=1), paths=values.get("paths", "walk"))
             return language, query.columns, None, None
         is_path = language == "path"
+        path_select = selected_columns(select, text) if is_path else None
         dfa, pattern = (compiled(text), None) if is_path else (None, Pattern.read(text, select, values.get("filter")))
     except automata.ExpressionError as error:
         what = "expression" if language == "path" else "pattern"
@@ -309,7 +311,7 @@ def _parse_text(
     if misfit := unsuitable_option(language, text, values):
         raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
     if pattern is None:
-        return language, PAIR, dfa, None
+        return language, path_columns(path_select), dfa, None
     if values.get("on_budget") == "set_aside":
         where = places.get("on_budget", place)
         raise where.error("'set_aside' is for path queries: an answer to a pattern must not miss a path", field="on_budget")
@@ -384,6 +386,8 @@ def _fields(table: Any, place: Place, known: Iterable[str]) -> dict[str, Any]:
 def _checked(field: str, value: Any, place: Place) -> Any:
     """Return the value of a field in the form of `QueryEntry`."""
     if field in CHOICES:
+        if field == "paths" and isinstance(value, str) and value in REFUSED_PATHS:
+            raise place.error(f"{value!r}, {REFUSED_PATHS[value]}", field=field)
         if not isinstance(value, str) or value not in CHOICES[field]:
             hint = _did_you_mean(value, CHOICES[field]) if isinstance(value, str) else ""
             raise place.error(f"expected one of {', '.join(CHOICES[field])}, not {_json_text(value)}{hint}", field=field)

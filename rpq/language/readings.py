@@ -173,6 +173,10 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
                 f"query {name!r} binds edges to variables (?e:{ends[0]}), and edges {where} have neither properties nor an "
                 f"identity: {instead} leave out the edge variables"
             )
+        if getattr(question, "has_length", False):
+            raise QueryError(
+                f"query {name!r} selects the length of paths, and rows {where} are pairs alone: {instead} leave out select"
+            )
         if is_ordered(question):
             raise QueryError(
                 f"query {name!r} is about paths in time order, where each insert is an edge of its own, and edges {where} "

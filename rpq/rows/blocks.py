@@ -336,6 +336,10 @@ def _stable_names(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarr
 
 def _stable_terms(ids: np.ndarray, texts: Texts) -> tuple[np.ndarray, pa.Array]:
     """Return ids as positions in terms, and these terms, null for those that are unbound."""
+    lowest, highest = int(ids.min(initial=0)), int(ids.max(initial=0))
+    if highest - lowest < ids.size:  # ids of vertices, and a few beside them
+        places, used = _compact((ids - lowest).reshape(-1), highest - lowest + 1)
+        return places.reshape(ids.shape), pa.array(texts(used + np.int32(lowest)), pa.string())
     used, places = np.unique(ids, return_inverse=True)
     return places.reshape(ids.shape).astype(np.int32), pa.array(texts(used), pa.string())
 

@@ -71,6 +71,7 @@ class Streams(RuleBasedStateMachine):
     """Tuples of any kind, batches of any size, queries that come and go, engines that are saved and restored."""
 
     vertices: tuple = ()
+    queries = staticmethod(queries)
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +79,7 @@ class Streams(RuleBasedStateMachine):
 
     @initialize(data=st.data())
     def begin(self, data) -> None:
-        first = [data.draw(queries(f"q{i}", self.vertices)) for i in range(data.draw(st.integers(1, 3)))]
+        first = [data.draw(self.queries(f"q{i}", self.vertices)) for i in range(data.draw(st.integers(1, 3)))]
         self.made = len(first)
         self.start = data.draw(st.sampled_from((0, 0, -50, 10**9, -(2**62))))
         capacity = data.draw(st.sampled_from((2, 3, 4, 8, 16)))
@@ -125,7 +126,7 @@ class Streams(RuleBasedStateMachine):
     @precondition(lambda self: len(self.twins.queries) < 4)
     @rule(data=st.data(), start=st.sampled_from(("window", "window", "empty")))
     def register(self, data, start: str) -> None:
-        query = data.draw(queries(f"q{self.made}", self.vertices))
+        query = data.draw(self.queries(f"q{self.made}", self.vertices))
         self.made += 1
         self.twins.register(query, start)
 

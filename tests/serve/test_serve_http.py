@@ -299,6 +299,23 @@ def test_a_posted_pattern_has_edge_variables_and_a_filter(edges, tmp_path):
         assert "reads k, and the input of the server is read without" in error_of(refused)["message"]
 
 
+def test_a_posted_path_query_has_lengths(tmp_path):
+    checkpoint = tmp_path / "state"
+    wanted = {"window": 10, "slide": 5, "name": "q", "select": ["source", "target", "length"]}
+    line = '{"source":"%s","target":"%s","label":"a","timestamp":%d}\n'
+    with Served(checkpoint=checkpoint) as served:
+        assert served.register("a+", **wanted).status_code == 201
+        assert posted(served, line % ("x", "y", 1) + line % ("y", "z", 2)).status_code == 200
+        assert served.answers("q") == {("x", "y", 1), ("x", "z", 2), ("y", "z", 1)}
+        assert served.register("a+", **{**wanted, "name": "r", "select": ["length"]}).status_code == 422
+    with Served(checkpoint=checkpoint) as served:
+        with served.follow("q") as changes:
+            assert posted(served, line % ("x", "z", 3)).status_code == 200
+            assert changes.rows(2) == [("q", "-", 3, ("x", "z", 2)), ("q", "+", 3, ("x", "z", 1))]
+        assert served.of("q", "witness", value=["x", "z", "1"]).status_code == 200
+        assert served.of("q", "witness", value=["x", "z", "2"]).status_code == 404
+
+
 def test_edges_of_posts_have_ids_also_after_a_crash(tmp_path):
     (tmp_path / "one").mkdir()
     query = {"expression": "a[n > 1]/b", "window": 10, "slide": 5, "name": "q"}

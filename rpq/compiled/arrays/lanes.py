@@ -208,6 +208,88 @@ def _lowest(typingctx, values, block, now):
 
 
 @intrinsic
+def _raise_nearer(typingctx, values, target, source, floor):
+    """Raise values[target] to values[source] - 1 where that is above `floor`, the largest value that is no length.
+
+    Return masks of the lanes that grew, and of those that a source of floor + 1 alone reaches: they need larger cells.
+    """
+    if not _is_cells(values):
+        return None
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        old = cells.load(args[1])
+        carried = cells.load(args[2])
+        lowest_length = builder.add(cells.splat(args[3]), cells.constant(1))
+        nearer = builder.icmp_unsigned(">", carried, lowest_length)
+        offered = builder.select(nearer, builder.sub(carried, cells.constant(1)), cells.constant(0))
+        grew = builder.icmp_unsigned(">", offered, old)
+        grew_mask = _mask(builder, grew)
+        any_grew = builder.icmp_unsigned("!=", grew_mask, ir.Constant(_I64, 0))
+        with builder.if_then(any_grew):
+            cells.store(builder.select(grew, offered, old), args[1])
+        is_last = builder.icmp_unsigned("==", carried, lowest_length)
+        is_dead = builder.icmp_unsigned("==", old, cells.constant(0))
+        lacking = _mask(builder, builder.and_(is_last, is_dead))
+        return context.make_tuple(builder, signature.return_type, [grew_mask, lacking])
+
+    result = types.UniTuple(types.uint64, 2)
+    return result(values, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _nearer(typingctx, values, target, source):
+    """Return the mask of the live lanes of `target` that are one less than those of `source`."""
+    if not _is_cells(values):
+        return None
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        old, carried = cells.load(args[1]), cells.load(args[2])
+        zero, one = cells.constant(0), cells.constant(1)
+        alive = builder.and_(builder.icmp_unsigned("!=", old, zero), builder.icmp_unsigned("!=", carried, zero))
+        follows = builder.icmp_unsigned("==", carried, builder.add(old, one))
+        return _mask(builder, builder.and_(alive, follows))
+
+    return types.uint64(values, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _differing(typingctx, values, others, block):
+    """Return the mask of the lanes of a block in which two arrays differ."""
+    if not _is_cells(values, others):
+        return None
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        other_cells = _Cells(context, builder, signature.args[1], args[1])
+        return _mask(builder, builder.icmp_unsigned("!=", cells.load(args[2]), other_cells.load(args[2])))
+
+    return types.uint64(values, others, types.int64), codegen
+
+
+@intrinsic
+def _highest(typingctx, values, block, mask):
+    """Return the largest cell of the lanes of `mask`, 0 if there are none."""
+    if not _is_cells(values):
+        return None
+    unsigned = types.Integer.from_bitwidth(values.dtype.bitwidth, False)
+
+    def codegen(context, builder, signature, args):
+        cells = _Cells(context, builder, signature.args[0], args[0])
+        lanes = builder.bitcast(args[2], _MASK)
+        candidates = builder.select(lanes, cells.load(args[1]), cells.constant(0))
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(cells.element, [cells.vector_type]),
+            f"llvm.vector.reduce.umax.v{LANES}i{cells.element.width}",
+        )
+        return context.cast(builder, builder.call(function, [candidates]), unsigned, types.int64)
+
+    return types.int64(values, types.int64, types.uint64), codegen
+
+
+@intrinsic
 def _clear(typingctx, values, block, mask):
     """Set the lanes of `mask` to zero."""
     if not _is_cells(values):
@@ -295,6 +377,28 @@ def _python_lowest(values, block, now):
     return np.int64(np.min(old, where=old > now, initial=np.iinfo(values.dtype).max))
 
 
+def _python_raise_nearer(values, target, source, floor):
+    old, carried = _block(values, target), _block(values, source).copy()
+    lacking = (carried == floor + 1) & (old == 0)
+    offered = np.where(carried > floor + 1, carried - (carried > 0), 0).astype(values.dtype)
+    grew = offered > old
+    old[grew] = offered[grew]
+    return _bits(grew), _bits(lacking)
+
+
+def _python_nearer(values, target, source):
+    old, carried = _block(values, target), _block(values, source)
+    return _bits((old != 0) & (carried != 0) & (carried - (carried > 0) == old))
+
+
+def _python_differing(values, others, block):
+    return _bits(_block(values, block) != _block(others, block))
+
+
+def _python_highest(values, block, mask):
+    return np.int64(np.max(_block(values, block), where=_lanes(mask), initial=0))
+
+
 def _python_clear(values, block, mask):
     _block(values, block)[_lanes(mask)] = 0
 
@@ -311,6 +415,10 @@ if config.DISABLE_JIT:
     reaching = _python_reaching
     lowest = _python_lowest
     clear = _python_clear
+    raise_nearer = _python_raise_nearer
+    nearer = _python_nearer
+    differing = _python_differing
+    highest = _python_highest
     prefetch = _python_prefetch
 else:
     raise_block = _raise_block
@@ -320,4 +428,8 @@ else:
     reaching = _reaching
     lowest = _lowest
     clear = _clear
+    raise_nearer = _raise_nearer
+    nearer = _nearer
+    differing = _differing
+    highest = _highest
     prefetch = _prefetch

@@ -16,7 +16,8 @@ from rpq.language.kinds import Kind, path_query_json, read_path_query
 from rpq.language.protocol import Division, Figures, Overrun, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, Vertex
 from rpq.operators.paths.direction import way_of
-from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
+from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta, id_of_length, rows_of_pairs, rows_with_lengths
+from rpq.operators.paths.lengths.length_index import LengthIndex
 from rpq.operators.paths.ordered.ordered_index import OrderedIndex
 from rpq.operators.paths.path import Path, path_of, paths_of
 from rpq.operators.paths.path_trees import PathTrees, shared_key
@@ -92,9 +93,10 @@ class PathExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as JSON values."""
-        order = {} if self.query.time_order is None else {"order": self.query.time_order.text}
+        options: dict[str, Any] = {} if self.query.time_order is None else {"order": self.query.time_order.text}
+        options |= {"select": list(self.query.columns)} if self.query.has_length else {}
         figures = {name: one for name, one in asdict(self).items() if name != "query"}
-        return {"expression": self.query.expression, **order, **figures}
+        return {"expression": self.query.expression, **options, **figures}
 
     def __str__(self) -> str:
         whose = "all of them roots" if self.roots is None else f"of which it names {self.roots:,}"
@@ -105,6 +107,7 @@ class PathExplanation:
                 "language     a path expression",
                 *([f"edges        {self.identity}"] if self.identity else []),
                 *([f"order        {self.query.time_order.text}"] if self.query.time_order is not None else []),
+                *(["length       the smallest number of edges of a path"] if self.query.has_length else []),
                 f"automaton    {self.states:,} {'state' if self.states == 1 else 'states'}",
                 f"followed     from {self.followed_from}, {whose}",
                 *([f"shared: its trees with {others}"] if self.shared_with else []),
@@ -116,6 +119,19 @@ class PathExplanation:
 _ROWS = ("ADDED", "REMOVED")
 _LARGEST_COUNT = 2**56
 """Counts can be added to one another, and go on, without coming near the end of 64 bits."""
+
+
+class LengthTexts:
+    """A function that returns the texts of ids in rows with lengths: the names of vertices, and lengths."""
+
+    vertices: VertexDictionary
+
+    def __call__(self, ids: np.ndarray) -> list[str | None]:
+        """Return the texts. O(ids)."""
+        is_vertex = ids >= 0
+        texts = (-1 - ids.astype(np.int64)).astype(str).astype(object)
+        texts[is_vertex] = [str(name) for name in self.vertices.names_of(ids[is_vertex]).to_pylist()]
+        return list(texts)
 
 
 class PathQuery(RunningQuery):
@@ -148,6 +164,9 @@ class PathQuery(RunningQuery):
         self.indexes: Sequence[DeltaIndex] = trees.indexes
         is_whole = Division(resources.threads, resources.share).is_whole
         self.is_divided = not is_whole or query.sources is not None or query.targets is not None
+        if query.has_length:
+            # One for all queries of an engine: rows with the same function are put together in the order of time.
+            self.term_texts = resources.shared.setdefault("texts of lengths", LengthTexts())
 
     @property
     def part(self) -> PathTrees:
@@ -168,6 +187,8 @@ class PathQuery(RunningQuery):
         return self._trees.reads(labels)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        if isinstance(self.term_texts, LengthTexts):
+            self.term_texts.vertices = vertices
         self._trees.admit(self._reader, vertices, fresh, graph)
 
     def count_from(self, numbers: Sequence[int]) -> None:
@@ -189,6 +210,9 @@ class PathQuery(RunningQuery):
         return [self.indexes[0].slides(edges)]
 
     def answers(self) -> list[IdRows]:
+        if self.question.has_length:
+            found = [(index.answers(), index) for index in self.indexes if isinstance(index, LengthIndex)]
+            return [rows_with_lengths(pairs, index.lengths_of(pairs), turned=self._way.turned) for pairs, index in found]
         return [rows_of_pairs(pairs, turned=self._way.turned) for pairs in self._trees.answers(self._reader)]
 
     def rows(self) -> np.ndarray:
@@ -229,11 +253,13 @@ class PathQuery(RunningQuery):
         labels: list[str],
         values: ValuesOf | None = None,
     ) -> Path | None:
-        source, target = answer
+        source, target = answer[:2]
         root, end = (target, source) if self._way.turned else (source, target)
         if not self._trees.joins(self._reader, root, end):
             return None
         for index in self.indexes:
+            if isinstance(index, LengthIndex) and index.length_of(root, end) != id_of_length(answer[2]):
+                continue
             if isinstance(index, OrderedIndex):
                 if (timed := index.timed_witness(root, end)) is not None:
                     path = path_of(source, timed.steps, edges, vertices, labels, values)
@@ -249,6 +275,15 @@ class PathQuery(RunningQuery):
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
         assert isinstance(delta, PathDelta)
         return paths_of(delta, edges, vertices, labels)
+
+    def ids_of_answer(self, answer: tuple[Any, ...], vertices: VertexDictionary) -> tuple[int, ...] | None:
+        if not self.question.has_length:
+            return super().ids_of_answer(answer, vertices)
+        *ends, length = answer
+        ids = super().ids_of_answer(tuple(ends), vertices)
+        text = str(length)  # a request of a server has texts
+        is_length = len(text) < 10 and text.isascii() and text.isdigit()
+        return (*ids, id_of_length(int(length))) if ids is not None and is_length else None
 
     # --- roots that are set aside ----------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ share the trees (`shared_key`), so what an edge costs is that of one index, and 
 are dealt out.
 
 Each gets and counts the rows that it would have alone. Therefore these have trees of their own: simple paths that can
-be in doubt, as a budget is one query's; paths in an order in time; engines whose rows carry witnesses; queries that started
-empty in mid-stream, whose windows hold less than those of others.
+be in doubt, as a budget is one query's; paths in an order in time, or with lengths; engines whose rows carry witnesses;
+queries that started empty in mid-stream, whose windows hold less than those of others.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rpq.operators.paths.direction import Way
 from rpq.operators.paths.index import kernels, layout
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex, index_over
+from rpq.operators.paths.lengths.length_index import length_index_over
 from rpq.operators.paths.ordered.ordered_index import ordered_index_over
 from rpq.operators.paths.program import Compiled
 from rpq.operators.paths.roots import NamedRoots
@@ -45,7 +46,7 @@ _OUTCOMES = slice(layout.OUTCOMES, layout.OUTCOMES + len(OUTCOMES))
 
 def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
     """Return the key of a query's trees, which queries with equal keys share; None where it has trees of its own."""
-    if resources.sharing == "never" or resources.witness or resources.is_late or query.is_ordered:
+    if resources.sharing == "never" or resources.witness or resources.is_late or query.is_ordered or query.has_length:
         return None
     if query.paths == "simple" and len(Compiled(way.dfa).program.later_state):
         return None  # in doubt
@@ -176,6 +177,8 @@ class PathTrees:
         }
         if query.time_order is not None:
             return ordered_index_over(query.window, self.program, query.time_order, **options)
+        if query.has_length:
+            return length_index_over(query.window, self.program, turned=self.turned, **options)
         judge = judge_for(query, self.program, room=resources.capacity)
         return index_over(query.window, self.program, judge=judge, turned=self.turned, **options)
 

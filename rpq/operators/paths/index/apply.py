@@ -172,7 +172,8 @@ def raise_edge(index, u, v, forward, inverse, slide):
 
 
 @njit(cache=True, nogil=True)
-def _begin_insert(index, chunk, i, u, v, forward, inverse):
+def begin_insert(index, chunk, i, u, v, forward, inverse):
+    """Enter the edge of an insert, or note its later slide; PHASE says afterwards whether cells may grow."""
     fields, settings, graph = index.state, index.settings, index.graph
     edge = np.int64(chunk.edge[i])
     slide = leaving_slide(chunk.timestamp[i], settings[SIZE], settings[SLIDE])
@@ -314,7 +315,7 @@ def apply_tuples(index, chunk, count):
             if chunk.delete[i]:
                 code = _begin_delete(index, chunk, i, u, v, forward, inverse)
             else:
-                code = _begin_insert(index, chunk, i, u, v, forward, inverse)
+                code = begin_insert(index, chunk, i, u, v, forward, inverse)
             if code != DONE:
                 return code
         if fields[PHASE] != IDLE:

@@ -65,7 +65,7 @@ def stored_cells(index: Index, *, others: Sequence[int] = ()) -> dict[tuple[int,
     return cells
 
 
-def _edges(index: Index, lists: Any) -> dict[tuple[int, int, int, int], int]:
+def edges_of(index: Index, lists: Any) -> dict[tuple[int, int, int, int], int]:
     """Return (vertex, class, other vertex, edge << 1 | against) -> slide, of the edges in the window."""
     classes = int(index.program.sizes[CLASSES])
     found = {}
@@ -164,7 +164,7 @@ def check_index(index: Index) -> None:
     assert state[layout.PHASE] == layout.IDLE, "a tuple is half done"
     assert (index.queue.head == -1).all(), "the queue is not empty"
     cells = stored_cells(index)
-    edges = _edges(index, index.graph.out)
+    edges = edges_of(index, index.graph.out)
     expected = _bottlenecks(index, edges)
     assert {key: value for key, (value, _) in cells.items()} == expected, "cells are not the bottlenecks"
     used = [slot for slot in range(state[layout.SLOTS]) if table.slot_vertex[slot] >= 0]
@@ -174,7 +174,7 @@ def check_index(index: Index) -> None:
         return
     if len(table.doubt):
         _check_doubt(index, cells, edges)
-    backwards = _edges(index, index.graph.into)
+    backwards = edges_of(index, index.graph.into)
     mirrored = {(v, c, u, link): slide for (u, c, v, link), slide in edges.items()}
     assert backwards == mirrored, "in-edges are not the out-edges turned round"
     assert not table.suspect[: state[layout.BLOCKS]].any(), "a cell waits to be looked at between tuples"

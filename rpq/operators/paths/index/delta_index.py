@@ -35,12 +35,12 @@ from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import Window
 
-_CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
+CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
 
 def cell_type(span: int) -> np.dtype | None:
     """Return the smallest type of cells for windows that touch `span` slides, or None where no type is large enough."""
-    return next((np.dtype(t) for t in _CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
+    return next((np.dtype(t) for t in CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
 
 
 _OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.NEXT_PATH])
@@ -53,28 +53,40 @@ class PathDelta(Delta):
     """Pairs (int64, root << 32 | end) as rows of ids: (root, end), or where they are `turned` (end, root).
 
     With witnesses, row r's path is `paths[path_ends[r - 1] : path_ends[r]]`, last step from the root first, a step being
-    edge << 1 | against.
+    edge << 1 | against. With `walk_lengths` (int64 a row) these are a third column (`rows_with_lengths`).
     """
 
-    __slots__ = ("pairs", "path_ends", "paths", "turned")
+    __slots__ = ("pairs", "path_ends", "paths", "turned", "walk_lengths")
 
     def __init__(
-        self, *, pairs: np.ndarray, paths: np.ndarray, path_ends: np.ndarray, turned: bool = False, **events: np.ndarray
+        self,
+        *,
+        pairs: np.ndarray,
+        paths: np.ndarray,
+        path_ends: np.ndarray,
+        turned: bool = False,
+        walk_lengths: np.ndarray | None = None,
+        **events: np.ndarray,
     ) -> None:
         super().__init__(ids=None, is_lasting=False, **events)
         self.pairs = pairs
         self.paths = paths
         self.path_ends = path_ends
         self.turned = turned
+        self.walk_lengths = walk_lengths
 
     @property
     def ids(self) -> IdRows:
+        if self.walk_lengths is not None:
+            return rows_with_lengths(self.pairs, self.walk_lengths, turned=self.turned)
         return rows_of_pairs(self.pairs, turned=self.turned)
 
     def __len__(self) -> int:
         return len(self.pairs)
 
     def as_lists(self) -> list[tuple[int, ...]]:
+        if self.walk_lengths is not None:
+            return super().as_lists()
         if self.turned:
             return [(pair & _END, pair >> 32) for pair in self.pairs.tolist()]
         return [(pair >> 32, pair & _END) for pair in self.pairs.tolist()]
@@ -82,6 +94,8 @@ class PathDelta(Delta):
     def _first(self, events: int, rows: int) -> Self:
         first = super()._first(events, rows)
         first.pairs, first.path_ends = self.pairs[:rows], self.path_ends[:rows]
+        if self.walk_lengths is not None:
+            first.walk_lengths = self.walk_lengths[:rows]
         return first
 
 
@@ -90,11 +104,30 @@ def rows_of_pairs(pairs: np.ndarray, *, turned: bool = False) -> IdRows:
     return IdRows(pairs.view(np.int32).reshape(-1, 2), _ENDS[::-1] if turned else _ENDS)
 
 
+def rows_with_lengths(pairs: np.ndarray, lengths: np.ndarray, *, turned: bool = False) -> IdRows:
+    """Return pairs as rows with a third column, the length of a path as an id that no vertex has (`id_of_length`)."""
+    rows = np.empty((len(pairs), 3), np.int32)
+    rows[:, 0] = pairs >> 32
+    rows[:, 1] = pairs & _END
+    rows[:, 2] = -1 - lengths
+    return IdRows(rows, (1, 0, 2) if turned else (0, 1, 2))
+
+
+def id_of_length(length: int) -> int:
+    """Return the id of a length in rows; it is its own inverse.
+
+    >>> id_of_length(3), id_of_length(-4)
+    (-4, 3)
+    """
+    return -1 - length
+
+
 class DeltaIndex:
     """Spanning trees of one query for the roots that `is_root` admits.
 
     `judge` says which walks make an answer: without one, all do. An index of a reversed expression has targets as its
-    roots; `turned` lets what it reports be rows (source, target) all the same. `capacity` is the initial number of rows and
+    roots; `turned` lets what it reports be rows (source, target) all the same. With `supports`, in-edges are kept from the
+    beginning, not from the first delete on. `capacity` is the initial number of rows and
     blocks: small ones make every growth path run. Not thread-safe; several indexes may run in several threads, kernels
     release the GIL.
     """
@@ -108,6 +141,7 @@ class DeltaIndex:
         witness: bool = False,
         judge: Judge | None = None,
         turned: bool = False,
+        supports: bool = False,
         capacity: int = 256,
         guard: Guard | None = None,
     ) -> None:
@@ -115,13 +149,12 @@ class DeltaIndex:
         self.turned = turned
         self.guard: Guard = guard if guard is not None else lambda size, place: None
         span = -(-window.size // window.slide) + 1
-        cell = cell_type(span)
-        if cell is None:
+        fitting = self._cells_for(span)
+        if fitting is None:
             raise QueryError(
                 f"a window of {window.size} has too many slides of {window.slide}; take a larger slide"
             )
-        self.cell = cell
-        ceiling = int(np.iinfo(cell).max) - (2 if cell == np.int64 else 1)  # above it there is what never expires
+        self.cell, ceiling = fitting
         settings = np.zeros(layout.SETTINGS_FIELDS, np.int64)
         settings[layout.SIZE] = window.size
         settings[layout.SLIDE] = window.slide
@@ -137,8 +170,15 @@ class DeltaIndex:
         self._waiting: Chunk | None = None  # static edges that the next load enters
         self._place_of_load: int | None = None  # the tuple of a chunk because of which edges are loaded anew
         self._apply_chunk: Any = None  # bound when the first chunk comes
-        self.index = new_index(program, settings, self.cell, supports=witness or self.judge.doubts, capacity=capacity)
+        supports = supports or witness or self.judge.doubts
+        self.index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
         self.judge.serve(self)
+
+    def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
+        """Return the narrowest type of cells for a window of so many slides, and the largest slide, or None."""
+        cell = cell_type(span)
+        # Above the largest slide there is what never expires.
+        return None if cell is None else (cell, int(np.iinfo(cell).max) - (2 if cell == np.int64 else 1))
 
     # --- state -----------------------------------------------------------------------------------------------
 

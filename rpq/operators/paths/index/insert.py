@@ -175,7 +175,7 @@ def _raise_row(index, push, step):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _gather(table, queue, row, pending):
+def gather(table, queue, row, pending):
     """Copy the blocks of a row whose number has its bit set to the scratch; return their count."""
     count = 0
     span = np.int64(table.span[row])
@@ -209,7 +209,7 @@ def push_row(index, row, rank):
     low = table.low[row]
     pending = table.pending[row]
     table.pending[row] = ZERO
-    count = _gather(table, queue, row, pending)
+    count = gather(table, queue, row, pending)
     first_number = queue.number[0]
     highest = first_number
     for i in range(1, count):
@@ -314,7 +314,7 @@ def raise_step(index, u, v, transition_class, slide):
         state = np.int64(program.step_source[step])
         row = row_at(index, u, state)
         if row >= 0:
-            push = Push(u, state, table.low[row], _gather(table, index.queue, row, EVERY), np.int64(BUCKETS - 1))
+            push = Push(u, state, table.low[row], gather(table, index.queue, row, EVERY), np.int64(BUCKETS - 1))
             code = _raise_row(index, push, Step(v, np.int64(program.step_target[step]), slide))
             if code != DONE:
                 return code

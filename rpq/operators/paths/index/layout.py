@@ -151,7 +151,7 @@ class Table(NamedTuple):
     """The rows, blocks and slots of the table."""
 
     values: np.ndarray  # cell type, 64 a block
-    hops: np.ndarray  # uint8, 64 a block; length 0 until supports are kept
+    hops: np.ndarray  # uint8, 64 a block; length 0 until supports are kept; of lengths: the cells as they were reported
     suspect: np.ndarray  # uint64 a block: cells to be looked at; length 0 likewise
     taken_out: np.ndarray  # uint64 a block: cells that the current delete took out; length 0 likewise
     doubt: np.ndarray  # uint64 a block: cells in doubt (see `conflicts.py`); length 0 where nothing is judged

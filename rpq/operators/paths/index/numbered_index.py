@@ -232,7 +232,7 @@ class NumberedIndex(DeltaIndex):
         parts: dict[str, Any] = {"pairs": raw.pairs, "ends": raw.ends, "kinds": raw.kinds}
         parts |= {"paths": raw.paths, "path_ends": raw.path_ends, "turned": raw.turned}
         if not is_eviction.any():
-            return PathDelta(**parts, times=times, orders=orders)
+            return PathDelta(**parts, times=times, orders=orders, walk_lengths=raw.walk_lengths)
         lengths = raw.lengths()
         weights, events = np.repeat(raw.kinds.astype(np.int64), lengths), np.repeat(orders, lengths)
         mask = np.zeros(len(raw), bool)
@@ -254,6 +254,7 @@ class NumberedIndex(DeltaIndex):
             paths=paths,
             path_ends=path_ends,
             turned=raw.turned,
+            walk_lengths=None if raw.walk_lengths is None else raw.walk_lengths[mask],
         )
 
     def _silent(self, raw: PathDelta, is_eviction: np.ndarray) -> np.ndarray:

@@ -171,6 +171,9 @@ def take_region(index, region_class):
         return np.int64(-1)
     for cell in range(block * LANES, (block + size) * LANES):
         table.values[cell] = 0
+    if index.state[SUPPORTS]:
+        for cell in range(block * LANES, (block + size) * LANES):
+            table.hops[cell] = 0
     if index.settings[JUDGED]:
         for taken in range(block, block + size):
             table.doubt[taken] = ZERO

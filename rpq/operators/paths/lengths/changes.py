@@ -1,0 +1,368 @@
+"""Growing, losing and filling cells that are lengths (`progress.py` explains them)."""
+
+import numpy as np
+
+from rpq.compiled.arrays.lanes import LANES, clear, highest, live, nearer, raise_nearer
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.insert import EVERY, gather, has_out
+from rpq.operators.paths.index.layout import (
+    BUCKETS,
+    CEILING,
+    DEPLETED,
+    DONE,
+    EDGES,
+    LOW_HALF,
+    NOW,
+    QUEUED,
+    STATE_BITS,
+    STEPS,
+    VERTICES,
+)
+from rpq.operators.paths.index.rows import (
+    ONE,
+    ZERO,
+    block_at,
+    block_count,
+    dequeue,
+    enqueue,
+    find,
+    in_edges,
+    lane_of,
+    make_block,
+    make_row,
+    next_in_edge,
+    node_of,
+    nth_block,
+    root_slot,
+    row_at,
+    slide_of,
+)
+from rpq.operators.paths.lengths.progress import CHANGED, NEED_WIDER, TOP
+from rpq.operators.paths.program import CLASSES
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _rank(progress, cell):
+    """Return the bucket of a cell: the nearest come first."""
+    return max(np.int64(0), BUCKETS - 1 - (progress.fields[TOP] - cell))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _note_change(index, progress, row, number):
+    """Note that a block of a row differs from what was reported, if it is of an accepting state."""
+    if not index.program.accepting[index.table.node[row] & STATE_BITS]:
+        return
+    if progress.changed[row] == ZERO:
+        progress.changed_rows[progress.fields[CHANGED]] = row
+        progress.fields[CHANGED] += 1
+    progress.changed[row] |= ONE << np.uint64(number & 63)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _schedule(index, progress, row, number, block, lanes):
+    """Enqueue a row to push some lanes of a block that grew, if an edge leads on."""
+    vertex, state = node_of(index.table, row)
+    if has_out(index, vertex, state):
+        index.table.pending[row] |= ONE << np.uint64(number & 63)
+        enqueue(index.queue, index.state, row, _rank(progress, highest(index.table.values, block, lanes)))
+
+
+@njit(cache=True, nogil=True)
+def _make_row(index, vertex, state):
+    """Return a new row, or minus a `NEED_` code."""
+    row = make_row(index, vertex, state)
+    if row >= 0:
+        index.table.low[row] = 0
+    return row
+
+
+@njit(cache=True, nogil=True)
+def raise_root(index, progress, root, vertex, state):
+    """Make the length of a root to a product node 1."""
+    table = index.table
+    if not table.is_root[root]:
+        return np.int64(DONE)
+    slot = root_slot(index, root)
+    row = row_at(index, vertex, state)
+    if row < 0:
+        row = _make_row(index, vertex, state)
+        if row < 0:
+            return -row
+    number = slot >> 6
+    block = find(table, row, number)
+    if block < 0:
+        block = make_block(index, row, number)
+        if block < 0:
+            return -block
+    cell = block * LANES + (slot & (LANES - 1))
+    if np.int64(table.values[cell]) == progress.fields[TOP]:
+        return np.int64(DONE)
+    table.values[cell] = progress.fields[TOP]
+    index.state[STEPS] += 1
+    _note_change(index, progress, row, number)
+    _schedule(index, progress, row, number, block, lane_of(slot))
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _raise_row(index, progress, count, vertex, state):
+    """Raise row (vertex, state) by the `count` blocks in the queue's scratch, over one edge."""
+    table, queue = index.table, index.queue
+    ceiling = index.settings[CEILING]
+    row = row_at(index, vertex, state)
+    if row < 0:
+        row = _make_row(index, vertex, state)
+        if row < 0:
+            return -row
+    for i in range(count):
+        number, source = queue.number[i], queue.block[i]
+        block = find(table, row, number)
+        if block < 0:
+            if live(table.values, source, ceiling) == ZERO:
+                continue
+            block = make_block(index, row, number)
+            if block < 0:
+                return -block
+        grew, lacking = raise_nearer(table.values, block, source, ceiling)
+        if grew != ZERO:
+            _note_change(index, progress, row, number)
+            _schedule(index, progress, row, number, block, grew)
+        if lacking != ZERO:
+            return np.int64(NEED_WIDER)
+    index.state[STEPS] += count
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _push_row(index, progress, row, rank):
+    """Push the pending blocks of a row along the out-edges of its vertex."""
+    program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
+    vertex, state = node_of(table, row)
+    pending = table.pending[row]
+    table.pending[row] = ZERO
+    count = gather(table, queue, row, pending)
+    for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+        links = vertex * program.sizes[CLASSES] + program.leave_class[leave]
+        start = graph.out.start[links]
+        for place in range(start, start + np.int64(graph.out.length[links])):
+            link = graph.out.entries[place]
+            if slide_of(graph, link) <= fields[NOW]:
+                continue
+            code = _raise_row(index, progress, count, link >> 32, np.int64(program.leave_target[leave]))
+            if code != DONE:
+                table.pending[row] |= pending
+                enqueue(queue, fields, row, rank)
+                return code
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def push(index, progress):
+    """Push rows, the nearest first, until none is pending; may be called again after a `NEED_` code."""
+    while True:
+        row = dequeue(index.queue, index.state)
+        if row < 0:
+            return np.int64(DONE)
+        # The bucket that the row was taken from: `dequeue` leaves it in QUEUED.
+        code = _push_row(index, progress, row, index.state[QUEUED])
+        if code != DONE:
+            return code
+
+
+@njit(cache=True, nogil=True)
+def raise_step(index, progress, u, v, transition_class):
+    """Follow an edge u -> v of a transition class from every root that comes to u in a fitting state."""
+    program = index.program
+    state = np.int64(program.start_target[transition_class])
+    if state >= 0:
+        code = raise_root(index, progress, u, v, state)
+        if code != DONE:
+            return code
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        row = row_at(index, u, np.int64(program.step_source[step]))
+        if row >= 0:
+            count = gather(index.table, index.queue, row, EVERY)
+            code = _raise_row(index, progress, count, v, np.int64(program.step_target[step]))
+            if code != DONE:
+                return code
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def raise_edge(index, progress, u, v, forward, inverse):
+    """Follow an edge in both its directions; what grew is pending."""
+    code = np.int64(DONE)
+    if forward >= 0:
+        code = raise_step(index, progress, u, v, forward)
+    if code == DONE and inverse >= 0:
+        code = raise_step(index, progress, v, u, inverse)
+    return code
+
+
+# --- edges that are lost --------------------------------------------------------------------------------------
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _suspect(index, progress, row, number, block, lanes):
+    """Enqueue cells to be looked at, which a lost edge or a lost cell may have supported."""
+    if lanes != ZERO:
+        table = index.table
+        table.suspect[block] |= lanes
+        table.pending[row] |= ONE << np.uint64(number & 63)
+        enqueue(index.queue, index.state, row, _rank(progress, highest(table.values, block, lanes)))
+
+
+@njit(cache=True, nogil=True)
+def suspect_step(index, progress, u, v, transition_class):
+    """Enqueue the cells that a lost edge u -> v of a transition class may have supported."""
+    program, table = index.program, index.table
+    start_target = np.int64(program.start_target[transition_class])
+    slot = np.int64(table.slot_of[u])
+    if start_target >= 0 and slot >= 0:
+        row = row_at(index, v, start_target)
+        block = find(table, row, slot >> 6) if row >= 0 else np.int64(-1)
+        if block >= 0 and np.int64(table.values[block * LANES + (slot & (LANES - 1))]) == progress.fields[TOP]:
+            _suspect(index, progress, row, slot >> 6, block, lane_of(slot))
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        source = row_at(index, u, np.int64(program.step_source[step]))
+        target = row_at(index, v, np.int64(program.step_target[step]))
+        if source < 0 or target < 0:
+            continue
+        for i in range(block_count(table, source)):
+            number, carried = nth_block(table, source, i)
+            block = find(table, target, number)
+            if block >= 0:
+                _suspect(index, progress, target, number, block, nearer(table.values, block, carried))
+
+
+@njit(cache=True, nogil=True)
+def next_loss(index):
+    """Return the relative slide at which the next edge leaves the window, CEILING + 1 if none ever does. O(edges)."""
+    graph, now, first = index.graph, index.state[NOW], index.settings[CEILING] + 1
+    for edge in range(index.state[EDGES]):
+        slide = np.int64(graph.expiry[edge])
+        if now < slide < first:
+            first = slide
+    return first
+
+
+@njit(cache=True, nogil=True)
+def suspect_expired(index, progress, slide):
+    """Enqueue the cells that edges which leave at a relative slide may have supported. O(edges)."""
+    graph, lists, classes = index.graph, index.graph.out, index.program.sizes[CLASSES]
+    for i in range(index.state[VERTICES] * classes):
+        u = i // classes
+        for place in range(lists.start[i], lists.start[i] + np.int64(lists.length[i])):
+            link = lists.entries[place]
+            if slide_of(graph, link) == slide:
+                suspect_step(index, progress, u, link >> 32, i - u * classes)
+
+
+@njit(cache=True, nogil=True)
+def _unsupported(index, progress, vertex, state, number, block, lanes):
+    """Return the lanes of a block that no predecessor supports."""
+    table = index.table
+    edge = in_edges(index, vertex, state)
+    while lanes != ZERO:
+        edge = next_in_edge(index, vertex, state, edge, index.state[NOW])
+        if edge.link < 0:
+            break
+        index.state[STEPS] += 1
+        if edge.source_state == 0:
+            slot = np.int64(table.slot_of[edge.source])
+            if slot >= 0 and slot >> 6 == number and table.is_root[edge.source]:
+                if np.int64(table.values[block * LANES + (slot & (LANES - 1))]) == progress.fields[TOP]:
+                    lanes &= ~lane_of(slot)
+        else:
+            carried = block_at(index, edge.source, edge.source_state, number)
+            if carried >= 0:
+                lanes &= ~nearer(table.values, block, carried)
+    return lanes
+
+
+@njit(cache=True, nogil=True)
+def _take_out_block(index, progress, row, number, block):
+    """Look at the suspect cells of a block; take out those without a support, and suspect what they may have supported."""
+    program, graph, table, fields = index.program, index.graph, index.table, index.state
+    lanes = table.suspect[block] & live(table.values, block, index.settings[CEILING])
+    table.suspect[block] = ZERO
+    vertex, state = node_of(table, row)
+    if lanes != ZERO:
+        lanes = _unsupported(index, progress, vertex, state, number, block, lanes)
+    if lanes == ZERO:
+        return
+    if table.taken_out[block] == ZERO:
+        index.queue.depleted[fields[DEPLETED]] = row << 32 | number
+        fields[DEPLETED] += 1
+    table.taken_out[block] |= lanes
+    for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+        links = vertex * program.sizes[CLASSES] + program.leave_class[leave]
+        first = graph.out.start[links]
+        for place in range(first, first + np.int64(graph.out.length[links])):
+            link = graph.out.entries[place]
+            if slide_of(graph, link) <= fields[NOW]:
+                continue
+            target = row_at(index, link >> 32, np.int64(program.leave_target[leave]))
+            fed = find(table, target, number) if target >= 0 else np.int64(-1)
+            if fed >= 0:
+                fields[STEPS] += 1
+                _suspect(index, progress, target, number, fed, lanes & nearer(table.values, fed, block))
+    clear(table.values, block, lanes)
+    _note_change(index, progress, row, number)
+
+
+@njit(cache=True, nogil=True)
+def take_out(index, progress):
+    """Look at suspect cells until none is left."""
+    table, queue = index.table, index.queue
+    while True:
+        row = dequeue(queue, index.state)
+        if row < 0:
+            return
+        pending = table.pending[row]
+        table.pending[row] = ZERO
+        # An edge from a vertex to itself may make blocks of this row pending again.
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            if (pending >> np.uint64(number & 63)) & ONE != ZERO and table.suspect[block] != ZERO:
+                _take_out_block(index, progress, row, number, block)
+
+
+@njit(cache=True, nogil=True)
+def fill(index, progress):
+    """Raise the blocks that lost cells from their predecessors; what grew is pending. May be called again."""
+    table, fields = index.table, index.state
+    top, ceiling = progress.fields[TOP], index.settings[CEILING]
+    for i in range(fields[DEPLETED]):
+        row, number = index.queue.depleted[i] >> 32, index.queue.depleted[i] & LOW_HALF
+        block = find(table, row, number)
+        vertex, state = node_of(table, row)
+        filled = ZERO
+        edge = in_edges(index, vertex, state)
+        while True:
+            edge = next_in_edge(index, vertex, state, edge, fields[NOW])
+            if edge.link < 0:
+                break
+            fields[STEPS] += 1
+            if edge.source_state == 0:
+                slot = np.int64(table.slot_of[edge.source])
+                if slot >= 0 and slot >> 6 == number and table.is_root[edge.source]:
+                    cell = block * LANES + (slot & (LANES - 1))
+                    if np.int64(table.values[cell]) != top:
+                        table.values[cell] = top
+                        filled |= lane_of(slot)
+            else:
+                carried = block_at(index, edge.source, edge.source_state, number)
+                if carried >= 0:
+                    grew, lacking = raise_nearer(table.values, block, carried, ceiling)
+                    filled |= grew
+                    if lacking != ZERO:
+                        if filled != ZERO:
+                            _schedule(index, progress, row, number, block, filled)
+                        return np.int64(NEED_WIDER)
+        if filled != ZERO:
+            _schedule(index, progress, row, number, block, filled)
+    for i in range(fields[DEPLETED]):
+        block = find(table, index.queue.depleted[i] >> 32, index.queue.depleted[i] & LOW_HALF)
+        table.taken_out[block] = ZERO
+    fields[DEPLETED] = 0
+    return np.int64(DONE)

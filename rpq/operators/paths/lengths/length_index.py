@@ -1,0 +1,219 @@
+"""The index of a path query with lengths, or of one partition of its roots: calls the kernels and gives them memory.
+
+It is a Δ index in all that concerns the table, its rows, slots, edges and answers, with other cells (`progress.py` explains
+them).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.compiled.stopwatch import compiling_seconds
+from rpq.compiled.views import bound, view
+from rpq.operators.paths.index import layout
+from rpq.operators.paths.index.delta_index import CELL_TYPES, DeltaIndex, PathDelta
+from rpq.operators.paths.index.layout import Index
+from rpq.operators.paths.index.numbered_index import NumberedIndex
+from rpq.operators.paths.lengths import kernels
+from rpq.operators.paths.lengths.check import check_lengths
+from rpq.operators.paths.lengths.progress import NEED_WIDER, TOP, new_progress, with_room
+from rpq.operators.paths.program import Program
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.snapshot import Edges
+from rpq.stream.window import AnyWindow, Window
+
+_FEW = 16
+"""The capacity up to which an index begins with cells for the shortest lengths alone, so that tests make them wider."""
+_SHORT = 3
+
+
+def _top(cell: np.dtype) -> int:
+    """Return the cell of a walk of one edge: the largest one, to which 1 can be added in 64 bits."""
+    return min(int(np.iinfo(cell).max), 2**63 - 2)
+
+
+class LengthIndex(DeltaIndex):
+    """An index of the lengths of shortest walks. Its rows are explicit: a length that changes is a row of each kind."""
+
+    def __init__(self, program: Program, window: Any, *, capacity: int = 256, explicit: bool = True, **options: Any) -> None:
+        self._begins_short = capacity <= _FEW
+        self._index_of_view: Index | None = None  # whose room `_progress` has
+        self._progress_view: Any = None
+        super().__init__(program, window, capacity=capacity, explicit=explicit, supports=True, **options)
+        table = self.index.table
+        self.index = self.index._replace(table=table._replace(hops=np.zeros(len(table.values), self.cell)))
+        rows, pairs = len(table.node), len(self.index.output.pairs)
+        self._progress = new_progress(rows, pairs, top=_top(self.cell))
+
+    def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
+        """Return the narrowest type of cells of which half is enough for the slides, and the largest slide."""
+        for cell in CELL_TYPES:
+            most = int(np.iinfo(cell).max)
+            if span <= most // 2 - most // 100 - 2:
+                is_short = self._begins_short and cell is not np.int64
+                return np.dtype(cell), most - _SHORT if is_short else most // 2
+        return None
+
+    @property
+    def _notes(self) -> Any:
+        """The progress as the kernels take it, with as much room as the present arrays have."""
+        if self._index_of_view is not self._index:
+            self._index_of_view = self._index
+            self._progress = with_room(self._progress, len(self._index.table.node), len(self._index.output.pairs))
+            self._progress_view = view(self._progress)
+        return self._progress_view
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return super().nbytes + sum(array.nbytes for array in self._progress)
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
+        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes."""
+        self._begin_output()
+        self._index.state[layout.TUPLE] = 0
+        if self._apply_chunk is None:
+            self._apply_chunk = bound(kernels.apply_chunk, self.view, self._notes, tuples, 1)
+        while (code := self._apply_chunk(self.view, self._notes, tuples, len(chunk.timestamp))) != layout.DONE:
+            compiled = compiling_seconds()
+            self.provide(code)
+            if self._apply_chunk is None:  # cells are wider now
+                self._apply_chunk = bound(kernels.apply_chunk, self.view, self._notes, tuples, 1)
+            if compiling_seconds() > compiled:
+                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+
+    def advance(self, time: int) -> PathDelta:
+        """Move the stream time without a tuple."""
+        self._begin_output()
+        while (code := int(kernels.advance(self.view, self._notes, time))) != layout.DONE:
+            self.provide(code)
+        return self.delta()
+
+    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
+        """Enter edges that expire at these absolute slides; the answers that they make are one event, now."""
+        self._begin_output()
+        (mine,) = slides
+        self._load(*self._with_static(chunk, mine - self.state[layout.BASE]), quiet=quiet)
+        return self.delta()
+
+    def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
+        self.state[layout.TUPLE] = 0
+        self.state[layout.QUIET] = quiet
+        tuples, ceiling = view(chunk), int(self.index.settings[layout.CEILING])
+        while (code := int(kernels.load_edges(self.view, self._notes, tuples, relative))) != layout.DONE:
+            self.provide(code)
+            wider = int(self.index.settings[layout.CEILING])
+            if wider > ceiling:  # what never leaves has the slide above the largest
+                relative, ceiling = np.where(relative > ceiling, wider + 1, relative), wider
+        self.state[layout.QUIET] = 0
+
+    def delta(self, *, before: int | None = None) -> PathDelta:
+        """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        delta = super().delta(before=before)
+        delta.walk_lengths = self._progress.length[: len(delta.pairs)]
+        return delta
+
+    def keep_supports(self, edges: Edges) -> None:
+        """Do nothing: a length needs no count of its supports."""
+
+    # --- present state ---------------------------------------------------------------------------------------
+
+    def lengths_of(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the lengths of some answers, source << 32 | target; 0 for a pair that is none."""
+        found = np.zeros(len(pairs), np.int64)
+        kernels.lengths_of(self.view, self._notes, pairs, found)
+        return found
+
+    def length_of(self, source: int, target: int) -> int:
+        """Return the length of an answer; 0 for a pair that is none."""
+        return int(self.lengths_of(np.array([source << 32 | target]))[0])
+
+    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
+        """Return the steps of a shortest path that answers (source, target), first to last, or None."""
+        if not self.index.table.is_target[target]:
+            return None
+        length, steps = kernels.walk_back(self.view, self._notes, source, target)
+        return steps[:length][::-1] if length > 0 else None
+
+    # --- memory ----------------------------------------------------------------------------------------------
+
+    def provide(self, code: int) -> None:
+        """Give a kernel the memory that it asked for; the guard may refuse."""
+        if code != NEED_WIDER:
+            super().provide(code)
+            return
+        self.request_memory()
+        self._widen()
+
+    def _widen(self) -> None:
+        """Make cells wider, for longer walks and as many slides."""
+        index, old_top, old_ceiling = self.index, int(self._progress.fields[TOP]), int(self.index.settings[layout.CEILING])
+        self.cell = np.dtype(CELL_TYPES[[np.dtype(kind) for kind in CELL_TYPES].index(self.cell) + 1])
+        top = _top(self.cell)
+        ceiling = top // 2
+
+        def lengths(cells: np.ndarray) -> np.ndarray:
+            wide = cells.astype(self.cell)
+            return np.where(wide > old_ceiling, wide + self.cell.type(top - old_top), self.cell.type(0))
+
+        expiry, within = (array.astype(self.cell) for array in (index.graph.expiry, index.graph.within))
+        expiry[expiry > old_ceiling] = ceiling + 1
+        index.settings[layout.CEILING] = ceiling
+        self._progress.fields[TOP] = top
+        self._apply_chunk = None
+        self.index = index._replace(
+            graph=index.graph._replace(expiry=expiry, within=within),
+            table=index.table._replace(values=lengths(index.table.values), hops=lengths(index.table.hops)),
+        )
+
+    def _check(self) -> None:
+        """Assert every structural invariant, between tuples. O(size of the index × degree)."""
+        check_lengths(self.index, self._progress)
+
+
+class NumberedLengthIndex(NumberedIndex, LengthIndex):
+    """The same over a count window, or an unbounded one."""
+
+    def _netted(self, raw: PathDelta) -> PathDelta:
+        """Return rows with the times of their tuples, net of evictions; in each event old lengths come before new ones."""
+        net = super()._netted(raw)
+        kinds, orders = np.repeat(net.kinds, net.lengths()), np.repeat(net.orders, net.lengths())
+        place = np.lexsort((kinds > 0, orders))
+        if not len(place) or (place[1:] > place[:-1]).all():
+            return net
+        kinds, orders, times = kinds[place], orders[place], np.repeat(net.times, net.lengths())[place]
+        ends = np.flatnonzero(np.append((np.diff(orders) != 0) | (np.diff(kinds) != 0), True)) + 1
+        paths, path_ends = net.paths, net.path_ends
+        if len(path_ends):
+            path_lengths = np.diff(path_ends, prepend=0)
+            steps = [paths[end - length : end] for end, length in zip(path_ends[place], path_lengths[place], strict=True)]
+            paths, path_ends = np.concatenate([paths[:0], *steps]), np.cumsum(path_lengths[place])
+        assert net.walk_lengths is not None
+        return PathDelta(
+            pairs=net.pairs[place],
+            times=times[ends - 1],
+            ends=ends,
+            kinds=kinds[ends - 1],
+            orders=orders[ends - 1],
+            paths=paths,
+            path_ends=path_ends,
+            turned=net.turned,
+            walk_lengths=net.walk_lengths[place],
+        )
+
+    def _widen(self) -> None:
+        """Make cells wider, for longer walks and as many slides."""
+        super()._widen()
+        self._call = None
+
+
+def length_index_over(window: AnyWindow, program: Program, *, turned: bool = False, **options: Any) -> LengthIndex:
+    """Return the index of an expression with lengths, over a window of any kind."""
+    if isinstance(window, Window):
+        return LengthIndex(program, window, turned=turned, **options)
+    return NumberedLengthIndex(program, window, turned=turned, **options)

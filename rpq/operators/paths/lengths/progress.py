@@ -1,0 +1,82 @@
+"""The memory layout of an index of lengths, beside that of the Δ index, and what a cell says.
+
+The table of the Δ index has a cell for each product node (v, t) and root x. Here the cell says how many edges the shortest
+walk from x to (v, t) has: `top` for one edge, `top - 1` for two, and 0 if there is none; larger is nearer, so a row
+operation is again a maximum:
+
+    row(v, t) = max(row(v, t), row(u, s) - 1)        for an edge (u, l, v) with δ(s, l) = t
+
+When an edge leaves plays no part in a cell. The slides of edges, in `Graph.expiry`, are at most CEILING, and lengths are
+above it. So a length counts as alive whatever the current slide is, and what the Δ index does with its rows, its blocks and
+its slots holds here too. A walk that is too long for the cells makes them wider (`NEED_WIDER`).
+
+* **Insert**: raise what the edge leads to, and push what grew, nearest first, to the fixpoint. An edge that is refreshed
+  changes no length.
+* **Loss**, by a delete or of all edges that leave at one boundary: a cell is *supported* by a predecessor that is one edge
+  nearer to the root. Look at the cells that a lost edge may have supported, nearest first; one without a support is taken
+  out, and so are looked at those that it may have supported. A support is nearer than what it supports, so there are no
+  cycles, and no count of supports is kept (Even and Shiloach 1981, and Ramalingam and Reps 1996, for 64 roots at a time).
+  Then fill what was taken out from the predecessors that are left, and push what grew. No cell ends nearer than it was, so
+  nothing is allocated. The cost is that of the cells whose length changes, and of their in-edges.
+* **Rows**: `Table.hops` has each cell as it was last reported. Rows of the table that changed since are noted; at the end of
+  a tuple or a boundary what differs gives the rows: first all old lengths, then all new ones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+NEED_WIDER = 48
+"""What a kernel returns where a length does not fit into a cell; `NEED_…` codes of the Δ index are smaller."""
+
+# Fields of `Progress.fields`.
+TOP = 0  # the cell of a walk of one edge
+STAGE = 1  # how far the current change has come
+CHANGED = 2  # entries of `Progress.changed_rows`
+PLACE = 3  # the entry of `changed_rows` to report next
+BLOCK = 4  # the block of its row to report next
+PROGRESS_FIELDS = 5
+
+# Values of `fields[STAGE]`: what is still to do for the current tuple or boundary.
+NOTHING = 0
+FILLING = 1  # fill what was taken out
+PUSHING = 2  # push what grew
+OLD_ROWS = 3  # report the lengths that are no more
+NEW_ROWS = 4  # report those that are now
+PATHS_OF_ROWS = 5  # write a path for each
+KEEPING = 6  # note what was reported
+
+
+class Progress(NamedTuple):
+    """The rows of the table that have changed since the last report, and the lengths of the pairs in the output."""
+
+    changed: np.ndarray  # uint64 a row: bit i for the block numbers equal to i modulo 64
+    changed_rows: np.ndarray  # int32 a row: those of accepting states with any such bit
+    length: np.ndarray  # int64 a row of the output
+    fields: np.ndarray  # int64[PROGRESS_FIELDS]
+
+
+def new_progress(rows: int, pairs: int, *, top: int) -> Progress:
+    """Return an empty one, for that many rows of the table and of the output."""
+    fields = np.zeros(PROGRESS_FIELDS, np.int64)
+    fields[TOP] = top
+    return Progress(
+        changed=np.zeros(rows, np.uint64),
+        changed_rows=np.zeros(rows, np.int32),
+        length=np.zeros(pairs, np.int64),
+        fields=fields,
+    )
+
+
+def with_room(progress: Progress, rows: int, pairs: int) -> Progress:
+    """Return the same with room for that many rows of the table and of the output; the same object where it had room."""
+    more, more_pairs = rows - len(progress.changed), pairs - len(progress.length)
+    if more <= 0 and more_pairs <= 0:
+        return progress
+    return progress._replace(
+        changed=np.concatenate([progress.changed, np.zeros(max(more, 0), np.uint64)]),
+        changed_rows=np.concatenate([progress.changed_rows, np.zeros(max(more, 0), np.int32)]),
+        length=np.concatenate([progress.length, np.zeros(max(more_pairs, 0), np.int64)]),
+    )
