@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 kinds.register(path_query.KIND)
 kinds.register_module("pattern", "rpq.operators.patterns.pattern_query", question="rpq.language.query.PatternQuery")
 kinds.register_module("edge values", "rpq.operators.relational.edge_values", question="rpq.language.query.EdgeValuesQuery")
+kinds.register_module("match", "rpq.operators.relational.match_query", question="rpq.language.match.query.MatchQuery")
 kinds.register_module("sparql", "rpq.operators.relational.running_query", question="rpq.language.sparql.query.SparqlQuery")
 
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"

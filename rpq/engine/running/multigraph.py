@@ -32,8 +32,7 @@ from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.errors import InputError, QueryError
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.language.protocol import Question
-from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import LabelSet, Reading, is_ordered
+from rpq.language.readings import LabelSet, Reading, is_ordered, filters_of, values_read_by
 from rpq.language.where import WhereError
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
@@ -279,10 +278,9 @@ class Multigraph:
         self._readings = {**self._readings, **readings}
         questions = [*questions]
         for question in questions:
-            if isinstance(question, EdgeValuesQuery):
-                self._reads_values = {**self._reads_values, question.name: question.properties}
-                if question.pattern.filter is not None:
-                    self._filters = {**self._filters, question.name: question.pattern.filter}
+            if (read := values_read_by(question)) is not None:
+                self._reads_values = {**self._reads_values, question.name: read}
+                self._filters = {**self._filters, question.name: filters_of(question)}
         try:
             self._set_conditions()
         except WhereError as error:
@@ -333,7 +331,7 @@ class Multigraph:
             for label in reading.labels.named:
                 if isinstance(label, ConditionLabel) and not isinstance(label, EdgeEnd):
                     self._named.setdefault(label.label or "", set()).add(label.condition)
-        filters = {one.text: one for one in self._filters.values()}
+        filters = {one.text: one for filters in self._filters.values() for one in filters}
         self.sets.set_conditions(self.conditions, self._conditions_on, filters=filters, values=self.values_read)
 
     def _conditions_on(self, label: str) -> frozenset[str]:
