@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-VERTICES = ("u", "v", "w", "x")
+VERTICES = ("u", "v", "w")
 LABELS = ("T", "S")
 NODE_LABELS = ("A", "B")
 NODE_LABEL = "type"
@@ -274,7 +274,7 @@ def node_texts(draw: st.DrawFn, names: Sequence[str], *, number: int, is_bare: b
     name = draw(st.sampled_from([*names, ""]))
     if is_bare:
         return NodeText(f"({name})", name or f"#{number}", lambda vertex, edges: True)
-    kind = draw(st.sampled_from(["", "", "", "A", "A|B", "A&B", "id"]))
+    kind = draw(st.sampled_from(["", *[""] * 10, "A", "A", "A|B", "A&B", "id"]))
     if kind == "id":
         vertex_name = draw(st.sampled_from(VERTICES))
         where = draw(st.booleans()) and bool(name)
@@ -305,10 +305,10 @@ _LABEL_TEXTS: dict[str, Callable[[str], bool]] = {
 @st.composite
 def steps(draw: st.DrawFn, variable: str | None, *, quantified: bool, language: str) -> Step:
     """Draw an edge, or a quantified one."""
-    label = draw(st.sampled_from([*_LABEL_TEXTS, ":T", ":T"]))
+    label = draw(st.sampled_from([":T", ":T", ":T", ":T|S", *_LABEL_TEXTS]))
     direction = draw(st.sampled_from(["right", "right", "left", "either"]))
-    kind = draw(st.sampled_from(["", "", "where", "map", "time"]))
-    limit = draw(st.integers(1, 4))
+    kind = draw(st.sampled_from(["", "", "", "", "", "where", "map", "time"]))
+    limit = draw(st.integers(1, 3))
     name = variable or ""
     if kind in ("where", "time") and not name:
         name = "q" if quantified else "g"
@@ -319,7 +319,7 @@ def steps(draw: st.DrawFn, variable: str | None, *, quantified: bool, language: 
     elif kind == "map":
         inside, condition = f" {{amount: {limit}}}", lambda edge: _compared("=", edge.amount, limit)
     elif kind == "time":
-        inside, condition = f" WHERE {name}.timestamp < {5 * limit}", lambda edge: edge.timestamp < 5 * limit
+        inside, condition = f" WHERE {name}.timestamp > {5 * limit}", lambda edge: edge.timestamp > 5 * limit
     least = most = None
     length = behind = ""
     if quantified:
@@ -352,11 +352,11 @@ def clauses(
     numbers: Iterator[int],
 ) -> Clause:
     """Draw a clause whose nodes have some of these names, and whose edges take names from a list."""
-    different = language == "cypher" or draw(st.integers(0, 4)) == 0
+    different = language == "cypher" or draw(st.integers(0, 4)) == 4
     found = []
-    for place in range(draw(st.integers(1, paths))):
+    for place in range(draw(st.sampled_from([1, 1, paths]))):
         may_quantify = not different
-        is_any = may_quantify and draw(st.integers(0, 2)) == 0
+        is_any = may_quantify and draw(st.integers(0, 2)) == 2
         length = draw(st.integers(1, 2))
         mine: list[Step] = []
         for _ in range(length):
@@ -382,7 +382,7 @@ def clauses(
             nodes[0] = NodeText(f"({begin})", begin, lambda vertex, edges: True)
         differs = ""
         if not is_any and not any(step.is_quantified for step in mine):
-            differs = draw(st.sampled_from(["", "", "", "TRAIL", "ACYCLIC", "SIMPLE", "WALK"]))
+            differs = draw(st.sampled_from(["", "", "", "", "", "TRAIL", "ACYCLIC", "SIMPLE", "WALK"]))
             if any(node.text.startswith("( {id") for node in nodes) and differs in ("ACYCLIC", "SIMPLE"):
                 differs = ""
         prefix = draw(st.sampled_from(["ANY ", "ANY SHORTEST "])) if is_any else f"{differs} " if differs else ""
@@ -456,11 +456,11 @@ def conditions(draw: st.DrawFn, nodes: Sequence[str], edges: Sequence[str]) -> C
 def match_queries(draw: st.DrawFn, *, language: str = "gql") -> DrawnQuery:
     """Draw a query."""
     numbers = iter(range(10_000))
-    is_distinct, is_grouped = draw(st.booleans()), draw(st.integers(0, 3)) == 0
+    is_distinct, is_grouped = draw(st.booleans()), draw(st.integers(0, 3)) == 3
     as_set = is_distinct and not is_grouped
     edge_names = ["e", "f", "h"]
     found: list[Clause] = []
-    for _ in range(draw(st.integers(1, 2))):
+    for _ in range(draw(st.sampled_from([1, 1, 2]))):
         clause = draw(clauses("abc", edge_names, as_set=as_set, language=language, numbers=numbers, paths=2))
         found.append(clause)
     nodes = [name for clause in found for name in _names_of(clause)[0]]
@@ -469,7 +469,7 @@ def match_queries(draw: st.DrawFn, *, language: str = "gql") -> DrawnQuery:
     wanted: list[Condition] = []
     if nodes or edges:
         wanted = draw(st.lists(conditions(nodes, edges), max_size=2))
-    if nodes and draw(st.integers(0, 2)) == 0:
+    if nodes and draw(st.integers(0, 2)) == 2:
         begin = draw(st.sampled_from(nodes))
         local = ["i"]
         inner = draw(clauses(("k",), local, as_set=True, language=language, paths=1, begin=begin, numbers=numbers))
@@ -488,7 +488,7 @@ def match_queries(draw: st.DrawFn, *, language: str = "gql") -> DrawnQuery:
     last = found[-1]
     found[-1] = Clause(last.paths, tuple(wanted), last.different, last.mode)
     optional: list[Clause] = []
-    if nodes and draw(st.integers(0, 2)) == 0:
+    if nodes and draw(st.integers(0, 2)) == 2:
         begin = draw(st.sampled_from(nodes))
         clause = draw(clauses(("m",), ["o"], as_set=as_set, language=language, paths=1, begin=begin, numbers=numbers))
         own_nodes, own_edges = _names_of(clause)
@@ -516,14 +516,14 @@ def match_queries(draw: st.DrawFn, *, language: str = "gql") -> DrawnQuery:
 
 
 @st.composite
-def edge_streams(draw: st.DrawFn, *, size: int = 14) -> list[tuple[str, str, str, int, int | None, str]]:
+def edge_streams(draw: st.DrawFn, *, size: int = 18) -> list[tuple[str, str, str, int, int | None, str]]:
     """Draw tuples (source, label, target, timestamp, amount, op) whose timestamps do not fall."""
     found, time = [], 1
-    for _ in range(draw(st.integers(3, size))):
-        time += draw(st.integers(0, 3))
+    for _ in range(draw(st.integers(size // 2, size))):
+        time += draw(st.integers(0, 2))
         source = draw(st.sampled_from(VERTICES))
         label = draw(st.sampled_from([*LABELS, "T", NODE_LABEL]))
         target = draw(st.sampled_from(NODE_LABELS if label == NODE_LABEL else VERTICES))
-        op = draw(st.sampled_from("++++++-"))
+        op = draw(st.sampled_from("+++++++-"))
         found.append((source, label, target, time, draw(st.one_of(st.none(), st.integers(1, 5))), op))
     return found

@@ -27,15 +27,16 @@ def table(rows: list[tuple[Any, ...]]) -> pa.Table:
 class Snapshots:
     """The edges of a window after each tuple."""
 
-    def __init__(self, identity: str) -> None:
+    def __init__(self, identity: str, *, size: int = SIZE) -> None:
         self.identity = identity
+        self.size = size
         self.edges: list[Edge] = []
         self.number = 0
 
     def take(self, row: tuple[Any, ...]) -> list[Edge]:
         """Take a tuple; return the edges of the window."""
         source, label, target, time, amount, op = row
-        self.edges = [edge for edge in self.edges if edge.timestamp > time - SIZE]
+        self.edges = [edge for edge in self.edges if edge.timestamp > time - self.size]
         ends = source, label, target
         if op == "-" or self.identity == "triple":
             self.edges = [edge for edge in self.edges if (edge.source, edge.label, edge.target) != ends]
