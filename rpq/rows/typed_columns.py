@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rpq.automata.symbols import lexical_form
 
@@ -194,7 +195,8 @@ def terms_to_values(
         integers = texts_to_values(terms.to_pylist(), pa.int64())
         if times is None:
             return integers
-        return times(integers.fill_null(0).to_numpy(zero_copy_only=False))  # of other terms than times any time
+        found = times(integers.fill_null(0).to_numpy(zero_copy_only=False))
+        return pc.if_else(integers.is_null(), None, found) if integers.null_count else found
     integer_vertices = pa.types.is_int64(vertex)
     if kind == "vertex" and not integer_vertices:
         return terms

@@ -7,13 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import rpq
 from tests.drawn_match import DrawnQuery, Edge, edge_streams, match_queries
 
 SIZE = 12
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+"""Not shrinking, which takes minutes here; the text of a query says enough."""
+
 COLUMNS = {"source": pa.string(), "target": pa.string(), "label": pa.string(), "timestamp": pa.int64()}
 COLUMNS |= {"amount": pa.int64(), "op": pa.string()}
 
@@ -76,20 +79,20 @@ def check(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: str, chunk
         assert all(count >= 0 for count in told.values()), query.text
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=120, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(match_queries(), edge_streams(), st.sampled_from(["parallel", "triple"]), st.integers(1, 5))
 def test_answers_are_those_of_brute_force(query, stream, identity, chunk):
     check(query, stream, identity, chunk)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(match_queries(language="cypher"), edge_streams(), st.sampled_from(["parallel", "triple"]), st.integers(1, 5))
 def test_answers_are_those_of_brute_force_in_cypher(query, stream, identity, chunk):
     check(query, stream, identity, chunk)
 
 
 @pytest.mark.ci
-@settings(max_examples=1000, deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=1000, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
     edge_streams(size=40),

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from rpq.errors import MatchError, QueryError, did_you_mean, install_command
@@ -221,13 +223,34 @@ _EDGE_SIGNS = ("-[", "<-[", "-->", "<--", "--", "->", "<-", "~[")
 
 @functools.cache
 def grammar() -> Lark:
-    """Return the parser of the grammar, which takes tens of milliseconds the first time. Raises `QueryError` without lark."""
+    """Return the parser of the grammar. Raises `QueryError` without lark.
+
+    Its tables take half a second the first time, and are kept where Python keeps the bytecode of this module.
+    """
     try:
         from lark import Lark
+        from lark import __version__ as version
     except ImportError as error:
         raise QueryError(f"MATCH needs the package lark: {install_command('match')}") from error
     text = files("rpq.language.match").joinpath("match.lark").read_text("utf-8")
-    return Lark(text, start="query", parser="lalr", lexer="contextual", propagate_positions=True, maybe_placeholders=False)
+    cache = _tables(version)
+    return Lark(
+        text,
+        start="query",
+        parser="lalr",
+        lexer="contextual",
+        propagate_positions=True,
+        maybe_placeholders=False,
+        cache=False if cache is None else str(cache),
+    )
+
+
+def _tables(version: str) -> Path | None:
+    """Return the file for the tables of the parser; None where no bytecode is written."""
+    if sys.dont_write_bytecode:
+        return None
+    folder = Path(__file__).parent / "__pycache__"
+    return folder / f"match.{sys.implementation.cache_tag}.lark-{version}" if folder.is_dir() else None
 
 
 @functools.lru_cache(maxsize=256)

@@ -405,8 +405,10 @@ class _Translator:
             self._add_any(block, path, nodes, connectors, edges)
             return
         if quantified and not block.is_set:
+            quantifier = quantified[0].quantifier
+            assert quantifier is not None
             self._fail(
-                quantified[0].at,
+                quantifier.at,
                 "a quantified path means pairs of vertices here: write ANY before it, RETURN DISTINCT without aggregates, or "
                 "EXISTS { … } around it",
             )
