@@ -29,6 +29,7 @@ from rpq.language import kinds
 from rpq.language.conditions import TAKEN
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
+from rpq.language.readings import for_identity
 from rpq.operators.paths import path_query
 from rpq.rows.answers import Answers, html_table
 from rpq.rows.blocks import columns_of_names
@@ -187,7 +188,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _warn_of_threads(self, queries: Iterable[Query]) -> None:
         """Warn the caller of the caller of queries that the threads do not divide."""
-        if message := kinds.single_thread_warning(queries, self._threads):
+        evaluated = (for_identity(query, self._evaluation.identity) for query in queries)
+        if message := kinds.single_thread_warning(evaluated, self._threads):
             warnings.warn(message, ThreadsWarning, stacklevel=3)
 
     def __repr__(self) -> str:
@@ -955,7 +957,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _resolved(self, query: Query, times: StreamTime) -> Query:
         """Return a query as it runs: over windows in the integers of the stream, or over one event."""
-        resolved = times.resolve(query)
+        resolved = for_identity(times.resolve(query), self._evaluation.identity)
         return resolved if self._clock is None else query_over_event(resolved)
 
     def _changes(

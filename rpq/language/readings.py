@@ -167,7 +167,7 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
     `where` names the input, as in "on Spark".
     """
     instead = "run it with rpq run over files, or push to an rpq.Engine; or"
-    for question in questions:
+    for question in (for_identity(one, "triple") for one in questions):
         name, labels = question.name, [label for reading in readings_of(question) for label in reading.labels.named]
         if ends := sorted({label.label or "" for label in labels if isinstance(label, EdgeEnd)}):
             if question.language is not None:
@@ -194,6 +194,15 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
                 f"query {name!r} has a filter, which one engine evaluates, and {where} the work is divided: {instead} write "
                 "the filter in SPARQL, as FILTER"
             )
+
+
+# --- the identity of edges ----------------------------------------------------------------------------------------
+
+
+def for_identity(question: Any, identity: str) -> Any:
+    """Return a question as it is evaluated in an engine whose edges have an identity (`rpq.Engine(…, edges=identity)`)."""
+    convert = getattr(question, "for_identity", None)
+    return question if convert is None else convert(identity)
 
 
 # --- values of edges ---------------------------------------------------------------------------------------------

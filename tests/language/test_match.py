@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -221,10 +222,48 @@ def test_the_language_of_a_text():
 
 
 def test_a_count_window_takes_what_binds_no_edge():
-    window = rpq.CountWindow(size=5)
-    assert [*rpq.Query("MATCH (a)-[:T]->(b) RETURN DISTINCT a", window=window).columns] == ["a"]
-    with pytest.raises(rpq.QueryError, match="RETURN DISTINCT"):
-        rpq.Query("MATCH (a)-[:T]->(b) RETURN a", window=window)
+    query = rpq.Query("MATCH (a)-[:T]->(b) RETURN a", window=rpq.CountWindow(size=2))
+    engine = rpq.Engine(query)
+    engine.push_rows([("a", "b", "T", 1), ("c", "b", "T", 2), ("d", "b", "T", 3), ("d", "e", "T", 4)])
+    assert [*engine.answers()] == [("d",), ("d",)]
+    with pytest.raises(rpq.QueryError, match="use one of time"):
+        rpq.Engine(query, edges="parallel")
+
+
+def test_static_edges_and_threads_go_with_what_binds_no_edge():
+    texts = ["MATCH (a)-[:T]->(b)-[:T]->(c) RETURN a, c", "MATCH (a)-[:T]->(b) RETURN b, count(*) AS n"]
+    for threads in (1, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", rpq.ThreadsWarning)  # threads divide both
+            engine = rpq.Engine(*(rpq.Query(text, window=WINDOW) for text in texts), threads=threads)
+        engine.load_static([("a", "b", "T")])
+        engine.push_rows([("b", "c", "T", 1), ("x", "b", "T", 2)])
+        assert sorted(engine.answers(texts[0])) == [("a", "c"), ("x", "c")]
+        assert sorted(engine.answers(texts[1])) == [("b", 2), ("c", 1)]
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+def test_a_query_goes_on_in_a_restored_engine(tmp_path, identity):
+    texts = [
+        "MATCH (x)-[e:T]->(y) OPTIONAL MATCH (y)-[f:T]->(z) WHERE f.amount > e.amount RETURN x, e.amount, z, f.timestamp",
+        "MATCH (x)-[e:T]->(y) RETURN x, sum(e.amount) AS s, avg(e.amount) AS m",
+        "MATCH (x)-[:T]->(y) RETURN x",
+    ]
+    queries = [rpq.Query(text, window=rpq.Window(size=3, slide=1), language="cypher") for text in texts]
+    names = ("source", "target", "label", "timestamp", "amount")
+
+    def push(engine: rpq.Engine, edges: list[tuple[Any, ...]]) -> list[Any]:
+        changes = engine.push(pa.table({name: [edge[place] for edge in edges] for place, name in enumerate(names)}))
+        return [row for text in texts for row in changes.to_arrow(text).to_pylist()]
+
+    engine = rpq.Engine(*queries, edges=identity)
+    push(engine, EDGES[:3])
+    engine.save(tmp_path / "state")
+    restored = rpq.Engine.restore(tmp_path / "state")
+    assert push(restored, EDGES[3:6]) == push(engine, EDGES[3:6]) != []
+    for text in texts:
+        assert Counter(restored.answers(text)) == Counter(engine.answers(text))
+    restored._check()
 
 
 @pytest.mark.parametrize("option", [{"select": ["a"]}, {"distinct": True}, {"sources": ["a"]}, {"order": "increasing"}])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from rpq.automata.symbols import ConditionLabel
 from rpq.errors import QueryError
@@ -60,17 +61,30 @@ class MatchQuery(SparqlQuery):
         if not isinstance(self.node_label, str) or not self.node_label:
             raise QueryError(f"the label of the edges to labels of nodes is a text, not {self.node_label!r}")
         super().__post_init__()
-        if self.translation.has_edge_variables and self.window.kind == "count":
-            raise QueryError(
-                f"bound edges do not go with {self.window!r}: use a window of time, rpq.Window(size=…, slide=…), or "
-                "rpq.UnboundedWindow(); or write RETURN DISTINCT, which binds no edge unless it is read"
-            )
 
     def _read(self) -> SparqlQuestion:
+        object.__setattr__(self, "_translation", self._translated(is_triple=False))
+        return self.translation.question
+
+    def _translated(self, *, is_triple: bool) -> Translation:
         dialect: Dialect = "cypher" if self.language == "cypher" else "gql"
-        translation = translate(parse(self.expression), dialect=dialect, node_label=self.node_label, paths=self.paths)
-        object.__setattr__(self, "_translation", translation)
-        return translation.question
+        tree = parse(self.expression)
+        return translate(tree, dialect=dialect, node_label=self.node_label, paths=self.paths, is_triple=is_triple)
+
+    def for_identity(self, identity: str) -> Self:
+        """Return the query as it is evaluated in an engine whose edges have an identity.
+
+        Where inserts replace edges with their source, label and target, fewer edges have to be bound.
+        """
+        if identity != "triple" or not self.translation.has_edge_variables:
+            return self
+        other = copy(self)
+        for derived in ("_edges_accepted", "_path_automata"):
+            other.__dict__.pop(derived, None)
+        translation = self._translated(is_triple=True)
+        object.__setattr__(other, "_translation", translation)
+        object.__setattr__(other, "_parsed", translation.question)
+        return other
 
     def _set_default_window(self) -> None:
         """Leave the default window to the check of options, which refuses a query without one."""

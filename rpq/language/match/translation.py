@@ -173,8 +173,12 @@ class _Block:
         return replace(atom, subject=ends[0], object=ends[1])
 
 
-def translate(tree: MatchText, *, dialect: Dialect, node_label: str, paths: str) -> Translation:
+def translate(
+    tree: MatchText, *, dialect: Dialect, node_label: str, paths: str, is_triple: bool = False
+) -> Translation:
     """Return the algebra of a text. Raises `MatchError` at the place of what is refused. O(size²).
+
+    With `is_triple` there are no parallel edges with one label, so an edge that nobody reads need not be bound.
 
     >>> from rpq.language.match.syntax import parse
     >>> from rpq.language.sparql.algebra_text import algebra_text
@@ -184,18 +188,19 @@ def translate(tree: MatchText, *, dialect: Dialect, node_label: str, paths: str)
       conjunction   binds a, b
         ?a transfer+ ?b
     """
-    return _Translator(tree, dialect, node_label, paths).translation()
+    return _Translator(tree, dialect, node_label, paths, is_triple=is_triple).translation()
 
 
 class _Translator:
     """The translation of one text."""
 
-    def __init__(self, tree: MatchText, dialect: Dialect, node_label: str, paths: str) -> None:
+    def __init__(self, tree: MatchText, dialect: Dialect, node_label: str, paths: str, *, is_triple: bool) -> None:
         self._tree = tree
         self._text = tree.text
         self._dialect = dialect
         self._node_label = node_label
         self._ends = EDGE_ENDS[:2] if paths == "walk" else EDGE_ENDS[2:]
+        self._is_triple = is_triple
         self._used: set[str] = set()
         self._numbers = 0
         self._atoms = 0
@@ -345,13 +350,23 @@ class _Translator:
         differs = self._dialect == "cypher" if pattern.different_edges is None else pattern.different_edges
         self._differs |= differs
         edges: list[_BoundEdge] = []
+        overlapping = self._overlapping(pattern.paths) if differs else frozenset()
         for path in pattern.paths:
-            self._add_path(block, path, edges, differs=differs)
+            self._add_path(block, path, edges, overlapping)
         if differs:
             self._separate(block, edges)
         conditions = [*block.deferred, *_conjuncts(pattern.where)]
         block.deferred = []
         return conditions
+
+    def _overlapping(self, paths: Sequence[PathPattern]) -> frozenset[int]:
+        """Return the places of edges that may be one edge with another of these paths."""
+        steps = [one for path in paths for one in path.elements if isinstance(one, EdgePattern) and one.quantifier is None]
+        labels = [self._labels(step) for step in steps]
+        pairs = combinations(range(len(steps)), 2)
+        return frozenset(
+            steps[place].at for one, other in pairs if labels[one].overlaps(labels[other]) for place in (one, other)
+        )
 
     def _separate(self, block: _Block, edges: Sequence[_BoundEdge]) -> None:
         """Add the conditions that edges of a clause are different."""
@@ -388,7 +403,7 @@ class _Translator:
         self._properties |= {value.name for value in filter.values if value.kind == "property"}
         block.conditions.append(EdgeCondition(filter))
 
-    def _add_path(self, block: _Block, path: PathPattern, edges: list[_BoundEdge], *, differs: bool) -> None:
+    def _add_path(self, block: _Block, path: PathPattern, edges: list[_BoundEdge], overlapping: frozenset[int]) -> None:
         """Add a path to a block, and its edges to those of the clause."""
         nodes, connectors = self._alternating(path)
         if not connectors:
@@ -412,7 +427,7 @@ class _Translator:
                 "a quantified path means pairs of vertices here: write ANY before it, RETURN DISTINCT without aggregates, or "
                 "EXISTS { … } around it",
             )
-        self._add_steps(block, path, nodes, connectors, edges, differs=differs)
+        self._add_steps(block, path, nodes, connectors, edges, overlapping)
 
     def _add_steps(
         self,
@@ -421,17 +436,18 @@ class _Translator:
         nodes: Sequence[NodePattern],
         connectors: Sequence[EdgePattern | Group],
         edges: list[_BoundEdge],
-        *,
-        differs: bool,
+        overlapping: frozenset[int] = frozenset(),
     ) -> None:
         """Add each edge and each quantified path of a path on its own."""
         terms = [self._node(block, nodes[0])]
         mine: list[_BoundEdge] = []
         is_trail = path.mode == "TRAIL" and len(connectors) > 1
+        if is_trail:
+            overlapping |= self._overlapping([path])
         for connector, node in zip(connectors, nodes[1:], strict=True):
             self._declare_edge(block, connector)
             terms.append(self._node(block, node))
-            mine.append(self._add_step(block, terms[-2], connector, terms[-1], must_bind=differs or is_trail))
+            mine.append(self._add_step(block, terms[-2], connector, terms[-1], must_bind=connector.at in overlapping))
         edges += mine
         if is_trail:
             self._separate(block, mine)
@@ -554,7 +570,8 @@ class _Translator:
         expression = self._expression(step_text(labels, connector.direction, condition), connector.at)
         name = connector.variable
         is_read = name is not None and (name in self._read_names or bool(others))
-        if block.is_set and not is_read and not must_bind:
+        is_alone = self._is_triple and connector.direction != "either" and not labels.is_negated and len(labels.names) == 1
+        if (block.is_set or is_alone) and not is_read and not must_bind:
             if name is not None:
                 block.scope.own[name] = replace(block.scope.own[name], kind="inner")
             self._add_atom(block, Atom(source, expression, target), connector.at)
@@ -647,7 +664,7 @@ class _Translator:
                 self._fail(path.at, "the ends of a path behind ANY need names where its inner nodes have conditions")
             ends = [first, *nodes[1:-1], replace(last, label=None, properties=(), where=None)]
             found: list[_BoundEdge] = []
-            self._add_steps(inner, path, ends, connectors, found, differs=False)
+            self._add_steps(inner, path, ends, connectors, found)
             self._add_inner_conditions(inner)
             body = inner.operator()
             bound = algebra.possible_variables(body)
