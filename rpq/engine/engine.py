@@ -957,7 +957,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _resolved(self, query: Query, times: StreamTime) -> Query:
         """Return a query as it runs: over windows in the integers of the stream, or over one event."""
-        resolved = for_identity(times.resolve(query), self._evaluation.identity)
+        resolved: Query = for_identity(times.resolve(query), self._evaluation.identity)
         return resolved if self._clock is None else query_over_event(resolved)
 
     def _changes(

@@ -2,8 +2,8 @@
 
 A text that parses as a path expression is one (`select` is a label). Otherwise a text that begins with a keyword of SPARQL,
 possibly after comments (`# …`), is SPARQL, and so is an update, which is refused. Otherwise a text whose first word is MATCH
-or OPTIONAL MATCH is read as GQL. Otherwise a text with a `?` before a letter, `_:`, or a dot before a blank is a pattern. Any
-other text is an invalid path expression.
+or OPTIONAL MATCH is read as GQL. Otherwise a text with a `?` before a letter, `_:`, or a dot before a blank is a pattern.
+Any other text is an invalid path expression.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ _SPARQL = re.compile(
 )
 
 _MATCH = re.compile(
-    r"(?:\s|//[^\r\n]*(?:[\r\n]|$)|/\*(?:[^*]|\*(?!/))*\*/)*(?:optional\s+)?match(?![\w/|*+?{^!.])\s*(?=[^\s/|*+?{^!.)]|$)", re.IGNORECASE
+    r"(?:\s|//[^\r\n]*(?:[\r\n]|$)|/\*(?:[^*]|\*(?!/))*\*/)*(?:optional\s+)?"
+    r"match(?![\w/|*+?{^!.])\s*(?=[^\s/|*+?{^!.)]|$)",
+    re.IGNORECASE,
 )
 
 _GRAPH = r"(?:default|graph\s*(?:<[^>]*>|[\w.-]*:[\w.-]*)|<[^>]*>|[\w.-]*:[\w.-]*)"

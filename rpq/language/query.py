@@ -637,8 +637,9 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
     if language == "pattern":
         return PatternQuery(text, **options)
     if language in _classes:
-        named = {"language": language} if language in ("gql", "cypher") else {}
-        return _classes[language]()(text, **named, **options)
+        if language is not None and language != "sparql":
+            options["language"] = language
+        return _classes[language]()(text, **options)
     if language == "path":
         compiled(text)  # raises an error if `Query` would detect another notation
     return Query(text, **options)

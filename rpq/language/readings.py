@@ -209,7 +209,7 @@ def for_identity(question: Any, identity: str) -> Any:
 
 
 def values_read_by(question: Any) -> frozenset[str] | None:
-    """Return the properties of edges that the columns and filters of a question read; None if it reads no values of edges."""
+    """Return the properties of edges that the columns and filters of a question read; None if it can read none."""
     properties: frozenset[str] | None = getattr(question, "properties", None)
     return properties
 

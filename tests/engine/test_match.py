@@ -52,7 +52,10 @@ class Snapshots:
 def plain(rows: Any) -> Counter[tuple[Any, ...]]:
     """Return rows with floats rounded, as exact quotients are not floats."""
     return Counter(
-        {tuple(round(value, 9) if isinstance(value, float) else value for value in row): count for row, count in rows.items()}
+        {
+            tuple(round(value, 9) if isinstance(value, float) else value for value in row): count
+            for row, count in rows.items()
+        }
     )
 
 

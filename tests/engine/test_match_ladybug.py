@@ -74,7 +74,9 @@ def drawn(random: Random) -> TwoTexts:
         optional = f" OPTIONAL MATCH ({random.choice(nodes)})-[o:S]->(m%N)" + random.choice(["", " WHERE o.amount > 2"])
     if random.random() < 0.3 and edges:
         amount = f"{random.choice(edges)}.amount"
-        returned = f"a.id AS n, count(*) AS c, sum({amount}) AS s, min({amount}) AS l, max({amount}) AS h, avg({amount}) AS v"
+        returned = (
+            f"a.id AS n, count(*) AS c, sum({amount}) AS s, min({amount}) AS l, max({amount}) AS h, avg({amount}) AS v"
+        )
         if is_distinct:
             return drawn(random)
     else:

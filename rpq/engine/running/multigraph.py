@@ -32,7 +32,7 @@ from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.errors import InputError, QueryError
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.language.protocol import Question
-from rpq.language.readings import LabelSet, Reading, is_ordered, filters_of, values_read_by
+from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, values_read_by
 from rpq.language.where import WhereError
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds

@@ -45,7 +45,8 @@ class MatchQuery(SparqlQuery):
 
     >>> from rpq.language.query import Query
     >>> from rpq.stream.window import Window
-    >>> query = Query("MATCH (a)-[e:transfer]->(b) WHERE e.amount > 5 RETURN a, count(*) AS n", window=Window(size=9, slide=1))
+    >>> text = "MATCH (a)-[e:transfer]->() WHERE e.amount > 5 RETURN a, count(*) AS n"
+    >>> query = Query(text, window=Window(size=9, slide=1))
     >>> query.columns, query.semantics, query.language
     (('a', 'n'), 'explicit', 'gql')
     """
@@ -120,12 +121,14 @@ class MatchQuery(SparqlQuery):
         """All properties of edges that the query reads."""
         labels = self.label_set
         steps = (step_of(label.label or "") for label in labels.named if isinstance(label, EdgeEnd))
-        named = {label.condition for label in labels.named if isinstance(label, ConditionLabel) and not isinstance(label, EdgeEnd)}
+        named = {
+            label.condition for label in labels.named if isinstance(label, ConditionLabel) and not isinstance(label, EdgeEnd)
+        }
         conditions = named.union(labels.conditions, *(step.conditions for step in steps))
         return self.properties.union(*(condition_of(one).properties for one in conditions))
 
     @cached_property
-    def columns(self) -> TypedColumns:  # type: ignore[override]
+    def columns(self) -> TypedColumns:
         """The columns of the rows: the items of RETURN."""
         return result_columns(self.translation)
 

@@ -276,7 +276,7 @@ def parse(text: str) -> MatchText:
         word = "" if found_there is None else found_there[0]
         raise _unexpected(text, int(error.pos_in_stream), word, error.allowed or ()) from None
     except UnexpectedInput as error:
-        raise match_error(text, int(error.pos_in_stream or 0), "the text is not understood") from None
+        raise match_error(text, getattr(error, "pos_in_stream", None) or 0, "the text is not understood") from None
     except VisitError as error:
         raise error.orig_exc from None
     except RecursionError:
@@ -331,8 +331,8 @@ _SHOWN_TERMINALS = {
     "EQUAL": "a comparison",
 }
 _KEYWORDS = frozenset(
-    "ACYCLIC ALL AND ANY AS BETWEEN BINDINGS DIFFERENT DISTINCT EDGE EDGES ELEMENT ELEMENTS EXISTS FALSE IN IS MATCH NOT NULL "
-    "OPTIONAL OR RELATIONSHIP RELATIONSHIPS REPEATABLE RETURN SHORTEST SIMPLE TRAIL TRUE WALK WHERE".split()
+    "ACYCLIC ALL AND ANY AS BETWEEN BINDINGS DIFFERENT DISTINCT EDGE EDGES ELEMENT ELEMENTS EXISTS FALSE IN IS MATCH NOT "
+    "NULL OPTIONAL OR RELATIONSHIP RELATIONSHIPS REPEATABLE RETURN SHORTEST SIMPLE TRAIL TRUE WALK WHERE".split()
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 
@@ -561,9 +561,7 @@ def _reader(text: str) -> Any:
 
         # --- quantifiers
 
-        def _quantifier(
-            self, meta: Any, least: int, most: int | None, *, is_cypher: bool = False
-        ) -> Quantifier:
+        def _quantifier(self, meta: Any, least: int, most: int | None, *, is_cypher: bool = False) -> Quantifier:
             at, written = start(meta), text[start(meta) : int(meta.end_pos)]
             if least == 0:
                 least_text = "+" if most is None else f"{{1,{most}}}"
@@ -594,7 +592,9 @@ def _reader(text: str) -> Any:
             return self._quantifier(meta, 0, None)
 
         def question_mark(self, meta: Any, children: list[Any]) -> Quantifier:
-            refuse(start(meta), "? is refused: a path has at least one edge here; write OPTIONAL MATCH for a path that may lack")
+            refuse(
+                start(meta), "? is refused: a path has at least one edge here; write OPTIONAL MATCH for a path that may lack"
+            )
 
         def any_length(self, meta: Any, children: list[Any]) -> Quantifier:
             return self._quantifier(meta, 1, None, is_cypher=True)
@@ -643,7 +643,7 @@ def _reader(text: str) -> Any:
             if named is not None:
                 refuse(
                     named.at,
-                    f"the path variable {named.name} is refused: which of several paths it is would not be determined; leave "
+                    f"the path variable {named.name} is refused: which of several it is would not be determined; leave "
                     "it out, and ask for the witness of a row",
                 )
             search, mode = of_type(children, Search), of_type(children, str)
@@ -692,4 +692,3 @@ def _reader(text: str) -> Any:
             )
 
     return Reader()
-

@@ -169,13 +169,13 @@ class _Block:
         return found
 
     def _placed(self, atom: Atom) -> Atom:
-        ends = [self.constants.get(end.name, end) if isinstance(end, Variable) else end for end in (atom.subject, atom.object)]
+        ends = [
+            self.constants.get(end.name, end) if isinstance(end, Variable) else end for end in (atom.subject, atom.object)
+        ]
         return replace(atom, subject=ends[0], object=ends[1])
 
 
-def translate(
-    tree: MatchText, *, dialect: Dialect, node_label: str, paths: str, is_triple: bool = False
-) -> Translation:
+def translate(tree: MatchText, *, dialect: Dialect, node_label: str, paths: str, is_triple: bool = False) -> Translation:
     """Return the algebra of a text. Raises `MatchError` at the place of what is refused. O(size²).
 
     With `is_triple` there are no parallel edges with one label, so an edge that nobody reads need not be bound.
@@ -311,7 +311,8 @@ class _Translator:
         names = [part.name for part in label.parts] if label.operator == "|" else [label.name]
         if label.operator not in ("name", "|") or any(part.operator != "name" for part in label.parts):
             self._fail(
-                at, "! and % in the labels of a node are refused: write :A, :A|B or :A&B, and NOT EXISTS {(a:A)} for its absence"
+                at,
+                "! and % in the labels of a node are refused: write :A, :A|B or :A&B, and NOT EXISTS {(a:A)}",
             )
         atoms = [Atom(term, Label(self._node_label), Constant(name)) for name in names]
         if len(atoms) == 1:
@@ -335,7 +336,7 @@ class _Translator:
             if not known:
                 self._fail(
                     at,
-                    f"({name}) stands in no edge: nodes are known by their edges; write one, as in ({name})-->(), or a label",
+                    f"({name}) stands in no edge: nodes are known by their edges: write one, as in ({name})-->()",
                 )
 
     # --- patterns --------------------------------------------------------------------------------------------------
@@ -424,8 +425,8 @@ class _Translator:
             assert quantifier is not None
             self._fail(
                 quantifier.at,
-                "a quantified path means pairs of vertices here: write ANY before it, RETURN DISTINCT without aggregates, or "
-                "EXISTS { … } around it",
+                "a quantified path means pairs of vertices here: write ANY before it, RETURN DISTINCT without aggregates, "
+                "or EXISTS { … } around it",
             )
         self._add_steps(block, path, nodes, connectors, edges, overlapping)
 
@@ -481,7 +482,7 @@ class _Translator:
             return
         self._fail(
             path.at,
-            f"{path.mode} is refused on a quantified path in MATCH: write a path query or a pattern with paths=\"simple\", or "
+            f'{path.mode} is refused on a quantified path in MATCH: write a path query or a pattern with paths="simple", or '
             "leave it out",
         )
 
@@ -537,7 +538,9 @@ class _Translator:
             (others if bare is None else own).append(part if bare is None else bare)
         for name in (node for part in own for node in _nodes(part) if isinstance(node, Name)):
             if name.name in TAKEN:
-                self._fail(name.column - 1, f"{name.name!r} is no property of an edge; there are timestamp and its properties")
+                self._fail(
+                    name.column - 1, f"{name.name!r} is no property of an edge; there are timestamp and its properties"
+                )
         if not own:
             return "", others
         whole = own[0] if len(own) == 1 else Logical("and", tuple(own), column=own[0].column)
@@ -601,7 +604,9 @@ class _Translator:
                 )
             return repeated_text(step_text(labels, connector.direction, condition), quantifier), labels
         if connector.where is not None:
-            self._fail(connector.at, "WHERE behind the path of a quantified group is refused: write it inside the edge it is on")
+            self._fail(
+                connector.at, "WHERE behind the path of a quantified group is refused: write it inside the edge it is on"
+            )
         inner = PathPattern(False, None, connector.elements, connector.at)
         nodes, steps = self._alternating(inner)
         if not steps:
@@ -617,12 +622,14 @@ class _Translator:
 
     def _check_quantifier(self, quantifier: Quantifier) -> None:
         if quantifier.is_cypher and self._dialect != "cypher":
-            most = "" if quantifier.most is None else str(quantifier.most)
-            instead = "+" if (quantifier.least, quantifier.most) == (1, None) else f"{{{quantifier.least},{most}}}"
+            least, most = quantifier.least, "" if quantifier.most is None else str(quantifier.most)
+            instead = f"{{{least}}}" if quantifier.most == least else f"{{{least},{most}}}"
+            if (least, quantifier.most) == (1, None):
+                instead = "+"
             self._fail(
                 quantifier.at,
-                f"{quantifier.text} is written as in Cypher, where the edges of a clause are different: write {instead} behind "
-                'the edge, as in -[:a]->' + instead + ', or pass language="cypher"',
+                f"{quantifier.text} is written as in Cypher, where the edges of a clause are different: write {instead} "
+                "behind the edge, as in -[:a]->" + instead + ', or pass language="cypher"',
             )
 
     def _expression(self, text: str, at: int) -> automata.Expression:
@@ -668,7 +675,9 @@ class _Translator:
             self._add_inner_conditions(inner)
             body = inner.operator()
             bound = algebra.possible_variables(body)
-            names = dict.fromkeys(term.name for term in (source, target) if isinstance(term, Variable) and term.name in bound)
+            names = dict.fromkeys(
+                term.name for term in (source, target) if isinstance(term, Variable) and term.name in bound
+            )
             block.parts.append(Distinct(Project(body, tuple(names))))
         for node in nodes[1:-1]:
             if node.variable is not None:
@@ -689,7 +698,9 @@ class _Translator:
         for part in inner.deferred:
             for name in (node for node in _nodes(part) if isinstance(node, Name)):
                 if algebra.column_of_value(self._value(inner.scope, name)) not in bound:
-                    self._fail(name.column - 1, "a condition inside a path behind ANY reads the path alone: write it in WHERE")
+                    self._fail(
+                        name.column - 1, "a condition inside a path behind ANY reads the path alone: write it in WHERE"
+                    )
             self._add_condition(inner, part)
         inner.deferred = []
 
@@ -743,8 +754,8 @@ class _Translator:
         if known.kind == "inner":
             self._fail(
                 at,
-                f"{variable} is inside a path whose ends alone are told (a quantified one, or one behind ANY): read it in the "
-                "WHERE inside its own brackets, or write the path edge by edge",
+                f"{variable} is inside a path whose ends alone are told (a quantified one, or one behind ANY): read it in "
+                "the WHERE inside its own brackets, or write the path edge by edge",
             )
         if known.kind == "vertex":
             if dot and attribute != "id":
@@ -773,7 +784,9 @@ class _Translator:
             if isinstance(node, Name):
                 value = self._value(scope, node)
                 known[value.column] = value
-        tree = _renamed(condition, {node: self._value(scope, node).column for node in _nodes(condition) if isinstance(node, Name)})
+        tree = _renamed(
+            condition, {node: self._value(scope, node).column for node in _nodes(condition) if isinstance(node, Name)}
+        )
         try:
             text = condition_text(tree)
             return filter_of(parse_where(text), known)
@@ -795,7 +808,7 @@ class _Translator:
             if name not in sure and internal in of_block:
                 self._fail(
                     pattern.at,
-                    f"{name} is bound by an OPTIONAL MATCH before, and may be missing: write both paths in one OPTIONAL MATCH",
+                    f"{name} is bound by an OPTIONAL MATCH before, and may be null: write both paths in one OPTIONAL MATCH",
                 )
         across: list[Node] = []
         for part in conditions:
@@ -817,8 +830,12 @@ class _Translator:
         for body, _ in block.tests:
             missing = algebra.mentioned_variables(body) & algebra.possible_variables(left)
             if not missing <= algebra.possible_variables(right):
-                self._fail(pattern.at, "EXISTS in an OPTIONAL MATCH reads the nodes of that clause alone: write a node in it")
-        scope.own |= {name: replace(known, constant=None) for name, known in block.scope.own.items() if name not in scope.own}
+                self._fail(
+                    pattern.at, "EXISTS in an OPTIONAL MATCH reads the nodes of that clause alone: write a node in it"
+                )
+        scope.own |= {
+            name: replace(known, constant=None) for name, known in block.scope.own.items() if name not in scope.own
+        }
         return LeftJoin(left, right, condition)
 
     # --- RETURN ----------------------------------------------------------------------------------------------------
@@ -870,8 +887,8 @@ class _Translator:
         if not isinstance(item.value, Name):
             self._fail(
                 item.at,
-                f"{item.text} in RETURN is refused: return variables, properties of edges and aggregates of them, and compute "
-                "with the rows",
+                f"{item.text} in RETURN is refused: return variables, properties of edges and aggregates of them, and "
+                "compute with the rows",
             )
         return self._value(scope, item.value)
 
@@ -903,7 +920,7 @@ class _Translator:
         if not isinstance(item.argument, Name):
             self._fail(
                 item.column - 1,
-                f"{item.function} of a computed value is refused: {item.function} takes a variable, or a property of an edge",
+                f"{item.function} of a computed value is refused: it takes a variable, or a property of an edge",
             )
         value = self._value(scope, item.argument)
         if value.kind == "number" and item.function != "count":
@@ -1043,4 +1060,3 @@ def _names_read(tree: MatchText) -> Iterator[str]:
         yield from of_pattern(clause.pattern)
     for item in tree.items:
         yield from of_condition(item.value)
-

@@ -71,13 +71,13 @@ def type_of(column: Column, edges: EdgeVertices) -> pa.DataType | None:
 
 
 def start_match(question: MatchQuery, resources: Resources) -> RunningSparql | DividedQuery:
-    """Start a MATCH text; one thread evaluates it if it binds edges or reads their values. Raises `QueryError` in a share."""
+    """Start a MATCH text; one thread evaluates it if it binds edges. Raises `QueryError` for that in a share."""
     if not reads_edges(question):
         return start_sparql(question, resources)
     if resources.share[1] > 1:
         raise QueryError(
-            f"query {question.name!r}: bound edges and conditions do not go with shares: evaluate it in one engine, or write "
-            "RETURN DISTINCT of vertices alone"
+            f"query {question.name!r}: bound edges and conditions do not go with shares: evaluate it in one engine, or "
+            "write RETURN DISTINCT of vertices alone"
         )
     pool = OperatorPool.of_queries(resources, is_divided=False)
     try:
