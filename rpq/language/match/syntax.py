@@ -274,7 +274,7 @@ def parse(text: str) -> MatchText:
     except UnexpectedCharacters as error:
         found_there = re.match(r"[^\W\d]\w*|!=|==|=~|\|\||.", text[error.pos_in_stream :], re.DOTALL)
         word = "" if found_there is None else found_there[0]
-        raise _unexpected(text, int(error.pos_in_stream), word, error.allowed or ()) from None
+        raise _unexpected(text, error.pos_in_stream or 0, word, error.allowed or ()) from None
     except UnexpectedInput as error:
         raise match_error(text, getattr(error, "pos_in_stream", None) or 0, "the text is not understood") from None
     except VisitError as error:

@@ -97,8 +97,7 @@ class EdgeConditionNode(Node):
 class EdgeValueNode(Node):
     """The rows with a value of an edge as one more column. Δ Extend(Ω) = Extend(ΔΩ).
 
-    For aggregates, floats are literals and so are texts, lest one is taken for a number; but loose values are the numbers that
-    their texts are.
+    For aggregates, floats and texts are literals, lest a text is taken for a number; loose values are plain.
     """
 
     def __init__(self, inner: Node, name: str, formula: EdgeValue, terms: TermIds) -> None:
@@ -119,9 +118,9 @@ class EdgeValueNode(Node):
         texts = value_texts(values)
         if self._formula.is_summed and pa.types.is_floating(values.type):
             texts = [None if text is None else literal_text(_FLOATS.get(text, text), XSD + "double") for text in texts]
-        elif self._formula.is_summed and self._formula.value.name not in vertices.edges.types.loose:
-            if pa.types.is_string(values.type):
-                texts = [None if text is None else literal_text(text) for text in texts]
+        is_loose = self._formula.value.name in vertices.edges.types.loose
+        if self._formula.is_summed and pa.types.is_string(values.type) and not is_loose:
+            texts = [None if text is None else literal_text(text) for text in texts]
         rows[:, -1] = np.array([self._terms.intern(text) for text in texts], np.int32)[places.reshape(-1)]
         return change.with_rows(rows)
 
