@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.errors import MatchError
+from rpq.errors import MatchError, ThreadsWarning
 from rpq.language.match.syntax import REFUSED
 from rpq.language.notation import language_of
 
@@ -74,6 +74,8 @@ PAIRS = [(one, other) for one in "abc" for other in "abc"]
         ("MATCH ANY (x)-[e:T WHERE e.amount > 10]->+(y) RETURN x, y", "ab ac bc"),
         ("MATCH ANY (x) (()-[:T]->()-[:S]->()){1,} (y) RETURN x, y", "cc"),
         ("MATCH ANY (x)-[:T]->(m:P)-[:S]->(y) RETURN x, y", "cc"),
+        ("MATCH ANY (x)-[:T]->(m:P)-[:S]->(y) MATCH (x {id: 'b'})-[:T]->(z) RETURN x, y, z", []),
+        ("MATCH ANY (x)-[:S]->(m:P)-[:T]->(y) MATCH (x {id: 'a'})-[:S]->(z) RETURN x, y, z", "aac"),
         ("MATCH (x)-[:T]->(y) WHERE EXISTS { (y)-[:S]->(z) } RETURN x, y", "ca"),
         ("MATCH (x)-[:T]->(y) WHERE NOT EXISTS { MATCH (y)-[:S]->() } RETURN x, y", "ab ab bc"),
         (
@@ -162,6 +164,7 @@ def test_rows_in_cypher(text, rows):
         ("MATCH DIFFERENT EDGES (a)-[:T]->+(b)-[:T]->(c) RETURN DISTINCT a", (1, 26), "REPEATABLE ELEMENTS"),
         ("MATCH DIFFERENT EDGES (a)-[:T]->{2}(b) RETURN DISTINCT a", (1, 26), "REPEATABLE ELEMENTS"),
         ("MATCH (a)-[e:T]->(b)-[e:T]->(c) RETURN a", (1, 21), "name them apart"),
+        ("MATCH (a)-[e:T]->(b), ANY (a)-[e:S]->+(b) RETURN a", (1, 30), "name them apart"),
         ("MATCH (a)-[a:T]->(b) RETURN a", (1, 10), "rename one of them"),
         ("MATCH (a)-[e:T&S]->(b) RETURN a", (1, 10), "an edge has one label"),
         ("MATCH (a:!P)-[e:T]->(b) RETURN a", (1, 7), "NOT EXISTS"),
@@ -231,14 +234,14 @@ def test_a_count_window_takes_what_binds_no_edge():
 
 
 def test_static_edges_and_threads_go_with_what_binds_no_edge():
-    texts = ["MATCH (a)-[:T]->(b)-[:T]->(c) RETURN a, c", "MATCH (a)-[:T]->(b) RETURN b, count(*) AS n"]
+    texts = ["MATCH (a)-[:T]->(b)-[:T]->(c) RETURN a, b, c", "MATCH (a)-[:T]->(b) RETURN b, count(*) AS n"]
     for threads in (1, 2):
         with warnings.catch_warnings():
-            warnings.simplefilter("error", rpq.ThreadsWarning)  # threads divide both
+            warnings.simplefilter("error", ThreadsWarning)  # threads divide both
             engine = rpq.Engine(*(rpq.Query(text, window=WINDOW) for text in texts), threads=threads)
         engine.load_static([("a", "b", "T")])
         engine.push_rows([("b", "c", "T", 1), ("x", "b", "T", 2)])
-        assert sorted(engine.answers(texts[0])) == [("a", "c"), ("x", "c")]
+        assert sorted(engine.answers(texts[0])) == [("a", "b", "c"), ("x", "b", "c")]
         assert sorted(engine.answers(texts[1])) == [("b", 2), ("c", 1)]
 
 

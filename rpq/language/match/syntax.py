@@ -643,8 +643,8 @@ def _reader(text: str) -> Any:
             if named is not None:
                 refuse(
                     named.at,
-                    f"the path variable {named.name} is refused: which of several it is would not be determined; leave "
-                    "it out, and ask for the witness of a row",
+                    f"the path variable {named.name} is refused: which of several it is would not be determined; leave it "
+                    "out, or write a pattern, whose rows have witnesses",
                 )
             search, mode = of_type(children, Search), of_type(children, str)
             return PathPattern(search is not None and search.is_any, mode, children[-1], start(meta))

@@ -11,7 +11,7 @@ occurs: under RETURN DISTINCT without aggregates, in EXISTS and behind ANY edges
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal, NoReturn
@@ -57,6 +57,7 @@ from rpq.language.sparql.algebra import (
     Project,
     SemiJoin,
     SparqlQuestion,
+    Values,
     WindowAtom,
     make_join,
     make_union,
@@ -157,9 +158,12 @@ class _Block:
 
     def operator(self) -> Operator:
         """Return the operator of the block."""
-        atoms = tuple(WindowAtom(self._placed(atom)) for atom in self.atoms)
-        found = make_join(*([Conjunction(atoms)] if atoms or not self.parts else []), *self.parts)
-        for name, constant in self.constants.items():
+        of_parts = frozenset().union(*map(algebra.possible_variables, self.parts))
+        fixed = {name: constant for name, constant in self.constants.items() if name not in of_parts}
+        atoms = tuple(WindowAtom(_placed(atom, fixed)) for atom in self.atoms)
+        tables = [Values((name,), ((constant.name,),)) for name, constant in self.constants.items() if name in of_parts]
+        found = make_join(*([Conjunction(atoms)] if atoms or not self.parts else []), *self.parts, *tables)
+        for name, constant in fixed.items():
             if name not in self.inherited and any(Variable(name) in (atom.subject, atom.object) for atom in self.atoms):
                 found = Extend(found, name, constant)
         for condition in self.conditions:
@@ -168,11 +172,11 @@ class _Block:
             found = SemiJoin(found, body, is_negated)
         return found
 
-    def _placed(self, atom: Atom) -> Atom:
-        ends = [
-            self.constants.get(end.name, end) if isinstance(end, Variable) else end for end in (atom.subject, atom.object)
-        ]
-        return replace(atom, subject=ends[0], object=ends[1])
+
+def _placed(atom: Atom, constants: Mapping[str, Constant]) -> Atom:
+    """Return an atom with constants in place of the variables that they fix."""
+    ends = [constants.get(end.name, end) if isinstance(end, Variable) else end for end in (atom.subject, atom.object)]
+    return replace(atom, subject=ends[0], object=ends[1])
 
 
 def translate(tree: MatchText, *, dialect: Dialect, node_label: str, paths: str, is_triple: bool = False) -> Translation:
@@ -319,7 +323,7 @@ class _Translator:
             self._add_atom(block, atoms[0], at)
             return
         self._atoms += len(atoms)
-        bodies = [Conjunction((WindowAtom(block._placed(atom)),)) for atom in atoms]
+        bodies = [Conjunction((WindowAtom(_placed(atom, block.constants)),)) for atom in atoms]
         block.tests.append((make_union(*bodies), False))
 
     def _add_atom(self, block: _Block, atom: Atom, at: int) -> None:
@@ -685,6 +689,8 @@ class _Translator:
         for connector in connectors:
             name = connector.variable if isinstance(connector, EdgePattern) else None
             if name is not None:
+                if (known := block.scope.get(name)) is not None and known.kind != "inner":
+                    self._fail(connector.at, f"{name} is an edge here, and known outside this path: name them apart")
                 block.scope.own[name] = _Binding("inner", name)
         labels = edge_labels(None, self._node_label)
         for number, connector in enumerate(connectors):
