@@ -82,7 +82,7 @@ def copied_kernels(folder: Path) -> None:
 
 
 def site_packages(python: Path) -> Path:
-    """Where an environment has its packages."""
+    """Return the folder of the packages of an environment."""
     return next(python.parents[1].glob("lib/python*/site-packages"))
 
 

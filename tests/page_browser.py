@@ -47,7 +47,7 @@ class NoBrowser(Exception):
 
 
 def program() -> str:
-    """Where Chromium is."""
+    """Return the path of Chromium."""
     given = os.environ.get("RPQ_CHROMIUM")
     found = given or next(filter(None, map(shutil.which, PROGRAMS)), None)
     if not found:

@@ -179,7 +179,7 @@ class _Content:
         self.edges[edge] = Held(max(timestamp, known.timestamp), self.number)
         if self.window.kind == "count":
             bound = self.window.lower_bound(self.number)
-            self.edges = {edge: held for edge, held in self.edges.items() if held.number > bound}
+            self.edges = {edge: state for edge, state in self.edges.items() if state.number > bound}
         return verdict
 
     def expire(self, time: int) -> bool:
@@ -187,12 +187,12 @@ class _Content:
         before = len(self.edges)
         if self.window.kind == "time":
             bound = self.window.lower_bound(time)
-            self.edges = {edge: held for edge, held in self.edges.items() if held.timestamp > bound}
+            self.edges = {edge: state for edge, state in self.edges.items() if state.timestamp > bound}
         return len(self.edges) < before
 
     def leaving_times(self) -> set[int]:
-        held = self.edges.values() if self.window.kind == "time" else ()
-        return {self.window.leaves_at(timestamp) for timestamp, _ in held}
+        states = self.edges.values() if self.window.kind == "time" else ()
+        return {self.window.leaves_at(timestamp) for timestamp, _ in states}
 
     def wants(self, edge: Edge, timestamp: int, time: int) -> bool:
         """Return whether the store must keep this edge of the window's stream."""
@@ -215,7 +215,7 @@ class _Running:
         """Return the graphs that its atoms read, with the time of each edge: None for those that are static alone."""
         graphs: dict[str | None, dict[Edge, int | None]] = {None: dict.fromkeys(static)}  # [2.5]
         for name, content in self.contents.items():
-            graphs.setdefault(name, {}).update({edge: held.timestamp for edge, held in content.edges.items()})
+            graphs.setdefault(name, {}).update({edge: state.timestamp for edge, state in content.edges.items()})
         return graphs
 
 
@@ -399,8 +399,8 @@ class PatternReference:
             live = sum(self._answer(running).total() for running in self._running.values())
             return {**self._counts, "answers_live": live, "edges_live": sum(map(len, self.stores.values()))}
         running = self._running[name]
-        held = {(content.window.stream, edge) for content in running.contents.values() for edge in content.edges}
-        return {**running.counts, "answers_live": self._answer(running).total(), "edges_live": len(held)}
+        edges = {(content.window.stream, edge) for content in running.contents.values() for edge in content.edges}
+        return {**running.counts, "answers_live": self._answer(running).total(), "edges_live": len(edges)}
 
     def _named(self, name: str | None) -> _Running:
         if name is None:
@@ -470,8 +470,8 @@ class PatternReference:
 
     def _pass_by(self, label: str) -> None:
         """Drop the edges with a label that are not accepted any more."""
-        held = {edge for store in self.stores.values() for edge in store if edge[1] == label}
-        for edge in held:
+        edges = {edge for store in self.stores.values() for edge in store if edge[1] == label}
+        for edge in edges:
             if any(ends.includes(Ends(edge[0], edge[2])) for ends in self.accepted[label]):
                 continue
             for store in self.stores.values():

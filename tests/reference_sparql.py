@@ -329,16 +329,16 @@ class Evaluation:
             raise NoValue("IN an error")
         return False
 
-    def aggregated(self, asked: Aggregate, inside: Bag | None, window: str | None) -> str:
+    def aggregated(self, call: Aggregate, inside: Bag | None, window: str | None) -> str:
         if inside is None:
             raise NoValue("an aggregate outside a group")
-        if asked.argument is None:
-            number = len({tuple(sorted(one.items())) for one in inside}) if asked.distinct else len(inside)
+        if call.argument is None:
+            number = len({tuple(sorted(one.items())) for one in inside}) if call.distinct else len(inside)
             return aggregate("COUNT", ["x"] * number)
-        values = [self.value(asked.argument, one, window) for one in inside]
-        result = aggregate(asked.name, list(dict.fromkeys(values)) if asked.distinct else values, self.rules)
+        values = [self.value(call.argument, one, window) for one in inside]
+        result = aggregate(call.name, list(dict.fromkeys(values)) if call.distinct else values, self.rules)
         if result is None:
-            raise NoValue(f"{asked.name} is unbound")
+            raise NoValue(f"{call.name} is unbound")
         return result
 
 

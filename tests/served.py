@@ -28,7 +28,7 @@ from rpq.serve.operations import Admission
 from rpq.serve.query_checks import QueryChecks
 from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.serve.service import Service
-from rpq.serve.serving import Tls, address_of, listening, run_server
+from rpq.serve.serving import Tls, address_of, listening_socket, run_server
 from rpq.serve.storage import EngineOptions
 
 ROOT = Path(__file__).parents[1]
@@ -161,7 +161,7 @@ class Served(Talk):
                 self.service.register(fields, query)
         self.service.settle()
         self.application = Application(self.service, admission=admission or Admission(), checks=CHECKS)
-        self._listener = listening("127.0.0.1", 0)
+        self._listener = listening_socket("127.0.0.1", 0)
         # What the system holds back for a follower that does not read is no lag: it should not be much.
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
         self._ready = threading.Event()
@@ -185,7 +185,7 @@ class Served(Talk):
         self.stop()
 
     def connections(self) -> int:
-        """How many are open, beside those that are told to go."""
+        """Return the number of open connections, except those that are being refused."""
         assert self.application.figures.connections is not None
         return self.application.figures.connections.open
 

@@ -85,7 +85,7 @@ class CommandRun:
     error: str | None = None
 
     @property
-    def ending(self) -> str:
+    def end_message(self) -> str:
         """A text for users about the end of the run."""
         if self.error is not None:
             return f"{self.ended}: {self.error}"
@@ -376,7 +376,7 @@ def _figures(request: RunRequest, conducted: CommandRun) -> dict[str, Any]:
         "columns": list(query.columns),
         "threads": settings.threads,
         "resumed": run.resumed is not None,
-        "ended": conducted.ending,
+        "ended": conducted.end_message,
         "exit_code": conducted.exit_code,
         **figures,
         **conducted.counts(),
@@ -386,7 +386,7 @@ def _figures(request: RunRequest, conducted: CommandRun) -> dict[str, Any]:
         "peak_memory_bytes": peak_memory_bytes(),
         **({"patterns": explained} if (explained := pattern_explanations(engine)) else {}),
         "version": __version__,
-        "labels_never_seen": engines.labels.missing,
+        "labels_never_seen": engines.labels.unseen,
         **({"static_edges": engines.static_edges} if settings.static else {}),
     }
     if request.entries:

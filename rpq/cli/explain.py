@@ -263,10 +263,10 @@ def _explain_entry(entry: QueryEntry, edges: Identity | None) -> Explanation | S
 
 
 def _write(path: str, data: bytes) -> None:
-    from rpq.files.destinations import replacing
+    from rpq.files.destinations import open_replacement
 
     try:
-        with replacing(path) as file:
+        with open_replacement(path) as file:
             file.write(data)
     except OSError as error:
         raise click.ClickException(str(error)) from error

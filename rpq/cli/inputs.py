@@ -173,7 +173,7 @@ class LabelMonitor:
         self.check_labels(tuples.column("label"))
 
     @property
-    def missing(self) -> list[str]:
+    def unseen(self) -> list[str]:
         """The labels that no tuple had so far, in the order of the queries."""
         return list(self._unseen)
 

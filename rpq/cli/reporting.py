@@ -21,7 +21,7 @@ import click
 import rpq
 from rpq.cli.request import RunRequest, RunSettings, has_default_window
 from rpq.errors import RpqError
-from rpq.files.destinations import replacing
+from rpq.files.destinations import open_replacement
 from rpq.kafka.client import LOG, JsonEventLines, TextLines
 from rpq.language.query import PatternQuery, Query
 from rpq.stream.durations import length_text
@@ -186,7 +186,7 @@ MAX_QUERIES = 10
 def write_stats(path: str, figures: dict[str, Any]) -> None:
     """Write the figures as JSON.  The file is replaced as a whole.  Raises `rpq.files.destinations.WriteError`."""
     text = json.dumps(figures, indent=2, ensure_ascii=False)
-    with replacing(path) as file:
+    with open_replacement(path) as file:
         file.write(f"{text}\n".encode())
 
 
@@ -207,7 +207,7 @@ def summary_text(figures: dict[str, Any]) -> str:
         ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
         ("filtered", _filter_text(figures)),
         ("rows", f"{figures['rows_added']:,} added, {figures['rows_removed']:,} removed"),
-        ("waiting", _waiting(figures)),
+        ("waiting", _waiting_line(figures)),
         ("answers", f"{figures['answers_live']:,} now"),
         (
             "window",
@@ -236,7 +236,7 @@ def summary_text(figures: dict[str, Any]) -> str:
     return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
 
 
-def _waiting(figures: dict[str, Any]) -> str:
+def _waiting_line(figures: dict[str, Any]) -> str:
     """Return the line about rows that the next report will contain."""
     waiting = figures.get("rows_waiting")
     return f"{waiting:,} rows until the next report" if waiting else ""

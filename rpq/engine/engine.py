@@ -161,7 +161,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._times = self._times.with_queries(self._queries_by_window.values())
         if self._keep is not None:
             self._evaluation.keep(self._times.resolve(self._keep).window)
-        self._evaluation.add(*(self._resolved(query, self._times) for query in queries))
+        self._evaluation.add(*(self._resolve(query, self._times) for query in queries))
         self.max_ahead = max_ahead
         self._threads = int(threads)
         self._warn_of_threads(queries)
@@ -178,7 +178,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @property
     def edges(self) -> Identity:
-        """When two inserts are the same edge: "triple", "parallel" or "id".
+        """The condition under which two inserts are the same edge: "triple", "parallel" or "id".
 
         >>> import rpq
         >>> rpq.Engine(edges="id").edges
@@ -553,7 +553,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         by_window = [*self._queries_by_window.values(), *_queries_by_window(new_queries).values()]
         times = self._times.with_queries(by_window)
         most_ahead = self._most_ahead_of(self._max_ahead, times, by_window)
-        queries = [self._resolved(one, times) for one in new_queries]
+        queries = [self._resolve(one, times) for one in new_queries]
         time = evaluation.graph.time
         reach = max((window.reach for one in queries for window in windows_of(one)), default=0)
         if time is not None and time > INT64_MAX - reach:
@@ -955,7 +955,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             return None
         return AheadLimit(self._max_ahead, self._most_ahead, self._now)
 
-    def _resolved(self, query: Query, times: StreamTime) -> Query:
+    def _resolve(self, query: Query, times: StreamTime) -> Query:
         """Return a query as it runs: over windows in the integers of the stream, or over one event."""
         resolved: Query = for_identity(times.resolve(query), self._evaluation.identity)
         return resolved if self._clock is None else query_over_event(resolved)

@@ -3,7 +3,7 @@
 =====================================================  ==============================================================
 existing file at the path                              destination of the output
 =====================================================  ==============================================================
-none, or a regular file                                a new file, which replaces the old one as a whole (`replacing`)
+none, or a regular file                                a new file, which replaces the old one as a whole (`open_replacement`)
 a symbolic link                                        as for the target of the link; the link remains
 a device, a FIFO, a descriptor such as `/dev/stdout`   in place
 =====================================================  ==============================================================
@@ -61,7 +61,7 @@ class WriteError(RpqError, OSError):
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], *, is_private: bool = False) -> Iterator[IO[bytes]]:
+def open_replacement(path: str | os.PathLike[str], *, is_private: bool = False) -> Iterator[IO[bytes]]:
     """Yield a binary file that replaces the file at `path` when the block ends, but not after an exception.
 
     A new file has the mode of the umask, a private file 0600; a replaced file passes on its mode.
@@ -69,7 +69,7 @@ def replacing(path: str | os.PathLike[str], *, is_private: bool = False) -> Iter
     Raises `WriteError` if the file cannot be opened, written or put in place.
 
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(folder + "/a.txt") as file:
+    ...     with open_replacement(folder + "/a.txt") as file:
     ...         _ = file.write(b"whole")
     ...     open(folder + "/a.txt").read()
     'whole'
@@ -100,7 +100,7 @@ class Destination(Protocol):
 
 
 class Replacement:
-    """A file that replaces another, like `replacing` without the block: `put_in_place` or `discard` ends it.
+    """A file that replaces another, like `open_replacement` without the block: `put_in_place` or `discard` ends it.
 
     `file` can be written and, unless the path is a device or FIFO, truncated and positioned.  Raises `WriteError`.
     """

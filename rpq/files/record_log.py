@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from rpq.errors import RpqError
-from rpq.files.destinations import replacing, synchronise_folder
+from rpq.files.destinations import open_replacement, synchronise_folder
 
 _VERSION = struct.Struct("<I")
 _HEAD = struct.Struct("<4sQQ")
@@ -55,7 +55,7 @@ class LogKind:
     version: int
 
     @property
-    def beginning(self) -> bytes:
+    def header(self) -> bytes:
         """The first bytes of such a file: magic and version."""
         return self.magic + _VERSION.pack(self.version)
 
@@ -112,13 +112,13 @@ class RecordLog:
     @classmethod
     def create(cls, path: str, kind: LogKind, head: dict[str, Any], records: Iterable[bytes] = ()) -> RecordLog:
         """Create a file, on disk when this returns.  Raises `OSError`; then a previous file is unchanged."""
-        group, end = _group(LogEnd(offset=len(kind.beginning), number=0, digest=_first_digest(kind), salt=0), [_json(head)])
+        group, end = _group(LogEnd(offset=len(kind.header), number=0, digest=_first_digest(kind), salt=0), [_json(head)])
         end = replace(end, salt=zlib.crc32(end.digest))
-        content = kind.beginning + group
+        content = kind.header + group
         for record in records:
             group, end = _group(end, [record])
             content += group
-        with replacing(path, is_private=True) as file:
+        with open_replacement(path, is_private=True) as file:
             file.write(content)
         return cls(path, end)
 
@@ -150,23 +150,23 @@ class RecordLog:
     def check_room(self, count: int) -> None:
         """Check that `count` bytes can be put on disk: write zeros after the end, and remove them.  Raises `OSError`."""
         self._write(bytes(count))
-        self._cut()
+        self._truncate()
 
     def _write(self, data: bytes) -> None:
         """Write after the end; the remains of a failed attempt are removed at once, or before the next attempt."""
         if self._has_rest:
-            self._cut()
+            self._truncate()
         self._has_rest = True
         try:
             write_through(self._descriptor, self.end.offset, data)
         except OSError:
             try:
-                self._cut()
+                self._truncate()
             except OSError:
                 self._has_rest = True
             raise
 
-    def _cut(self) -> None:
+    def _truncate(self) -> None:
         os.ftruncate(self._descriptor, self.end.offset)
         self._has_rest = False
 
@@ -208,11 +208,11 @@ def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
     if start != kind.magic:
         what = f"it begins with {start!r}" if start else "it is empty"
         raise LogError(f"{path}: is not a {kind.noun}, or a damaged one (byte 0: {what})", reason="foreign")
-    if data[: len(kind.beginning)] != kind.beginning:
-        version = _VERSION.unpack_from(data.ljust(len(kind.beginning), b"\0"), len(kind.magic))[0]
+    if data[: len(kind.header)] != kind.header:
+        version = _VERSION.unpack_from(data.ljust(len(kind.header), b"\0"), len(kind.magic))[0]
         message = f"{path}: is a {kind.noun} of version {version}, or damaged at byte {len(kind.magic)}; this release reads"
         raise LogError(f"{message} version {kind.version}", reason="version", offset=len(kind.magic))
-    end = LogEnd(offset=len(kind.beginning), number=0, digest=_first_digest(kind), salt=0)
+    end = LogEnd(offset=len(kind.header), number=0, digest=_first_digest(kind), salt=0)
     found: list[tuple[int, memoryview]] = []
     view = memoryview(data)
     problem = None
@@ -223,7 +223,7 @@ def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
             found += _records(view[: following.offset], first, following.offset - _DIGEST_BYTES - len(_END))
             end = following if end.number else replace(following, salt=zlib.crc32(following.digest))
     if end.number == 0:
-        place = len(kind.beginning)
+        place = len(kind.header)
         message = f"{path}: is a damaged {kind.noun}: its head, at byte {place}, is incomplete"
         raise LogError(message, reason="damaged", offset=place)
     damage = None
@@ -256,7 +256,7 @@ def _json(head: dict[str, Any]) -> bytes:
 
 
 def _first_digest(kind: LogKind) -> bytes:
-    return hashlib.blake2b(kind.beginning, digest_size=_DIGEST_BYTES).digest()
+    return hashlib.blake2b(kind.header, digest_size=_DIGEST_BYTES).digest()
 
 
 def _group(end: LogEnd, records: list[bytes], *, has_lengths: bool = False) -> tuple[bytes, LogEnd]:

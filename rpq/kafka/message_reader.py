@@ -105,9 +105,9 @@ class MessageColumns:
 
     def read(self, message: Any) -> dict[str, Any]:
         """Return the metadata of a message by column.  Raises `FieldError`."""
-        return {column: self._checked(column, name, message) for column, name in self.beside}
+        return {column: self._checked_value(column, name, message) for column, name in self.beside}
 
-    def _checked(self, column: str, name: str, message: Any) -> Any:
+    def _checked_value(self, column: str, name: str, message: Any) -> Any:
         if name == "@time":
             return self._time(message)
         value = text_beside(name, message)

@@ -160,7 +160,8 @@ class PartitionMerge:
     """A merge of partitions; `places` has the offset and the largest timestamp at which each of them begins.
 
     - Input: `add`, `reached_end`, `join`
-    - Output: `ready` returns tuples that can be released, `up_to` those before given offsets; `release_all` ends all waiting
+    - Output: `ready` returns tuples that can be released, `release_before` those before given offsets; `release_all` ends
+      all waiting
     - State: `places`, `position`, `waiting`, `waits`
     """
 
@@ -287,7 +288,7 @@ class PartitionMerge:
         self._waiting_since = self._clock() if self.waits else None
         return released
 
-    def up_to(self, ends: Mapping[Place, int]) -> MergedTuples | None:
+    def release_before(self, ends: Mapping[Place, int]) -> MergedTuples | None:
         """Release all tuples before these offsets, in order; None as long as not all of them were read."""
         if any(self._partitions[place].position < end for place, end in ends.items()):
             return None

@@ -119,7 +119,7 @@ class TopicRun(Run):
             rounds = rounds_between(path, run=source.run, first=source.round + 1, last=last)
             journal = Journal(path, run=source.run, rounds=rounds)
             began, before = time.monotonic(), self.tuples
-            for part in source.replayed(rounds):
+            for part in source.replay(rounds):
                 self._push(part, again=True)
             source.journal = journal
             self.sink.note_committed()

@@ -173,10 +173,10 @@ class TopicSource(Source):
                 self._watch(released.columns)
             yield released
 
-    def replayed(self, rounds: Iterable[Round]) -> Iterator[MergedTuples]:
+    def replay(self, rounds: Iterable[Round]) -> Iterator[MergedTuples]:
         """Yield the slices of these rounds again."""
         for one in rounds:
-            while (released := self.merge.up_to(one.ends)) is None:
+            while (released := self.merge.release_before(one.ends)) is None:
                 self._check()
                 self.reader.fetch(self.merge, FETCH, 0.1)
             yield released

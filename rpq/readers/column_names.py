@@ -112,7 +112,7 @@ class ColumnNames:
 
     @property
     def has_ids(self) -> bool:
-        """Whether edges have ids, in a column that is read as a property.
+        """True if edges have ids, in a column that is read as a property.
 
         >>> ColumnNames(properties=("amount", "edge")).has_ids
         True

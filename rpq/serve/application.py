@@ -31,7 +31,7 @@ from rpq.serve import models
 from rpq.serve.changes import FollowedChanges, Place, event_text, wait_for_disconnect
 from rpq.serve.feeds import Playback
 from rpq.serve.models import json_text, json_value
-from rpq.serve.operations import TEXT, Admission, Guarded, Operation, Operations
+from rpq.serve.operations import TEXT, Admission, GuardedApplication, Operation, Operations
 from rpq.serve.query_checks import QueryChecks
 from rpq.serve.requests import (
     TUPLE_SCHEMAS,
@@ -89,7 +89,7 @@ class Application:
         self._page = page
         self._starlette = Starlette(routes=routes, exception_handlers={HTTPException: _http_problem})
         self._starlette.router.redirect_slashes = False
-        self.asgi: ASGIApp = Guarded(self._routed, admission)
+        self.asgi: ASGIApp = GuardedApplication(self._route_by_raw_path, admission)
 
     def close(self) -> None:
         """Shut down the threads of the application."""
@@ -104,7 +104,7 @@ class Application:
         """The content of `/openapi.json`."""
         return json_text(OPERATIONS.document(self.service.limits))
 
-    async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _route_by_raw_path(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Route by the path as it was sent, since a name may contain a slash, written as %2F."""
         if scope["type"] == "http" and scope.get("raw_path"):
             scope = {**scope, "path": scope["raw_path"].partition(b"?")[0].decode("latin-1")}
@@ -213,7 +213,7 @@ class Application:
 
     @operation("GET /queries/{name}", "One query.", gives=models.Query)
     async def get_query(self, request: Request, name: str) -> Response:
-        return json_response(await self.service.call(lambda: self._described(name)))
+        return json_response(await self.service.call(lambda: self._describe(name)))
 
     @operation("DELETE /queries/{name}", "Take a query away.", status=204, refusals=(507,))
     async def drop_query(self, request: Request, name: str) -> Response:
@@ -221,7 +221,7 @@ class Application:
         await self.service.call(lambda: self.service.drop(name), writes=True)
         return Response(status_code=204)
 
-    def _described(self, name: str) -> models.Query:
+    def _describe(self, name: str) -> models.Query:
         query = self.service.query_named(name)
         return describe_query(query, answers=self.service.engine.statistics(name).answers_live)
 

@@ -377,10 +377,10 @@ class AsyncEngine:
         >>> asyncio.run(main())
         [Change(query='a+', source='x', target='y', timestamp=1, op='+')]
         """
-        return _Following(self._followers.add(limit=most_waiting), self._followers.queues)
+        return _ChangeIterator(self._followers.add(limit=most_waiting), self._followers.queues)
 
 
-class _Following:
+class _ChangeIterator:
     """The iterator of `follow`; it collects changes from its creation on, not from the first `async for` on."""
 
     def __init__(self, waiting: FollowerQueue[Changes], followers: set[FollowerQueue[Changes]]) -> None:
@@ -388,7 +388,7 @@ class _Following:
         self._followers = followers
         self._ready: list[tuple[Changes, int]] = []
 
-    def __aiter__(self) -> _Following:
+    def __aiter__(self) -> _ChangeIterator:
         return self
 
     async def __anext__(self) -> Changes:

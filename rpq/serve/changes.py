@@ -33,7 +33,7 @@ Wanted = frozenset[str] | None
 """The names of the queries whose changes a follower wants; None for all queries."""
 
 
-class Published:
+class PublishedChanges:
     """The changes of push `position`; `time` is the stream time after it, `run` the run of the server that numbered it."""
 
     def __init__(self, changes: Changes, *, position: int, time: Any, run: str) -> None:
@@ -64,10 +64,10 @@ class Published:
             with self._lock:
                 found = self._parts.get(wanted)
                 if found is None:
-                    found = self._parts[wanted] = self._encoded(wanted)
+                    found = self._parts[wanted] = self._encode(wanted)
         return found
 
-    def _encoded(self, wanted: Wanted) -> list[bytes]:
+    def _encode(self, wanted: Wanted) -> list[bytes]:
         if self._lines is None:
             assert self._changes is not None
             self._lines = _lines_of(self._changes)
@@ -135,11 +135,11 @@ def _lines_of_table(table: pa.Table) -> Iterable[bytes]:
     if len(columns) == 3:  # an ASK has no columns
         values = b"[]\n" * table.num_rows
     for one, of_it in zip(beside.splitlines(), values.splitlines(), strict=True):
-        query, op, timestamp = _cut(one)
+        query, op, timestamp = _split_row(one)
         yield b'{"query":%s,"op":%s,"timestamp":%s,"values":%s}' % (query, op, timestamp, of_it)
 
 
-def _cut(line: bytes) -> tuple[bytes, bytes, bytes]:
+def _split_row(line: bytes) -> tuple[bytes, bytes, bytes]:
     """Return the three values of `["name","+",7]`; the name may contain any characters."""
     rest, _, timestamp = line[1:-1].rpartition(b",")
     query, _, op = rest.rpartition(b",")
@@ -188,7 +188,7 @@ class Follower:
         self.wanted = wanted
         self.live = set(wanted or ())
         """The queries among them that are still registered."""
-        self.queue: FollowerQueue[Published | None] = FollowerQueue(limit=lag_rows)
+        self.queue: FollowerQueue[PublishedChanges | None] = FollowerQueue(limit=lag_rows)
         """Events, and None for a comment that keeps the connection alive."""
         self.skipped_parts = 0
         self.gap: Gap | None = None
@@ -206,13 +206,13 @@ class ChangeHub:
         self.complete_after = position
         self.followers: set[Follower] = set()
         self.dropped = 0
-        self._history: deque[Published] = deque()
+        self._history: deque[PublishedChanges] = deque()
         self._rows = 0
         self._kept_rows = kept_rows
         self._lag_rows = lag_rows
         self._end: Ended | None = None
 
-    def publish(self, events: Iterable[Published], *, position: int) -> None:
+    def publish(self, events: Iterable[PublishedChanges], *, position: int) -> None:
         """Pass events to all followers; O(events · followers)."""
         for event in events:
             self._history.append(event)
@@ -365,7 +365,7 @@ class FollowedChanges:
             if follower.queue.is_idle:
                 follower.queue.put(None, 0)
 
-    async def _parts(self, event: Published | None, follower: Follower) -> list[bytes]:
+    async def _parts(self, event: PublishedChanges | None, follower: Follower) -> list[bytes]:
         if event is None:
             return [b": ping\n\n"]
         if event.is_encoded(follower.wanted):

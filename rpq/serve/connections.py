@@ -164,14 +164,14 @@ class Connections:
 
     async def stop_accepting(self) -> None:
         """Stop accepting; existing connections stay open and are checked."""
-        await _cancelled(self._accepting)
+        await _cancel_all(self._accepting)
         if self._reserve is not None:
             os.close(self._reserve)
             self._reserve = None
 
     async def stop(self) -> None:
         """Cancel all tasks."""
-        await _cancelled(list(self._tasks))
+        await _cancel_all(list(self._tasks))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -207,7 +207,7 @@ class Connections:
                 connection.close()
                 return
             protocol = _Goodbye()
-        with self._counting(protocol):
+        with self._count_open(protocol):
             try:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 # asyncio sets it only on sockets that declare TCP, which those of `create_server` do not: without it the
@@ -225,7 +225,7 @@ class Connections:
             await protocol.closed
 
     @contextlib.contextmanager
-    def _counting(self, protocol: Connection | _Goodbye) -> Iterator[None]:
+    def _count_open(self, protocol: Connection | _Goodbye) -> Iterator[None]:
         change = (1, 0) if isinstance(protocol, Connection) else (0, 1)
         self.open, self._leaving = self.open + change[0], self._leaving + change[1]
         try:
@@ -285,7 +285,7 @@ class Connections:
             self._last_log, self._refused_before = now, self.refused
 
 
-async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -136,7 +136,7 @@ Progress = Callable[[int], Any] | None
 """A function from a number of tuples of a part to the progress of the input after them."""
 
 
-class _Stopped(Exception):
+class _ServerStopping(Exception):
     """The server is stopping."""
 
 
@@ -176,7 +176,7 @@ class Feed(ABC):
     def _run(self) -> None:
         try:
             self._post_all()
-        except _Stopped:
+        except _ServerStopping:
             pass
         except (RpqError, OSError) as error:
             self.error = str(error)
@@ -190,7 +190,7 @@ class Feed(ABC):
 
     def _check(self) -> None:
         if self._is_stopped.is_set():
-            raise _Stopped
+            raise _ServerStopping
 
     def _submit(self, columns: pa.RecordBatch, progress: Progress) -> Future[Any]:
         """Submit tuples; the returned future is done when they are applied."""
@@ -205,7 +205,7 @@ class Feed(ABC):
             assert part.columns is not None
             start = part.columns.num_rows - rest.num_rows
             try:
-                return self._submit(rest, None if progress is None else partial(_behind, progress, start)).result()
+                return self._submit(rest, None if progress is None else partial(_progress_behind, progress, start)).result()
             except NotApplied as error:
                 raise error.cause from error
 
@@ -218,7 +218,7 @@ class Feed(ABC):
         LOG.warning("rejected: %s: %s", bad.place, bad.reason)
 
 
-def _behind(progress: Callable[[int], Any], start: int, rows: int) -> Any:
+def _progress_behind(progress: Callable[[int], Any], start: int, rows: int) -> Any:
     return progress(start + rows)
 
 

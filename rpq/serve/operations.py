@@ -1,7 +1,7 @@
 """The operations of the server and who may call them.
 
 Decorators of the handlers fill one table with parameters, bodies and responses of each operation; the routes and the OpenAPI
-document are derived from it.  `Guarded` checks host, origin and token of a request before it reaches a route.
+document are derived from it.  `GuardedApplication` checks host, origin and token of a request before it reaches a route.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Operations:
 
         return keep
 
-    def _by_path(self) -> dict[str, dict[str, Operation]]:
+    def _operations_by_path(self) -> dict[str, dict[str, Operation]]:
         found: dict[str, dict[str, Operation]] = {}
         for operation in self._all:
             found.setdefault(operation.path, {})[operation.method] = operation
@@ -165,14 +165,14 @@ class Operations:
 
             return Route(path, endpoint, methods=[*operations])
 
-        return [route(path, operations) for path, operations in self._by_path().items()]
+        return [route(path, operations) for path, operations in self._operations_by_path().items()]
 
     def document(self, limits: ServeLimits) -> Json:
         """Return the OpenAPI document of a server with these limits."""
         contents = [_content(one) for operation in self._all for one in (operation.takes, operation.gives) if one]
         used = [models.Error, *(one for content in contents for one in content.values() if isinstance(one, type))]
         paths: Json = {}
-        for path, operations in self._by_path().items():
+        for path, operations in self._operations_by_path().items():
             shared = {"parameters": [_NAME]} if "{name}" in path else {}
             paths[path] = shared | {one.method.lower(): one.document(limits) for one in operations.values()}
         return {
@@ -303,7 +303,7 @@ class Admission:
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 
-class Guarded:
+class GuardedApplication:
     """An ASGI application behind an admission, whose responses get the security headers of browsers."""
 
     def __init__(self, app: ASGIApp, admission: Admission) -> None:

@@ -131,8 +131,8 @@ class QueryChecks:
                 return "stopped", None
             self._running = job
         try:
-            process = self._started(job)
-            with self._limited(job, job.seconds):
+            process = self._ready_process(job)
+            with self._time_limit(job, job.seconds):
                 return _exchange(process, job.message)
         except (OSError, EOFError) as error:
             with self._lock:
@@ -151,7 +151,7 @@ class QueryChecks:
             with self._lock:
                 self._running = None
 
-    def _started(self, job: _Job) -> subprocess.Popen[bytes]:
+    def _ready_process(self, job: _Job) -> subprocess.Popen[bytes]:
         """Return the process, after it has reported that it is ready."""
         with self._lock:
             if self._process is not None and self._process.poll() is None:
@@ -160,13 +160,13 @@ class QueryChecks:
             process = self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _START, json.dumps(sys.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
-        with self._limited(job, START_SECONDS):
+        with self._time_limit(job, START_SECONDS):
             assert process.stdout is not None
             _receive(process.stdout)
         return process
 
     @contextlib.contextmanager
-    def _limited(self, job: _Job, seconds: float) -> Any:
+    def _time_limit(self, job: _Job, seconds: float) -> Any:
         """Kill the process if the context takes longer than `seconds`."""
 
         def stop() -> None:

@@ -24,7 +24,7 @@ from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, 
 from rpq.language.kinds import single_thread_warning
 from rpq.language.readings import properties_of
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
-from rpq.serve.changes import ChangeHub, Published
+from rpq.serve.changes import ChangeHub, PublishedChanges
 from rpq.serve.engine_thread import Call, EngineThread, Result, Waiter
 from rpq.serve.models import ServeLimits
 from rpq.serve.requests import (
@@ -38,7 +38,7 @@ from rpq.serve.requests import (
     can_concatenate,
     concatenate,
 )
-from rpq.serve.storage import EngineOptions, Loaded, NoStorage, ServedState, Storage
+from rpq.serve.storage import EngineOptions, LoadedEngine, NoStorage, ServedState, Storage
 from rpq.stream.fields import EDGE
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Push:
         return int(self.columns.num_rows)
 
 
-class _Unsaved(Exception):
+class _CommitFailed(Exception):
     """The results since the last commit cannot be put on disk."""
 
 
@@ -146,7 +146,7 @@ class Service(EngineThread):
         self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, most=MOST_SLICE)
         self._is_engine_ahead = False
         self._deferred: list[Push] = []
-        self._published: list[Published] = []
+        self._published: list[PublishedChanges] = []
         self._dropped: list[str] = []
         self.latencies: deque[float] = deque(maxlen=4096)
         self.latency = LatencyCounts()
@@ -167,7 +167,7 @@ class Service(EngineThread):
 
     # --- state and journal -----------------------------------------------------------------------------------
 
-    def _take(self, loaded: Loaded) -> None:
+    def _take(self, loaded: LoadedEngine) -> None:
         """Set the engine and the counters to a loaded state."""
         state = loaded.state
         self.engine: Engine = loaded.engine
@@ -218,7 +218,7 @@ class Service(EngineThread):
         """Write the changes before the start of the thread to disk.  Raises `StorageUnavailable`."""
         try:
             self._commit()
-        except _Unsaved as problem:
+        except _CommitFailed as problem:
             raise self._unavailable() from problem
 
     def stop(self) -> None:
@@ -269,7 +269,7 @@ class Service(EngineThread):
         try:
             self._do_in_order(jobs)
             self._commit()
-        except _Unsaved:
+        except _CommitFailed:
             self._take_back()
             # Jobs that only read are executed again, on the state without what was undone.
             self._do_in_order(jobs)
@@ -325,11 +325,11 @@ class Service(EngineThread):
         super()._call(job)
 
     def _commit(self) -> None:
-        """Put results on disk, then acknowledge them and publish the changes.  Raises `_Unsaved`."""
+        """Put results on disk, then acknowledge them and publish the changes.  Raises `_CommitFailed`."""
         try:
             self.storage.synchronise()
         except OSError as problem:
-            raise _Unsaved from problem
+            raise _CommitFailed from problem
         for job in self._batch:
             if isinstance(job, Push):
                 job.note_saved()
@@ -340,7 +340,7 @@ class Service(EngineThread):
             self.announce(partial(self._publish_changes, published, dropped, self.position))
         self._deliver()
 
-    def _publish_changes(self, published: Sequence[Published], dropped: Sequence[str], position: int) -> None:
+    def _publish_changes(self, published: Sequence[PublishedChanges], dropped: Sequence[str], position: int) -> None:
         """Publish changes up to a position and end queries; runs in the thread of the event loop."""
         self.hub.publish(published, position=position)
         for name in dropped:
@@ -475,7 +475,7 @@ class Service(EngineThread):
 
     def _publish(self, changes: Changes) -> None:
         if len(changes):
-            self._published.append(Published(changes, position=self.position, time=self.engine.time, run=self.run))
+            self._published.append(PublishedChanges(changes, position=self.position, time=self.engine.time, run=self.run))
 
     def _acknowledge(self, post: Push) -> None:
         self.latencies.append(time.monotonic() - post.arrived)

@@ -81,7 +81,7 @@ def serve_with(
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
     query_fields = _query_fields(expressions, settings, defaults)
-    listener = _listening(host, port)
+    listener = _listen_or_exit(host, port)
     with listener:
         _log_to_stderr(settings.quiet)
         queries = [parse_query(fields, defaults) for fields in query_fields]
@@ -188,9 +188,9 @@ def _tls(certificate: str | None, key: str | None) -> Tls | None:
     return tls
 
 
-def _listening(host: str, port: int) -> Any:
+def _listen_or_exit(host: str, port: int) -> Any:
     try:
-        return listening(host, port)
+        return listening_socket(host, port)
     except (OSError, OverflowError) as error:
         raise _not_served_at(host, port, error) from error
 
@@ -443,7 +443,7 @@ async def run_server(
     return received[0] if received else None
 
 
-def listening(host: str, port: int) -> socket.socket:
+def listening_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens at an address.  Raises `OSError`."""
     family, address = _resolve_host(host, port)
     return socket.create_server(address, family=family, backlog=2048, reuse_port=False)

@@ -313,7 +313,7 @@ class EngineOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loaded:
+class LoadedEngine:
     """An engine with its state; `resumed` says whether there was a checkpoint, `replayed` counts tuples of the journal."""
 
     engine: Engine
@@ -326,7 +326,7 @@ class Outage:
     """A period in which a file cannot be written; it is tried again at growing intervals."""
 
     def __init__(self, path: str, error: OSError) -> None:
-        # An error of `replacing` names the file itself.
+        # An error of `open_replacement` names the file itself.
         text = str(error) if isinstance(error, RpqError) else f"{path}: cannot be written: {error.strerror or error}"
         self.reason = text
         self.errno = error.errno
@@ -370,11 +370,11 @@ class NoStorage:
     def __init__(self, options: EngineOptions) -> None:
         self._options = options
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedEngine:
         """Return a new engine."""
-        return Loaded(engine=self._options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
+        return LoadedEngine(engine=self._options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
 
-    def reload(self) -> Loaded:
+    def reload(self) -> LoadedEngine:
         """Raise an error, since nothing was saved."""
         raise ServedStateError("there is no checkpoint")
 
@@ -444,20 +444,20 @@ class Storage:
 
     # --- reading ---------------------------------------------------------------------------------------------
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedEngine:
         """Restore the engine from checkpoint and journal, or make a new one; then open the journal for writing.
 
         Raises `JournalError`, `ServedStateError`, the errors of the engine for a checkpoint, and `OSError`.
         """
         if not os.path.exists(self.path):
             self._refuse_orphan()
-            loaded = Loaded(engine=self._options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
+            loaded = LoadedEngine(engine=self._options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
             return replace(loaded, state=self.save(loaded.engine, loaded.state))
         engine = self._options.restore(self.path)
         state = read_served_state(engine, self.path)
         content = self._journal_of(state)
         is_whole = content is not None and content.damage is None
-        loaded = self._replayed(engine, state, content)
+        loaded = self._replay(engine, state, content)
         if content is not None and is_whole:
             self._journal = TupleJournal.append(self.journal_path, content)
             self.saved_position = state.position
@@ -479,14 +479,14 @@ class Storage:
         state = replace(loaded.state, run=uuid.uuid4().hex[:8]) if self._has_set_aside else loaded.state
         return replace(loaded, state=self.save(loaded.engine, state))
 
-    def reload(self) -> Loaded:
+    def reload(self) -> LoadedEngine:
         """Restore the engine from disk, without the changes since the last `synchronise`; write nothing.
 
         Raises the errors of `load`.
         """
         engine = self._options.restore(self.path)
         state = read_served_state(engine, self.path)
-        return self._replayed(engine, state, self.journal.read())
+        return self._replay(engine, state, self.journal.read())
 
     def _refuse_orphan(self) -> None:
         """Refuse a journal without a checkpoint, except one without records, which a first start left."""
@@ -580,13 +580,13 @@ class Storage:
             os.replace(path, place)
         LOG.warning("%s %s, as %s", path, why, place)
 
-    def _replayed(self, engine: Engine, state: ServedState, content: JournalContent | None) -> Loaded:
+    def _replay(self, engine: Engine, state: ServedState, content: JournalContent | None) -> LoadedEngine:
         """Replay the records of the journal after the checkpoint."""
         replayed = 0
         for record in () if content is None else content.records:
             state = self._redone(engine, state, record)
             replayed += 0 if record.tuples is None else record.tuples.num_rows
-        return Loaded(engine=engine, state=state, resumed=True, replayed=replayed)
+        return LoadedEngine(engine=engine, state=state, resumed=True, replayed=replayed)
 
     def _redone(self, engine: Engine, state: ServedState, record: Record) -> ServedState:
         if record.tuples is not None:

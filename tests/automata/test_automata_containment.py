@@ -210,7 +210,7 @@ def lassos(dfa: DFA) -> list[tuple[list[Edge], int, int]]:
 
 
 def missing_nonempty(dfa: DFA, s: int, t: int) -> Word | None:
-    """As `missing_word`, the empty word apart."""
+    """Return the result of `missing_word` without the empty word."""
     for step in STEPS:
         after = successor(dfa, t, step)
         if after >= 0:

@@ -40,7 +40,7 @@ def pointed(marked: str) -> tuple[str, str]:
 
 
 def is_of_sparql(text: str) -> bool:
-    """Whether a text is taken for SPARQL without being told so."""
+    """Return whether a text is detected as SPARQL."""
     from rpq.language.notation import language_of
 
     return language_of(text) == "sparql"

@@ -21,7 +21,7 @@ from rpq.compiled.kernel_cache import njit
 
 @njit(cache=False, nogil=True)
 def find(table, keys, h, key):
-    """As every user of the table does it: the place of a key, or the negative one where it belongs."""
+    """Return the place of a key, or the negated place where it belongs, as every user of the table does."""
     place = first_candidate(table, len(table), h)
     while place >= 0 and keys[id_at(table, place)] != key:
         place = next_candidate(table, len(table), place)
@@ -40,9 +40,9 @@ def enter(table, keys, h, key, number):
 
 
 @njit(cache=False, nogil=True)
-def build_anew(table, hashes, kept):
+def build_anew(table, hashes, numbers):
     clear(table, len(table))
-    for number in kept:
+    for number in numbers:
         put_new(table, len(table), hashes[number], number)
 
 
@@ -63,12 +63,12 @@ def test_the_table_is_a_dict(hashes):
         else:
             assert find(table, keys, h, key) < 0
     assert ids_in(table) == list(range(capacity))
-    kept = np.array([number for number in range(capacity) if drawn.random() < 0.5])
-    build_anew(table, hash_of, kept)
-    assert ids_in(table) == kept.tolist()
+    survivors = np.array([number for number in range(capacity) if drawn.random() < 0.5])
+    build_anew(table, hash_of, survivors)
+    assert ids_in(table) == survivors.tolist()
     for key, number in held.items():
         place = find(table, keys, hash_of[number], key)
-        assert (id_at(table, place) if place >= 0 else None) == (number if number in kept else None)
+        assert (id_at(table, place) if place >= 0 else None) == (number if number in survivors else None)
 
 
 def test_a_table_is_a_power_of_two_and_at_most_half_full():

@@ -286,14 +286,14 @@ def test_a_kernel_that_was_loaded_is_compiled_into_others(python):
 @pytest.mark.ci
 def test_processes_that_compile_at_the_same_time_disturb_nobody(python):
     # Two variants of each kernel, neither of which may be taken for the other.
-    asked = [(3, 4), (1.5, 4.5)] * 2
+    calls = [(3, 4), (1.5, 4.5)] * 2
     running = [
         subprocess.Popen([python, "-c", ASK, json.dumps(arguments)], stdout=subprocess.PIPE, text=True, cwd="/")
-        for arguments in asked
+        for arguments in calls
     ]
-    for (x, y), process in zip(asked, running, strict=True):
+    for (x, y), process in zip(calls, running, strict=True):
         assert json.loads(process.communicate()[0])[0] == 2 * x + y
-    for x, y in asked[:2]:
+    for x, y in calls[:2]:
         assert ask(python, (x, y)) == (2 * x + y, None, None)
     assert not list(site_packages(python).rglob("*.tmp.*"))
 

@@ -181,29 +181,29 @@ def damaged(data: bytes, number: int, *, is_sealed: bool) -> tuple[bytes, str, b
 
 def _struck(data: bytes, chance: random.Random) -> tuple[bytes, str]:
     """Bits, bytes, blocks, or the end."""
-    held = bytearray(data)
-    at = chance.randrange(len(held))
+    damaged = bytearray(data)
+    at = chance.randrange(len(damaged))
     kind = chance.choice(("bit", "bit", "byte", "bytes", "block", "swap", "truncation", "growth", "begin"))
     if kind == "bit":
-        held[at] ^= 1 << chance.randrange(8)
+        damaged[at] ^= 1 << chance.randrange(8)
     elif kind == "byte":
-        held[at] = chance.randrange(256)
+        damaged[at] = chance.randrange(256)
     elif kind == "bytes":
         for _ in range(chance.randrange(2, 20)):
-            held[chance.randrange(len(held))] = chance.randrange(256)
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
     elif kind == "block":
         size = chance.choice((4, 8, 16, 64, 512))
-        held[at : at + size] = chance.choice((bytes(size), b"\xff" * size, chance.randbytes(size)))[: len(held) - at]
+        damaged[at : at + size] = chance.choice((bytes(size), b"\xff" * size, chance.randbytes(size)))[: len(damaged) - at]
     elif kind == "swap":
-        other, size = chance.randrange(len(held)), chance.choice((8, 64))
-        held[at : at + size] = held[other : other + size][: len(held) - at]
+        other, size = chance.randrange(len(damaged)), chance.choice((8, 64))
+        damaged[at : at + size] = damaged[other : other + size][: len(damaged) - at]
     elif kind == "truncation":
-        del held[chance.choice((at, at, chance.randrange(min(64, len(held))), len(held) - 1)) :]
+        del damaged[chance.choice((at, at, chance.randrange(min(64, len(damaged))), len(damaged) - 1)) :]
     elif kind == "growth":
-        held[at:at] = chance.randbytes(chance.choice((1, 8, 1000)))
+        damaged[at:at] = chance.randbytes(chance.choice((1, 8, 1000)))
     else:
-        held[chance.randrange(min(64, len(held)))] ^= 1 << chance.randrange(8)
-    return bytes(held), f"{kind} at {at}"
+        damaged[chance.randrange(min(64, len(damaged)))] ^= 1 << chance.randrange(8)
+    return bytes(damaged), f"{kind} at {at}"
 
 
 def _value_changed(content: bytes, chance: random.Random) -> tuple[bytes, str]:
@@ -234,15 +234,15 @@ def _cell_changed(content: bytes, chance: random.Random) -> tuple[bytes, str]:
             break
         at += -(-entries * {"int32": 4, "int64": 8, "bytes": 1}[other] // 8) * 8
     dtype = {"int32": np.int32, "int64": np.int64, "bytes": np.uint8}[kind]
-    held = bytearray(rest)
-    array = np.frombuffer(held, dtype, count, at)
+    content = bytearray(rest)
+    array = np.frombuffer(content, dtype, count, at)
     row = chance.randrange(count)
     if chance.random() < 0.5:
         value = chance.choice([value for value in EXTREMES if np.iinfo(dtype).min <= value <= np.iinfo(dtype).max])
     else:
         value = int(array[chance.randrange(count)])
     array[row] = value
-    return _closed(described, bytes(held)), f"{chosen}[{row}] is {value}"
+    return _closed(described, bytes(content)), f"{chosen}[{row}] is {value}"
 
 
 def _places(value: Any, place: str = "") -> Any:
@@ -305,14 +305,14 @@ def main(folder: Path, first: int, count: int, version: str) -> None:
     """See above."""
     import resource
 
-    held = sorted(path for path in folder.iterdir() if path.suffix == f".{version}")
+    paths = sorted(path for path in folder.iterdir() if path.suffix == f".{version}")
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-    for path in held:
+    for path in paths:
         use(path)
     found: Counter[str] = Counter()
     target = folder / f"damaged-{first}"
     for number in range(first, first + count):
-        path = held[number // 10 % len(held)]
+        path = paths[number // 10 % len(paths)]
         whole = path.read_bytes()
         data, done, is_resealed = damaged(whole, number, is_sealed=version == "v2")
         (folder / "number").write_text(ascii(f"{number}: {path.name}: {done}"))

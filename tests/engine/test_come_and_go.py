@@ -17,7 +17,7 @@ CHANGED = 20
 
 
 def a_query(number: int, chance: random.Random, around: int) -> rpq.Query:
-    """Of any kind, most of them with a constant that edges may have soon."""
+    """Return a query of any kind, usually with a constant that edges may have soon."""
     vertex = f"v{around + chance.randint(0, 3_000)}"
     options: dict[str, Any] = {"name": f"q{number}", "window": WINDOW}
     kind = number % 6

@@ -130,9 +130,10 @@ def test_the_unit_of_an_engine_is_that_of_its_plain_windows(unit: str, seconds: 
         engine = rpq.Engine(question, time_unit=unit)
         changes = engine.push({**COLUMNS, "timestamp": given})
         # Finer times are floored to the unit.
-        told = moment.replace(microsecond=seconds * 999_999 // 10**6 * (10**6 // seconds) if seconds < 10**6 else 999_999)
+        microsecond = seconds * 999_999 // 10**6 * (10**6 // seconds) if seconds < 10**6 else 999_999
+        expected = moment.replace(microsecond=microsecond)
         zone = datetime.UTC if getattr(given[0], "tzinfo", None) else None
-        assert {change.timestamp for change in changes} == {told.replace(tzinfo=zone)}
+        assert {change.timestamp for change in changes} == {expected.replace(tzinfo=zone)}
     engine = rpq.Engine(question, time_unit=unit)
     engine.push({**COLUMNS, "timestamp": [datetime.date(1969, 12, 31)] * 2})
     assert (engine.time, engine._evaluation.graph.time) == (datetime.date(1969, 12, 31), -day)
@@ -654,9 +655,9 @@ def test_threads_that_divide_nothing_are_told_of_once_with_the_queries(tmp_path:
     window = rpq.Window(size=10, slide=1)
     path, pattern = rpq.Query("a", window=window), rpq.Query("?x a+ ?y", window=window, name="p")
     sparql = rpq.Query("ASK { ?x <a> ?y }", window=window, name="s")
-    with pytest.warns(ThreadsWarning, match=r"2 threads do not divide every query: 'p', 's' are each eval") as told:
+    with pytest.warns(ThreadsWarning, match=r"2 threads do not divide every query: 'p', 's' are each eval") as warned:
         engine = rpq.Engine(path, pattern, sparql, threads=2)
-    assert len(told) == 1
+    assert len(warned) == 1
     engine.save(tmp_path / "state")
     with pytest.warns(ThreadsWarning, match="'p', 's' are each"):
         engine = rpq.Engine.restore(tmp_path / "state", threads=2)

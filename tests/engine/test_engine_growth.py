@@ -58,7 +58,7 @@ class Window:
     def __init__(self, question: rpq.Query) -> None:
         self.query = question
         self.time = -(2**63)
-        self.held: dict[tuple, int] = {}
+        self.edges: dict[tuple, int] = {}
 
     def push(self, tuples) -> None:
         bound = -(2**70)
@@ -66,16 +66,16 @@ class Window:
             if timestamp > self.time:
                 self.time = timestamp
                 bound = self.query.window.lower_bound(self.time)
-                self.held = {edge: ts for edge, ts in self.held.items() if ts > bound}
+                self.edges = {edge: ts for edge, ts in self.edges.items() if ts > bound}
             bound = self.query.window.lower_bound(self.time)
             edge = (source, label, target)
             if op == "-":
-                self.held.pop(edge, None)
+                self.edges.pop(edge, None)
             elif timestamp > bound:
-                self.held[edge] = max(timestamp, self.held.get(edge, timestamp))
+                self.edges[edge] = max(timestamp, self.edges.get(edge, timestamp))
 
     def answers(self) -> set:
-        return search(self.query, self.held)
+        return search(self.query, self.edges)
 
 
 def random_tuples(
@@ -198,7 +198,7 @@ def test_dense_graphs(expression: str) -> None:
     tuples = list(random_tuples(random.Random(expression), 3000, 80, deletes=0.3, pace=12))
     window.push(tuples)
     engine.push_rows(tuples)
-    assert engine.answers().pairs() == window.answers() == evaluate(expression, window.held)
+    assert engine.answers().pairs() == window.answers() == evaluate(expression, window.edges)
     engine._check()
 
 
@@ -472,12 +472,12 @@ def test_a_memory_limit_counts_every_index_and_what_they_have_let_go_of():
     push(free, 0)
     evaluation = free._evaluation
     indexes = sum(index.nbytes for running in evaluation.running for index in running.indexes)
-    held = evaluation.vertices.nbytes + evaluation.graph.nbytes + indexes
-    engine = rpq.Engine(*queries, memory_limit=held * 2 // 3)
+    nbytes = evaluation.vertices.nbytes + evaluation.graph.nbytes + indexes
+    engine = rpq.Engine(*queries, memory_limit=nbytes * 2 // 3)
     with pytest.raises(rpq.MemoryLimitError) as caught:
         push(engine, 0)
-    assert held * 2 // 3 < caught.value.size < held * 3 // 2
-    engine = rpq.Engine(*queries, memory_limit=2 * held)
+    assert nbytes * 2 // 3 < caught.value.size < nbytes * 3 // 2
+    engine = rpq.Engine(*queries, memory_limit=2 * nbytes)
     for number in range(4):
         push(engine, number)
     assert engine.statistics().answers_live == 8 * 300 * 301 // 2

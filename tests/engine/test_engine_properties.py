@@ -73,7 +73,7 @@ def by_tuple(questions: Sequence[rpq.Query], tuples: Sequence[Tuple]) -> list[Ro
 
 
 def same_moments(rows: Sequence[Row], expected: Sequence[Row]) -> bool:
-    """Whether two streams are the same but for the order within a timestamp, and change every pair in the same order."""
+    """Return whether two streams differ only in the order within a timestamp, and change each pair in the same order."""
 
     def of_pairs(stream: Sequence[Row]) -> dict[tuple, list[tuple]]:
         changes: dict[tuple, list[tuple]] = {}

@@ -206,7 +206,7 @@ class Twin:
         return number if -(2**63) < number <= self.latest else None
 
     def is_good(self, tuple_: tuple[Any, ...]) -> bool:
-        """Whether the row is a well-formed tuple behind those that were applied."""
+        """Return whether the row is a well-formed tuple after those that were applied."""
         source, target, label, timestamp, op = tuple_
         kinds = {vertex_kind(source), vertex_kind(target)}
         if (

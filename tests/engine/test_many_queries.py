@@ -346,17 +346,17 @@ def test_an_engine_that_keeps_a_window_takes_any_query_within_it(tmp_path: Path)
     engine = rpq.Engine(keep=rpq.Window(size=30, slide=1))
     engine.push_rows(rows)
     engine.save(tmp_path / "state")
-    for kept in (engine, rpq.Engine.restore(tmp_path / "state")):
-        assert kept.register(rpq.Query("a/b/c", window=rpq.Window(size=30, slide=1))).added == 1
-        assert kept.register(rpq.Query("c", window=rpq.Window(size=5, slide=5))).added == 1
+    for each in (engine, rpq.Engine.restore(tmp_path / "state")):
+        assert each.register(rpq.Query("a/b/c", window=rpq.Window(size=30, slide=1))).added == 1
+        assert each.register(rpq.Query("c", window=rpq.Window(size=5, slide=5))).added == 1
         with pytest.raises(rpq.RegistrationError):
-            kept.push_rows([("q", "r", "d", 40)])
-            kept.register(rpq.Query("a|d", window=rpq.Window(size=60, slide=1)))
-        kept.unregister([query.name for query in kept.queries])
-        assert kept.register(rpq.Query("d", window=rpq.Window(size=5, slide=5))).added == 1
-        kept.advance(100)
-        kept.unregister("d")
-        assert "0 edges of 0 vertices" in repr(kept)
+            each.push_rows([("q", "r", "d", 40)])
+            each.register(rpq.Query("a|d", window=rpq.Window(size=60, slide=1)))
+        each.unregister([query.name for query in each.queries])
+        assert each.register(rpq.Query("d", window=rpq.Window(size=5, slide=5))).added == 1
+        each.advance(100)
+        each.unregister("d")
+        assert "0 edges of 0 vertices" in repr(each)
     with pytest.raises(rpq.QueryError, match="keep is a window of time"):
         rpq.Engine(keep=rpq.CountWindow(size=3))  # type: ignore[arg-type]
 

@@ -18,7 +18,7 @@ WINDOW = rpq.Window(size=100, slide=10)
 
 
 def entry(number: int) -> dict[str, object]:
-    """Of the kinds that users have, each with a constant of its own."""
+    """Return an entry of a kind that users have, with a constant of its own."""
     if number % 3 == 0:
         return {"name": f"q{number}", "query": "a/b*", "sources": [f"v{number}"], "output": "paths.csv"}
     if number % 3 == 1:

@@ -182,7 +182,7 @@ def test_what_is_no_limit():
 # --- against the oracle -----------------------------------------------------------------------------------------------
 
 
-def asked(name: str) -> st.SearchStrategy:
+def questions_of(name: str) -> st.SearchStrategy:
     """Patterns with reports, or over windows of any kind."""
     several = [questions(name, 2), questions(name, 2, reports=("slide", "time")), *(patterns(kind, name) for kind in KINDS)]
     return st.one_of(several)
@@ -191,8 +191,8 @@ def asked(name: str) -> st.SearchStrategy:
 @pytest.mark.ci
 @examples(200)
 @given(
-    asked("one"),
-    asked("two"),
+    questions_of("one"),
+    questions_of("two"),
     streams,
     statics,
     st.integers(0, 6),

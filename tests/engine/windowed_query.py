@@ -180,7 +180,7 @@ class RunningWindowed(RunningQuery):
 
     def _told(self, events: dict[tuple[int, int], Counter[tuple[int, ...]]]) -> Delta:
         ids: list[tuple[int, ...]] = []
-        told: list[tuple[int, int, int, int]] = []
+        runs: list[tuple[int, int, int, int]] = []
         deletes = self._host.is_delete
         if self._host.first is not None:
             deletes = np.bincount(self._host.first, deletes, len(deletes))
@@ -189,8 +189,8 @@ class RunningWindowed(RunningQuery):
                 rows = [row for row, weight in net.items() for _ in range(sign * weight)]
                 if rows and (sign > 0 or self.question.explicit or (order % 2 and deletes[order // 2])):
                     ids += rows
-                    told.append((time, len(ids), sign, order))
-        times, ends, kinds, orders = (np.array(column, np.int64) for column in zip(*told, strict=True)) if told else [
+                    runs.append((time, len(ids), sign, order))
+        times, ends, kinds, orders = (np.array(column, np.int64) for column in zip(*runs, strict=True)) if runs else [
             np.zeros(0, np.int64)
         ] * 4
         delta = Delta(ids=self._ids(ids), times=times, ends=ends, kinds=kinds.astype(np.int8), orders=orders)

@@ -26,18 +26,18 @@ def temporary(request, monkeypatch):
 
 
 def write(path, content=b"new"):
-    with destinations.replacing(path) as file:
+    with destinations.open_replacement(path) as file:
         file.write(content)
 
 
 def test_a_file_is_there_as_a_whole_or_not_at_all(tmp_path):
     path = tmp_path / "a.txt"
-    with destinations.replacing(path) as file:
+    with destinations.open_replacement(path) as file:
         file.write(b"whole")
         file.flush()
         assert not path.exists()
     assert path.read_bytes() == b"whole"
-    with pytest.raises(KeyboardInterrupt), destinations.replacing(path) as file:
+    with pytest.raises(KeyboardInterrupt), destinations.open_replacement(path) as file:
         file.write(b"half")
         raise KeyboardInterrupt
     assert path.read_bytes() == b"whole"
@@ -72,11 +72,11 @@ def test_a_replaced_file_keeps_its_mode_and_a_new_one_follows_the_umask(tmp_path
 
 def test_a_new_private_file_is_for_its_owner_alone_and_one_that_was_opened_stays(tmp_path):
     path = tmp_path / "state"
-    with destinations.replacing(path, is_private=True) as file:
+    with destinations.open_replacement(path, is_private=True) as file:
         file.write(b"new")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o640)
-    with destinations.replacing(path, is_private=True) as file:
+    with destinations.open_replacement(path, is_private=True) as file:
         file.write(b"newer")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
@@ -111,7 +111,7 @@ def test_devices_are_written_to_and_stay(tmp_path):
 def test_standard_output_is_written_to_where_it_stands(tmp_path):
     """Redirected to a file that has something in it already, it goes on behind that."""
     code = "import os, rpq.files.destinations as f\nos.write(1, b'first ')\n"
-    code += "with f.replacing('/dev/stdout') as file: file.write(b'second')"
+    code += "with f.open_replacement('/dev/stdout') as file: file.write(b'second')"
     with open(tmp_path / "out", "wb") as out:
         subprocess.run([sys.executable, "-c", code], stdout=out, check=True, cwd=Path(__file__).parents[2])
     assert (tmp_path / "out").read_bytes() == b"first second"
@@ -137,7 +137,7 @@ def test_a_file_whose_folder_takes_none_is_copied_into(tmp_path, monkeypatch):
         return real(name, flags, *rest, **more)
 
     monkeypatch.setattr(os, "open", refusing)
-    with destinations.replacing(path) as file:
+    with destinations.open_replacement(path) as file:
         file.write(b"new")
         file.flush()
         assert path.read_bytes() == b"something long"
@@ -145,7 +145,7 @@ def test_a_file_whose_folder_takes_none_is_copied_into(tmp_path, monkeypatch):
 
 
 def test_a_file_that_cannot_be_renamed_to_is_copied_into(tmp_path, monkeypatch):
-    """As one that is mounted on its own, into a container."""
+    """A file that is mounted on its own into a container cannot be replaced by renaming."""
 
     def refuse(*args, **more):
         raise OSError(errno.EBUSY, "Device or resource busy")
@@ -182,7 +182,7 @@ def test_what_cannot_be_written_is_said_before(tmp_path, monkeypatch, name, mess
 
 
 def test_what_is_write_protected_is_said_before(tmp_path):
-    """As a user who is not root, whom nothing is forbidden."""
+    """The command runs as an ordinary user, because root may write everything."""
     folder = tmp_path / "locked"
     folder.mkdir()
     (tmp_path / "file").write_text("x")

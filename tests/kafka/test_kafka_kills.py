@@ -36,7 +36,7 @@ def produce(kafka, topic: str, parts, hurry: threading.Event, finished: threadin
 
 
 def begun(log: Path) -> int:
-    """How often the run has begun, or gone on."""
+    """Return how often the run has started or continued."""
     log_text = log.read_text() if log.exists() else ""
     return log_text.count('"begins"') + log_text.count('"goes on from its checkpoint"')
 

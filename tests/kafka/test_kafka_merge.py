@@ -108,7 +108,7 @@ def replay_by_rounds(parts, read: Read, *, of: int = 0) -> None:
     for number, part in enumerate(parts):
         again.put(number, len(part))
     for rows, moved, bad in read.rounds:
-        released = again.merge.up_to(moved)
+        released = again.merge.release_before(moved)
         again.note(released)
         assert again.rounds[-1][0] == rows and sorted(again.rounds[-1][2]) == sorted(bad)
 

@@ -168,12 +168,12 @@ class Impostor:
             except OSError:
                 return
             with connection, contextlib.suppress(OSError):
-                asked = connection.recv(4096)
-                while self._answers and len(asked) >= 12:
-                    _, request, version, number = struct.unpack("!ihhi", asked[:12])
+                request_bytes = connection.recv(4096)
+                while self._answers and len(request_bytes) >= 12:
+                    _, request, version, number = struct.unpack("!ihhi", request_bytes[:12])
                     if request != 18:  # ApiVersions
                         break
                     known = struct.pack("!9h", 18, 0, 0, 3, 0, 5, 17, 0, 1)
                     response = struct.pack("!ihi", number, 35, 0) if version else struct.pack("!ihi", number, 0, 3) + known
                     connection.sendall(struct.pack("!i", len(response)) + response)
-                    asked = connection.recv(4096)
+                    request_bytes = connection.recv(4096)

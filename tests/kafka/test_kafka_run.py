@@ -226,24 +226,24 @@ def test_a_journal_that_was_lost_is_not_passed_over(kafka, tmp_path) -> None:
     read, written = kafka.new(), kafka.new()
     kafka.send(read, edges(200))
     checkpoint = tmp_path / "run.state"
-    kept = {}
+    saved = {}
 
     def check() -> None:
         # A crash: the files are as they are while rows are committed that are in no checkpoint.
         if kafka.rows(written, patience=0):
-            kept["state"], kept["journal"] = checkpoint.read_bytes(), (tmp_path / "run.state.journal").read_bytes()
+            saved["state"], saved["journal"] = checkpoint.read_bytes(), (tmp_path / "run.state.journal").read_bytes()
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
         run_topics(QUERY, input=kafka.uri(read), output=kafka.uri(written), checkpoint=checkpoint, check=check)
-    assert b'[["' in kept["journal"]
+    assert b'[["' in saved["journal"]
     options = {"input": kafka.uri(read), "output": kafka.uri(written), "checkpoint": checkpoint, "until_end": True}
-    checkpoint.write_bytes(kept["state"])
+    checkpoint.write_bytes(saved["state"])
     (tmp_path / "run.state.journal").write_bytes(b"")
     with pytest.raises(KafkaError, match="run.state.journal: does not contain the order of the rounds 1 to"):
         run_topics(QUERY, **options)
-    checkpoint.write_bytes(kept["state"])
-    (tmp_path / "run.state.journal").write_bytes(kept["journal"])
+    checkpoint.write_bytes(saved["state"])
+    (tmp_path / "run.state.journal").write_bytes(saved["journal"])
     run_topics(QUERY, **options)
     assert unordered(kafka.rows(written)) == unordered(expected(edges(200)))
 

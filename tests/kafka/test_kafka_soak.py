@@ -52,7 +52,7 @@ def chunk(number: int) -> pa.Table:
 
 
 def read_so_far(port: int) -> int:
-    """How many tuples the run has pushed, as its metrics say."""
+    """Return the number of tuples that the run has pushed, according to its metrics."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as response:
             for line in response.read().decode().splitlines():

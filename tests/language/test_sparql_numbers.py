@@ -31,28 +31,28 @@ def same(one) -> object:
 @examples(200)
 @given(st.lists(numbers, max_size=60), st.lists(st.booleans(), min_size=60, max_size=60))
 def test_equal_numbers_have_one_id_and_their_exact_text(given_numbers, kept):
-    held = QuotientIds()
+    quotients = QuotientIds()
     columns = np.array(given_numbers, np.int64).reshape(-1, 2).T
-    ids = held.ids(*columns)
+    ids = quotients.ids(*columns)
     by_value = {}
     for one, identity in zip(given_numbers, ids.tolist(), strict=True):
         assert by_value.setdefault(same(one), identity) == identity
-    assert len(set(by_value.values())) == len(by_value) == len(held)
-    assert held.terms(ids).to_pylist() == [quotient_text(one) for one in given_numbers]
-    held.check()
+    assert len(set(by_value.values())) == len(by_value) == len(quotients)
+    assert quotients.terms(ids).to_pylist() == [quotient_text(one) for one in given_numbers]
+    quotients.check()
     some = [identity for identity, is_kept in zip(ids.tolist(), kept, strict=False) if is_kept]
-    gone = held.keep(np.array(some, np.int64))
-    assert sorted({*gone.tolist(), *some}) == sorted({*ids.tolist()}) and len(held) == len({*some})
-    held.check()
-    again = held.ids(*columns)
-    assert held.terms(again).to_pylist() == [quotient_text(one) for one in given_numbers]
+    gone = quotients.keep(np.array(some, np.int64))
+    assert sorted({*gone.tolist(), *some}) == sorted({*ids.tolist()}) and len(quotients) == len({*some})
+    quotients.check()
+    again = quotients.ids(*columns)
+    assert quotients.terms(again).to_pylist() == [quotient_text(one) for one in given_numbers]
     assert not some or (again[ids == some[0]] == some[0]).all()
 
 
 def test_the_last_digit_is_rounded_to_the_nearest_and_of_two_to_the_even_one():
-    held = QuotientIds()
+    quotients = QuotientIds()
     halves = [(1, 2 * 10**18), (3, 2 * 10**18), (-1, 2 * 10**18), (2 * 10**18 - 1, 2 * 10**18), (2, 3), (0, 5)] * 3
-    texts = [text.split('"')[1] for text in held.terms(held.ids(*np.array(halves, np.int64).T)).to_pylist()]
+    texts = [text.split('"')[1] for text in quotients.terms(quotients.ids(*np.array(halves, np.int64).T)).to_pylist()]
     assert texts[:6] == ["0", "0.000000000000000002", "0", "1", "0.666666666666666667", "0"]
 
 

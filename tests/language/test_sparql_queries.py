@@ -63,22 +63,22 @@ def test_there_is_what_was_promised_and_no_more():
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_query_is_read_as_it_stands(name):
     named = named_sparql(name)
-    asked = Asked.of(named, edges=100)
+    named_query = Asked.of(named, edges=100)
     shape, windows = EXPECTED[name]
-    question = asked.question
+    question = named_query.question
     assert (" ".join(question.columns) or question.form) == shape
     assert ", ".join(str(one.extent) for one in question.windows) == windows
     assert not question.warnings
     assert named.stream in RDF_KINDS and named.source and all(named.changed)
     # A query without windows of its own needs a default one, and no other does.
     assert bool(named.window) == (not question.windows)
-    assert (asked.window is None) == bool(question.windows)
+    assert (named_query.window is None) == bool(question.windows)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_query_has_answers_on_its_stream(name):
-    asked = Asked.of(named_sparql(name), edges=TUPLES)
-    assert any(asked.by_pyoxigraph(moment) for moment in range(TUPLES, 0, -TUPLES // 20))
+    named_query = Asked.of(named_sparql(name), edges=TUPLES)
+    assert any(named_query.by_pyoxigraph(moment) for moment in range(TUPLES, 0, -TUPLES // 20))
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -87,15 +87,15 @@ def test_all_oracles_agree_on_a_small_snapshot(name):
     """The bags of brute force, rdflib and pyoxigraph are those of pyoxigraph on the text with its windows taken out."""
     named = named_sparql(name)
     sizes = {"sensors": 12_000, "changing": 2_000, "LS-Q2": 1_400, "SNB-Q3": 1_400, "LSB-Q4": 1_700}
-    asked = Asked.of(named, edges=sizes.get(name, sizes.get(named.stream, 700)))
-    query = parse(named.text, unit=Fraction(1, 1_000) if asked.unit == "ms" else 1)
+    named_query = Asked.of(named, edges=sizes.get(name, sizes.get(named.stream, 700)))
+    query = parse(named.text, unit=Fraction(1, 1_000) if named_query.unit == "ms" else 1)
     check(query)
     graphs = {
         window: [edge for edge in edges if _is_kept(named.stream, edge)]
-        for window, edges in asked.graphs(len(asked.tuples.edges)).items()
+        for window, edges in named_query.graphs(len(named_query.tuples.edges)).items()
     }
     found = Evaluation(query, graphs, STANDARD).answer()
-    assert near(found) == near(asked.answer_on(graphs)) == near(query_by_pyoxigraph(query, graphs))
+    assert near(found) == near(named_query.answer_on(graphs)) == near(query_by_pyoxigraph(query, graphs))
     assert near(found) == near(by_rdflib(query, graphs))
     assert found or name in ("GROUND", "LOOSE")  # rare among few edges
 

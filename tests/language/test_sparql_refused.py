@@ -149,8 +149,8 @@ def test_every_refusal_has_its_test():
 @pytest.mark.parametrize("message", OTHERS)
 def test_what_is_wrong_is_told_with_its_place(message):
     error, line, column = error_of(OTHERS[message])
-    told = error.message if error.expected is None else f"{error.message}; expected {error.expected}"
-    assert message in told
+    text = error.message if error.expected is None else f"{error.message}; expected {error.expected}"
+    assert message in text
     assert (error.line, error.column) == (line, column), str(error)
 
 

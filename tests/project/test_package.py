@@ -50,7 +50,7 @@ print(json.dumps({"ours": ours, "twice": [n for n in files.values() if len(n) > 
 
 @pytest.fixture(scope="module")
 def python(wheel, tmp_path_factory) -> Path:
-    """Of an environment in which the wheel is installed."""
+    """Return the Python of an environment in which the wheel is installed."""
     return with_kernels(environment(tmp_path_factory.mktemp("environment") / "venv", wheel))
 
 
@@ -122,9 +122,9 @@ def test_files_of_the_user_with_the_same_names_disturb_nothing(python, tmp_path)
     for name in NAMES:
         (tmp_path / f"{name}.py").write_text(FOREIGN)
     (tmp_path / "edges.tsv").write_text("source\ttarget\tlabel\ttimestamp\nx\ty\ta\t1\ny\tz\tb\t2\n")
-    asked = ["run", "a/b", "--input", "edges.tsv", "--window", "10", "--slide", "1", "--output", "-", "--quiet"]
+    arguments = ["run", "a/b", "--input", "edges.tsv", "--window", "10", "--slide", "1", "--output", "-", "--quiet"]
     for command in (["-m", "rpq.cli"], [python.parent / "rpq"]):
-        out = run(python, *command, *asked, cwd=tmp_path).stdout
+        out = run(python, *command, *arguments, cwd=tmp_path).stdout
         assert out.splitlines()[1:] == ["x,z,2,+"], out
         run(python, *command, "explain", "a/b*", cwd=tmp_path)
         assert "mathoverflow" in run(python, *command, "bench", "--help", cwd=tmp_path).stdout
@@ -280,8 +280,8 @@ def test_what_hosts_of_repositories_read_can_be_read():
     assert {*forms} == {"bug", "config", "feature"} and all("url" in link for link in forms.pop("config")["contact_links"])
     for form in forms.values():
         assert form["name"] and form["description"]
-        asked = [part for part in form["body"] if part["type"] != "markdown"]
-        assert len({part["id"] for part in asked}) == len(asked) and all(part["attributes"]["label"] for part in asked)
+        fields = [part for part in form["body"] if part["type"] != "markdown"]
+        assert len({part["id"] for part in fields}) == len(fields) and all(part["attributes"]["label"] for part in fields)
     workflow = yaml.safe_load((github / "workflows" / "ci.yml").read_text())
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
     commands = " ".join(step["run"] for step in steps if "run" in step)

@@ -58,7 +58,7 @@ def over_topics(block: str, edges: str, answers: str) -> str:
 
 
 def told_rows(folder: Path) -> int:
-    """How many rows an engine gives for the stream."""
+    """Return the number of rows that an engine returns for the stream."""
     import rpq
 
     day = 86_400

@@ -44,7 +44,7 @@ def test_the_error_says_which_format_it_could_be(tmp_path, format, holds, hint, 
     assert (caught.value.file, caught.value.line) == (str(path), 1)
     reader = open_reader(format, path, on_error="skip")
     assert list(reader) == []
-    assert any(hint in told for told in reader.rejections)
+    assert any(hint in rejection for rejection in reader.rejections)
 
 
 def test_a_bad_line_among_good_ones_is_no_reason_for_a_hint(tmp_path):

@@ -18,7 +18,7 @@ from rpq.readers.inputs import merge_by_heads
 
 
 def by_hand(streams: list[list[int]]) -> Iterator[tuple[int, int]]:
-    """Of the heads, take the smallest, of equal ones the first stream's; yield (stream, place)."""
+    """Take the smallest head, of equal ones that of the first stream; yield (stream, place)."""
     places = [0] * len(streams)
     while True:
         heads = [

@@ -323,7 +323,7 @@ def test_nodes_without_a_label_are_told_apart_and_named_the_same_every_time(tmp_
 
 
 def test_labels_that_look_as_if_drawn_are_kept(tmp_path):
-    """As pyoxigraph writes what it has read: `_:c8…` far from its other `_:c8…`, and nodes without labels between."""
+    """pyoxigraph writes such files: `_:c8…` far from its other `_:c8…`, and nodes without labels between them."""
     label = "_:c823099a7ad70ae9cf9424f632a1b8be"
     text = f"@prefix : <http://e/> . {label} :p :x .\n" + ":a :p [ :q [] ] .\n" * 3000 + f":b :p {label} .\n"
     found = edges(written(tmp_path, "a.ttl", text), batch_rows=64)

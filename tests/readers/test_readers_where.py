@@ -26,7 +26,7 @@ e,f,z,5,-0.5e3,cho
 
 
 @pytest.fixture
-def kept(tmp_path):
+def passing_rows(tmp_path):
     """The timestamps of the rows of `CSV` that a condition keeps."""
     path = tmp_path / "edges.csv"
     path.write_text(CSV)
@@ -77,8 +77,8 @@ def kept(tmp_path):
     ],
 )
 @pytest.mark.parametrize("batch_rows", [1, 2, 1000])
-def test_rows_for_which_a_condition_holds_are_kept(kept, condition, expected, batch_rows):
-    assert kept(condition, batch_rows=batch_rows) == expected
+def test_rows_for_which_a_condition_holds_are_kept(passing_rows, condition, expected, batch_rows):
+    assert passing_rows(condition, batch_rows=batch_rows) == expected
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_rows_for_which_a_condition_holds_are_kept(kept, condition, expected, ba
         ("timestamp > '2024-05-01'", 11, "the times of this input are plain numbers"),
     ],
 )
-def test_what_is_wrong_with_a_condition_is_pointed_at_before_anything_is_read(kept, condition, column, message):
+def test_what_is_wrong_with_a_condition_is_pointed_at_before_anything_is_read(passing_rows, condition, column, message):
     with pytest.raises(WhereError, match=message) as caught:
-        kept(condition)
+        passing_rows(condition)
     assert caught.value.column == column
     assert str(caught.value).splitlines()[1:] == [f"  {condition}", "  " + " " * (column - 1) + "^"]
 
@@ -177,19 +177,19 @@ def test_columns_of_parquet_have_types(tmp_path):
     }
     pq.write_table(pa.table(table), path, row_group_size=2)
 
-    def kept(condition: str) -> list[int]:
+    def passing_rows(condition: str) -> list[int]:
         reader = open_reader("edges", path, where=parse_where(condition))
         return [time for batch in reader for time in batch.columns["timestamp"].to_pylist()]
 
-    assert kept("amount > 1.5") == [3, 4]
-    assert kept("big = 9007199254740993") == [2]
-    assert kept("big + 1 > 0") == [1, 2, 4]  # one more does not fit 64 bits
-    assert kept("day >= '1970-01-02'") == [2]
-    assert kept("good and source > 1") == [2]
-    assert kept("target = source + 1") == [1, 2, 3, 4]
+    assert passing_rows("amount > 1.5") == [3, 4]
+    assert passing_rows("big = 9007199254740993") == [2]
+    assert passing_rows("big + 1 > 0") == [1, 2, 4]  # one more does not fit 64 bits
+    assert passing_rows("day >= '1970-01-02'") == [2]
+    assert passing_rows("good and source > 1") == [2]
+    assert passing_rows("target = source + 1") == [1, 2, 3, 4]
     for condition in ("amount = 'a'", "tags = 'a'", "nothing = 1"):
         with pytest.raises(WhereError):
-            kept(condition)
+            passing_rows(condition)
 
 
 def test_json_values_are_of_any_kind_and_may_be_missing(tmp_path):
@@ -201,21 +201,21 @@ def test_json_values_are_of_any_kind_and_may_be_missing(tmp_path):
     del lines[5]["w"]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    def kept(condition: str, batch_rows: int) -> list[int]:
+    def passing_rows(condition: str, batch_rows: int) -> list[int]:
         reader = open_reader("edges", path, where=parse_where(condition), batch_rows=batch_rows)
         return [time for batch in reader for time in batch.columns["timestamp"].to_pylist()]
 
     for batch_rows in (1, 3, 1000):
-        assert kept("w = 5", batch_rows) == [0, 1, 2]
-        assert kept("w = '5'", batch_rows) == [0, 1, 2]
-        assert kept("w > 6 and w < 8", batch_rows) == [3]
-        assert kept("w is null", batch_rows) == [5, 9]
-        assert kept("w", batch_rows) == [6, 7]
-        assert kept("contains(w, 'b')", batch_rows) == [8]
-        assert kept(f"w = {2**62 + 1}", batch_rows) == [10]
+        assert passing_rows("w = 5", batch_rows) == [0, 1, 2]
+        assert passing_rows("w = '5'", batch_rows) == [0, 1, 2]
+        assert passing_rows("w > 6 and w < 8", batch_rows) == [3]
+        assert passing_rows("w is null", batch_rows) == [5, 9]
+        assert passing_rows("w", batch_rows) == [6, 7]
+        assert passing_rows("contains(w, 'b')", batch_rows) == [8]
+        assert passing_rows(f"w = {2**62 + 1}", batch_rows) == [10]
     known = "source, target, label, timestamp, op, delete, stream, w"
     with pytest.raises(WhereError, match=f"unknown column 'v'.*the columns are {known}"):
-        kept("v = 1", 10)
+        passing_rows("v = 1", 10)
 
 
 VALUES = ["", "0", "1", "-1", "2.5", "1e2", "+3", "007", "x", "true", "false", "nan", "inf", "0x1F", " 4 ", "9" * 18,
@@ -262,10 +262,10 @@ def number(text: str) -> float | None:
 )
 def test_numbers_are_compared_as_python_does(value, other, sign):
     predicate = Predicate(parse_where(f"v {sign} {other}"), {"v": ColumnKind(key="v", kind="untyped")})
-    kept, undecided = predicate.keep({"v": pa.array([value])}, 1)
+    verdicts, undecided = predicate.keep({"v": pa.array([value])}, 1)
     expected = number(value)
     compare = {"<": operator.lt, "=": operator.eq, ">=": operator.ge}[sign]
-    assert kept.tolist() == [expected is not None and compare(expected, other)]
+    assert verdicts.tolist() == [expected is not None and compare(expected, other)]
     assert undecided == (expected is None)
 
 

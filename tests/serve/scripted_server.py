@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from rpq.serve.operations import Admission, Guarded
+from rpq.serve.operations import Admission, GuardedApplication
 
 PAGE = Path(__file__).parents[2] / "rpq" / "serve" / "page"
 
@@ -65,7 +65,7 @@ class ScriptedServer:
             Route("/statistics", self._statistics),
             Route("/changes", self._changes),
         ]
-        guarded = Guarded(Starlette(routes=routes), Admission())
+        guarded = GuardedApplication(Starlette(routes=routes), Admission())
         config = uvicorn.Config(guarded, port=self.port, log_level="warning", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
@@ -90,8 +90,8 @@ class ScriptedServer:
                 self.answers[source, target] = self.position
             else:
                 del self.answers[source, target]
-        told = [{"query": "q", "op": op, "timestamp": self.position, "values": values} for op, *values in changes]
-        data = json.dumps({"position": self.position, "time": self.position, "changes": told})
+        described = [{"query": "q", "op": op, "timestamp": self.position, "values": values} for op, *values in changes]
+        data = json.dumps({"position": self.position, "time": self.position, "changes": described})
         event = f"id: {self.position}\nevent: changes\ndata: {data}\n\n".encode()
         self._log.append((self.position, event))
         self._send((self.position, event))
@@ -111,14 +111,14 @@ class ScriptedServer:
 
     async def _queries(self, request: Request) -> Response:
         query = {"name": "q", "expression": self.expression, "language": "path", "window": 100, "slide": 10}
-        told = {**query, "columns": ["source", "target"], "answers": len(self.answers)}
-        return self._refusal(request) or JSONResponse({"queries": [told]})
+        described = {**query, "columns": ["source", "target"], "answers": len(self.answers)}
+        return self._refusal(request) or JSONResponse({"queries": [described]})
 
     async def _answers(self, request: Request) -> Response:
         rows = list(self.answers)[: int(request.query_params["limit"])]
         of_all = {"total": len(self.answers), "time": 1, "position": self.position}
-        told = {"columns": ["source", "target"], "rows": rows, **of_all}
-        return self._refusal(request) or JSONResponse(told)
+        answers = {"columns": ["source", "target"], "rows": rows, **of_all}
+        return self._refusal(request) or JSONResponse(answers)
 
     async def _witness(self, request: Request) -> Response:
         source, target = request.query_params.getlist("value")
@@ -129,12 +129,12 @@ class ScriptedServer:
 
     async def _statistics(self, request: Request) -> Response:
         of_query = {"name": "q", "answers": len(self.answers) if self.counts else None, "rows": 0}
-        told = {
+        content = {
             "time": self.position, "position": self.position, "tuples": self.position, "late": 0, "seconds": 1.0,
             "tuples_per_second": 0.0, "latency_ms": {"p50": 0.1, "p99": 0.4, "max": 1}, "memory_bytes": 50_000_000,
             "queries": [of_query],
         }  # fmt: skip
-        return self._refusal(request) or JSONResponse(told)
+        return self._refusal(request) or JSONResponse(content)
 
     async def _changes(self, request: Request) -> Response:
         refused = self._refusal(request)
@@ -147,18 +147,18 @@ class ScriptedServer:
 
     async def _events(self, follower: asyncio.Queue[tuple[int, bytes] | None], last: int | None) -> AsyncIterator[bytes]:
         yield b": hello\n\n"
-        told = -1 if last is None else last
+        sent = -1 if last is None else last
         if last is not None and last < self.kept_from:
             gap = {"message": "these changes are no longer kept", "from": last, "to": self.position}
             yield f"id: {self.position}\nevent: gap\ndata: {json.dumps(gap)}\n\n".encode()
-            told = self.position
+            sent = self.position
         for position, event in list(self._log) if last is not None else ():
-            if position > told:
+            if position > sent:
                 yield event
-                told = position
+                sent = position
         try:
             while (item := await follower.get()) is not None:
-                if item[0] > told:
+                if item[0] > sent:
                     yield item[1]
         finally:
             self._followers.discard(follower)

@@ -182,12 +182,12 @@ def test_a_number_has_one_value_wherever_it_stands(windows: Windows, server: Scr
     for number in range(12):
         server.change(("+", "ann", f"u{number}"), ("+", "bob", f"u{number}"))
         page.wait_for_timeout(120)
-        told = page.evaluate(
+        totals = page.evaluate(
             """["#graph-count", ".query-answers", ".curve:nth-child(2) .curve-now"].map(
                 (place) => parseInt(document.querySelector(place).textContent))"""
         )
-        assert len({*told}) == 1, told
-        seen.add(told[0])
+        assert len({*totals}) == 1, totals
+        seen.add(totals[0])
     assert len(seen) > 3
 
 
@@ -218,9 +218,9 @@ def test_an_error_goes_with_the_text_that_it_is_about(windows: Windows, server: 
 
     page.route("**/check", hold)
 
-    def answer(number: int, told: dict[str, Any], status: int = 200) -> None:
+    def answer(number: int, body: dict[str, Any], status: int = 200) -> None:
         with contextlib.suppress(Error):  # The page may have let go of it.
-            requests[number].fulfill(status=status, content_type="application/json", body=json.dumps(told))
+            requests[number].fulfill(status=status, content_type="application/json", body=json.dumps(body))
 
     wrong = {"error": {"type": "ExpressionError", "message": "unexpected '/'", "line": 1, "column": 3, "length": 1}}
     right = {"language": "path", "columns": ["source", "target"], "text": "", "svg": None}

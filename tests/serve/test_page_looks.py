@@ -89,7 +89,7 @@ def test_light_and_dark(windows: Windows, server: ScriptedServer):
 
 
 def contrast(page: Page, selector: str) -> float:
-    """How far a text stands out from what is behind it, as WCAG counts it."""
+    """Return the contrast of a text to its background, as defined by WCAG."""
     ratio: float = page.locator(selector).first.evaluate(
         """(element) => {
             // rgb() counts to 255, color(srgb …), which mixed colours are told as, to 1.

@@ -14,7 +14,7 @@ import pytest
 import rpq
 from rpq.serve import changes
 from rpq.serve.async_engine import FollowerQueue
-from rpq.serve.changes import FEW_ROWS, PART_ROWS, Published
+from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges
 from rpq.serve.models import ServeLimits
 from tests.served import Served, arrow
 
@@ -93,14 +93,14 @@ def test_rows_are_the_same_one_by_one_and_column_by_column(count):
     edges = [(names[number % 5], f"{number},+", "a", number) for number in range(-(-count // 4))]
     changes = engine.push_rows(edges)
     expected = [(row.query, row.op, row.timestamp, row[1:-2]) for row in changes.rows()]
-    found = Published(changes, position=1, time=1, run="aa").parts(None)
-    told = [one for part in found for one in json.loads(part.split(b"data: ")[1])["changes"]]
-    rows = [(one["query"], one["op"], one["timestamp"], tuple(one["values"])) for one in told]
+    found = PublishedChanges(changes, position=1, time=1, run="aa").parts(None)
+    changes = [one for part in found for one in json.loads(part.split(b"data: ")[1])["changes"]]
+    rows = [(one["query"], one["op"], one["timestamp"], tuple(one["values"])) for one in changes]
     assert sorted(rows) == sorted(expected) and [row[2] for row in rows] == sorted(row[2] for row in rows)
     wanted = frozenset(names[:2])
-    some = Published(changes, position=1, time=1, run="aa").parts(wanted)
-    told = [one["query"] for part in some for one in json.loads(part.split(b"data: ")[1])["changes"]]
-    assert sorted(told) == sorted(row[0] for row in expected if row[0] in wanted)
+    some = PublishedChanges(changes, position=1, time=1, run="aa").parts(wanted)
+    names = [one["query"] for part in some for one in json.loads(part.split(b"data: ")[1])["changes"]]
+    assert sorted(names) == sorted(row[0] for row in expected if row[0] in wanted)
 
 
 def test_values_that_json_does_not_have_are_text():
@@ -309,8 +309,8 @@ def test_more_followers_than_may_be_are_refused():
 
 def test_one_encoding_serves_all_who_follow_the_same(monkeypatch):
     calls = []
-    encoded = Published._encoded
-    monkeypatch.setattr(Published, "_encoded", lambda self, wanted: calls.append(wanted) or encoded(self, wanted))
+    encoded = PublishedChanges._encode
+    monkeypatch.setattr(PublishedChanges, "_encode", lambda self, wanted: calls.append(wanted) or encoded(self, wanted))
     with Served(PATH, EDGES) as served:
         followers = [served.follow(*(["edges"] if number % 2 else [])) for number in range(10)]
         served.post(("x", "y", "b", 1))

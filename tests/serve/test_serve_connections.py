@@ -44,7 +44,7 @@ def rest_of(connection: socket.socket) -> bytes:
 
 
 def alive(connection: socket.socket) -> bool:
-    """Whether the response to one request for `/healthz` comes."""
+    """Return whether the response to one request for `/healthz` comes."""
     found = b""
     while not found.endswith(b"}") and (part := connection.recv(1 << 16)):
         found += part

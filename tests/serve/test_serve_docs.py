@@ -49,15 +49,15 @@ def test_every_command_of_the_page_works(tmp_path: Path) -> None:
             expected = ["404"] if "witness" in command else ["200", "201", "204"]  # nobody was near yet
             assert status in expected, (command, done.stdout)
             if "/tuples" in command:
-                (told,) = (block for language, block in BLOCK.findall(PAGE) if language == "json" and "late" in block)
-                assert json.loads(body) == json.loads(told)
+                (documented,) = (block for language, block in BLOCK.findall(PAGE) if language == "json" and "late" in block)
+                assert json.loads(body) == json.loads(documented)
         assert served.end() == 0
 
 
 def test_an_error_is_as_the_page_says(tmp_path: Path) -> None:
-    (told,) = (block for language, block in BLOCK.findall(PAGE) if language == "json" and "error" in block)
+    (documented,) = (block for language, block in BLOCK.findall(PAGE) if language == "json" and "error" in block)
     with Command(log=tmp_path / "log") as served:
-        assert served.client.post("/check", json={"expression": "a/b||c", "window": 10}).json() == json.loads(told)
+        assert served.client.post("/check", json={"expression": "a/b||c", "window": 10}).json() == json.loads(documented)
         served.end()
 
 

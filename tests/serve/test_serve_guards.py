@@ -1,4 +1,4 @@
-"""Who is let in, and what nobody may ask for: hosts, origins, the token, limits, and the guards of the engine."""
+"""Access and limits: hosts, origins, the token, limits of requests, and the guards of the engine."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def test_pages_of_other_origins_may_not_ask():
         friend = {"origin": "https://friend.example"}
         allowed = served.client.get("/queries", headers=friend)
         assert allowed.status_code == 200 and allowed.headers["access-control-allow-origin"] == friend["origin"]
-        asked = {**friend, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
-        preflight = served.client.options("/tuples", headers=asked)
+        headers = {**friend, "access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+        preflight = served.client.options("/tuples", headers=headers)
         assert preflight.status_code == 204 and "POST" in preflight.headers["access-control-allow-methods"]
-        foreign = served.client.options("/tuples", headers={**asked, "origin": "https://evil.example"})
+        foreign = served.client.options("/tuples", headers={**headers, "origin": "https://evil.example"})
         assert foreign.status_code == 403
 
 
@@ -104,8 +104,8 @@ def test_an_origin_that_is_none_is_the_fault_of_the_client(origin):
     with Served(PATH) as served:
         refused = served.client.get("/queries", headers={"origin": origin})
         assert refused.status_code == 400 and refused.json()["error"]["type"] == "BadOrigin"
-        asked = served.client.options("/tuples", headers={"origin": origin, "access-control-request-method": "POST"})
-        assert asked.status_code == 400
+        preflight = served.client.options("/tuples", headers={"origin": origin, "access-control-request-method": "POST"})
+        assert preflight.status_code == 400
 
 
 def test_no_header_is_the_fault_of_the_server():
@@ -279,9 +279,9 @@ def test_a_query_that_takes_too_long_is_refused_and_others_go_on(short_of_time, 
     began = time.monotonic()
     hard.start()
     while hard.is_alive():
-        asked = time.monotonic()
+        sent_at = time.monotonic()
         assert served.of("a+", "answers").status_code == 200
-        assert time.monotonic() - asked < 0.4
+        assert time.monotonic() - sent_at < 0.4
         time.sleep(0.05)
     assert 0.5 <= time.monotonic() - began < 10
     error = found[0].json()["error"]

@@ -33,7 +33,7 @@ from rpq.serve.storage import (
     JournalContent,
     JournalError,
     JournalName,
-    Loaded,
+    LoadedEngine,
     ServedState,
     Storage,
     TupleJournal,
@@ -120,8 +120,8 @@ class Saved:
         self.ends = [self.journal.stat().st_size]
         for position in range(1, 6):
             if position == 1:
-                asked = {"expression": "a", "window": 100, "semantics": "explicit"}
-                opened.note_done(position, {"registered": asked, "start": "window"})
+                fields = {"expression": "a", "window": 100, "semantics": "explicit"}
+                opened.note_done(position, {"registered": fields, "start": "window"})
             else:
                 opened.note_tuples(position, batch((f"v{position}", "w", "a", position)), None)
             opened.synchronise()
@@ -143,7 +143,7 @@ class Saved:
         """Return the records, or the error, that the reader gives for another journal."""
         return journal_in(parse_log(bytes(content), KIND, path="FILE"), path="FILE")
 
-    def load(self, content: bytes | None, **options: object) -> Loaded:
+    def load(self, content: bytes | None, **options: object) -> LoadedEngine:
         """Load with another journal, or none; an error has not touched it."""
         self.state.write_bytes(self.checkpoint)
         if content is None:
@@ -167,7 +167,7 @@ class Saved:
             assert part in str(refused.value)
 
     def loaded(self, content: bytes, position: int) -> None:
-        """It loads, with what was saved up to a position, and nothing else."""
+        """Load the journal, and check that it contains exactly what was saved up to a position."""
         loaded = self.load(content)
         assert loaded.state.position == position and loaded.state.tuples == max(0, position - 1)
         if position:

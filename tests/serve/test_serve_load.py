@@ -43,7 +43,7 @@ class Front:
 
 
 async def follow(
-    host: str, port: int, expected: int, front: Front, number: int, kept: list[bytes] | None = None
+    host: str, port: int, expected: int, front: Front, number: int, received: list[bytes] | None = None
 ) -> tuple[int, int]:
     """Read all changes, as they come; how many rows there were, and a checksum of them."""
     front.note(number, 0)
@@ -61,8 +61,8 @@ async def follow(
             rows += line.count(b'"op":')
             front.note(number, rows)
             checksum = zlib.crc32(line, checksum)
-            if kept is not None:
-                kept.append(line[6:])
+            if received is not None:
+                received.append(line[6:])
     writer.close()
     return rows, checksum
 
@@ -99,7 +99,7 @@ def test_followers_and_a_producer_at_full_speed(tmp_path, followers: int, stalle
         rows += engine.push(part).rows()
         pushed.append(len(rows))
     options = ["a", "--window", "5000", "--slide", "100", "--semantics", "explicit", "--most-lag", str(lag)]
-    kept: list[bytes] = []
+    received: list[bytes] = []
     with Command(*options, log=tmp_path / "log") as served:
         address = urlsplit(served.url)
         assert address.hostname is not None and address.port is not None
@@ -109,7 +109,7 @@ def test_followers_and_a_producer_at_full_speed(tmp_path, followers: int, stalle
             silent = [stall(host, port) for _ in range(stalled)]
             front = Front()
             active = [follow(host, port, len(rows), front, number) for number in range(followers - stalled - 1)]
-            active.append(follow(host, port, len(rows), front, len(active), kept))
+            active.append(follow(host, port, len(rows), front, len(active), received))
             took = []
             async with asyncio.TaskGroup() as group:
                 reading = [group.create_task(one) for one in active]
@@ -137,8 +137,8 @@ def test_followers_and_a_producer_at_full_speed(tmp_path, followers: int, stalle
 
         found, took = asyncio.run(main())
         assert len(set(found)) == 1 and found[0][0] == len(rows)
-        told = [change for line in kept for change in json.loads(line)["changes"]]
-        assert [(one["op"], one["timestamp"], *one["values"]) for one in told] == [
+        changes = [change for line in received for change in json.loads(line)["changes"]]
+        assert [(one["op"], one["timestamp"], *one["values"]) for one in changes] == [
             (row.op, row.timestamp, row.source, row.target) for row in rows
         ]
         figures = served.client.get("/statistics").json()

@@ -36,7 +36,7 @@ def served() -> Iterator[Served]:
 
 
 def fits(value: object, schema: dict) -> bool:
-    """Whether a value is as a schema says; what the text uses of JSON Schema, and no more."""
+    """Return whether a value conforms to a schema, for the part of JSON Schema that the document uses."""
     if "$ref" in schema:
         return fits(value, TEXT["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]])
     if "anyOf" in schema or "oneOf" in schema:

@@ -11,7 +11,7 @@ from rpq.spark.stream.packed_rows import RowUnpacker
 
 
 def changes_in(frames: pd.DataFrame) -> Counter:
-    """How often each row is in packed rows; their count is held against what stands beside them."""
+    """Return how often each row is in packed rows, after checking their number against the count beside them."""
     found: Counter = Counter()
     for batch in RowUnpacker()([pa.RecordBatch.from_pydict({"rows": pa.array(frames.get("rows", []), pa.binary())})]):
         found.update(zip(*(column.to_pylist() for column in batch.columns), strict=True))

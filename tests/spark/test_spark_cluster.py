@@ -146,7 +146,7 @@ def processes_of(session: int, what: str) -> list[int]:
 
 
 def commits(state: Path) -> int:
-    """How many micro-batches a checkpoint says are done."""
+    """Return the number of finished micro-batches in a checkpoint."""
     folder = state / "commits"
     return len([one for one in folder.iterdir() if one.name.isdigit()]) if folder.is_dir() else 0
 
@@ -164,7 +164,7 @@ VICTIMS = {
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 @pytest.mark.parametrize("seed", range(3))
 def test_nine_kills_lose_nothing_and_double_nothing(cluster, wheel, tmp_path, seed: int):
-    """Of the driver, of an executor, of a Python worker, of a process that keeps engines, while files keep coming.
+    """The driver, an executor, a Python worker and a process that keeps engines are killed while files keep arriving.
 
     Each comes at a random moment after a micro-batch was committed since the one before, so that there is something to lose.
     """
@@ -299,7 +299,7 @@ def test_kernels_of_a_shipped_wheel_are_found_wherever_it_lies(monkeypatch, tmp_
 
 
 def test_kernels_of_a_wheel_that_was_found_from_the_working_folder_are_kept(wheel, tmp_path):
-    """As workers of a stream find it, whose processes would all compile otherwise."""
+    """Workers of a stream find the wheel in this way; otherwise each of their processes would compile."""
     shutil.copy(wheel, tmp_path)
     code = f"""
 import sys

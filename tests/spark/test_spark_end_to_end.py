@@ -195,7 +195,7 @@ def test_a_replay_without_rows_has_columns(session, tmp_path):
 
 @pytest.mark.parametrize(("kind", "values"), [("boolean", [False, True]), ("string", ["False", " 1"])])
 def test_a_column_delete_of_a_data_frame_takes_edges_back(session, kind: str, values: list):
-    """As at every other door (`test_doors.py`)."""
+    """The column has the same meaning as in every other input (`test_doors.py`)."""
     schema = f"source string, target string, label string, timestamp bigint, delete {kind}"
     frame = session.createDataFrame([("x", "y", "a", time, value) for time, value in enumerate(values, 1)], schema)
     query = rpq.Query("a", window=rpq.Window(size=10, slide=1))

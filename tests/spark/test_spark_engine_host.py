@@ -59,7 +59,7 @@ def parent():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, parent) -> Path:
-    """Where workers find the process; this one is a worker."""
+    """Return the folder in which workers find the process; this process is a worker."""
     monkeypatch.setattr(engine_host, "_folder", lambda: str(tmp_path))
     monkeypatch.setattr(engine_host, "_parent", lambda: parent.pid)
     return tmp_path
@@ -163,7 +163,7 @@ class Partitions:
         return sum((changes_in(tester.testInPandas(key, envelopes)) for key, tester in self.testers.items()), Counter())
 
     def figures(self) -> Counter:
-        """How engines were come by, in all shares."""
+        """Return how the engines of all shares were obtained: kept, updated or rebuilt."""
         names = [field.name for field in fields(Record)]
         records = [dict(zip(names, one.peekValueState("record", key), strict=True)) for key, one in self.testers.items()]
         return sum((Counter({name: one[name] for name in ("hits", "catch_ups", "rebuilds")}) for one in records), Counter())
@@ -212,7 +212,7 @@ def test_another_worker_finds_the_engine(folder):
 
 @pytest.mark.ci
 def test_an_engine_of_other_options_is_not_taken(folder):
-    """They decide rows, and what the state says is the same for them."""
+    """Options determine rows, although the states of engines with different options are equal."""
 
     def query(budget: int) -> rpq.Query:
         return rpq.Query("a/b*", window=QUERY.window, paths="simple", simple_budget=budget, name="q")
@@ -334,7 +334,7 @@ def test_it_ends_with_what_started_it(folder, parent):
 
 
 def address_of(folder: Path) -> str:
-    """Where the process of the first share listens."""
+    """Return the address at which the process of the first share listens."""
     return "\0" + json.loads((folder / "rpq-engines-0.json").read_text())["address"]
 
 

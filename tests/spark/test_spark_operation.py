@@ -89,7 +89,7 @@ def test_a_checkpoint_of_another_stream_says_what_differs(session, tmp_path):
 
 
 def test_what_a_checkpoint_knows_is_there_whenever_a_machine_dies(session, tmp_path):
-    """Where a file system has to take the old file away first, the new one is there by another name."""
+    """If a file system has to remove the old file first, the new file exists under another name meanwhile."""
     state = str(tmp_path / "state")
     stream_identity.replace(session, state, {"queries": {}, "shares": 1})
     before = (tmp_path / "state" / "rpq.json").read_text()

@@ -102,7 +102,7 @@ def test_splits_are_the_whole(tmp_path, name: str, split_bytes: int):
 @pytest.mark.parametrize("block_lines", [1, 3, 1000])
 @pytest.mark.parametrize("name", TEXTS)
 def test_lines_that_spark_has_cut_are_the_whole(tmp_path, monkeypatch, name: str, block_lines: int):
-    """As a task gets them: lines without their ends, with the file and the first byte of the block that they are of."""
+    """A task receives lines without their ends, with the file and the first byte of their block."""
     path = write(tmp_path / "edges.txt", TEXTS[name])
     monkeypatch.setattr(hadoop_files, "first_bytes", lambda session, uri, count: Path(uri).read_bytes()[:count])
     beginning = spark_inputs.read_beginning(None, path, LineOptions(format="edges"))

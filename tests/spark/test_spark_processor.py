@@ -298,8 +298,8 @@ def test_what_spark_cannot_divide_is_said():
     assert "it has a path (a+)" in str(division_warning(query("?x a+ ?y")))
     pytest.importorskip("rdflib")
     question = "SELECT ?x WHERE { ?x <a> ?y . ?y <b> ?z }"
-    told = division_warning(rpq.Query(question, window=rpq.Window(size=10, slide=5), name="s"))
-    assert told is not None and "every share evaluates all of it, and its rows are divided by ?x" in told
+    warning = division_warning(rpq.Query(question, window=rpq.Window(size=10, slide=5), name="s"))
+    assert warning is not None and "every share evaluates all of it, and its rows are divided by ?x" in warning
     named = rpq.Query("SELECT ?x FROM NAMED WINDOW <w> ON <s> [RANGE PT10S] { WINDOW <w> { ?x <a> ?y } }", name="n")
     with pytest.raises(PipelineError, match="reads only the stream 's'"):
         queries_in_unit([named], "s")

@@ -140,28 +140,28 @@ def test_random_moves():
     moves = 0
 
     @examples(200)
-    @given(data=st.data(), stream=batches(), asked=questions(), shares=st.sampled_from((1, 2, 5)))
-    def check(data: Any, stream: list[list[Row]], asked: list[rpq.Query], shares: int) -> None:
+    @given(data=st.data(), stream=batches(), queries=questions(), shares=st.sampled_from((1, 2, 5)))
+    def check(data: Any, stream: list[list[Row]], queries: list[rpq.Query], shares: int) -> None:
         nonlocal moves
         # What a stream has kept, an engine may have let go with the query that goes; one that keeps all answers in any case.
-        parts, engine = Stream(*asked, shares=shares), rpq.Engine(*asked, keep=rpq.Window(size=300, slide=1))
+        parts, engine = Stream(*queries, shares=shares), rpq.Engine(*queries, keep=rpq.Window(size=300, slide=1))
         for number, batch in enumerate(stream):
             wanted: Counter = Counter()
             if number and data.draw(st.booleans()):
                 others = data.draw(questions())
-                stay = [one for one in asked if data.draw(st.booleans())]
-                following = [*stay, *(one for one in others if one.name not in {each.name for each in stay})] or asked
+                stay = [one for one in queries if data.draw(st.booleans())]
+                following = [*stay, *(one for one in others if one.name not in {each.name for each in stay})] or queries
                 try:
                     parts.rescale(*following, shares=data.draw(st.sampled_from((1, 2, 5))))
                 except PipelineError:
                     pass
                 else:
                     moves += 1
-                    if gone := [one.name for one in asked if one not in following]:
+                    if gone := [one.name for one in queries if one not in following]:
                         engine.unregister(gone)
-                    if fresh := [one for one in following if one not in asked]:
+                    if fresh := [one for one in following if one not in queries]:
                         wanted.update(engine.register(fresh).rows())
-                    asked = following
+                    queries = following
             wanted.update(engine.push_rows(in_order(batch)).rows())
             assert parts.push(batch) == wanted
 

@@ -88,12 +88,12 @@ def test_a_table_of_the_catalog(python: Path, tmp_path: Path, name: str, format:
     placed = {"spark.sql.warehouse.dir": str(tmp_path / "lake"), "spark.jars.ivy": str(tmp_path / "ivy")}
     if format == "iceberg":
         placed["spark.sql.catalog.lake.warehouse"] = str(tmp_path / "lake")
-    asked = json.dumps([name, format, str(tmp_path), settings | placed, rows])
+    arguments = json.dumps([name, format, str(tmp_path), settings | placed, rows])
     command = [str(python), "-c", PROGRAM]
     path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         command,
-        input=asked,
+        input=arguments,
         capture_output=True,
         text=True,
         cwd=tmp_path,

@@ -204,7 +204,7 @@ class TopicJob:
         return said
 
     def offsets(self) -> int:
-        """How many micro-batches have begun."""
+        """Return the number of micro-batches that have begun."""
         folder = self.state / "offsets"
         return sum(one.name.isdecimal() for one in folder.iterdir()) if folder.is_dir() else 0
 

@@ -28,18 +28,18 @@ class Dict:
 
     def apply(self, key, timestamp, delete, satisfied, bound):
         """Return what the edge was before, and whether the tuple changes it."""
-        held = self.of.get(key, (ABSENT_VERSION, 0))
-        held = held if held[0] > bound else (ABSENT_VERSION, 0)
+        version = self.of.get(key, (ABSENT_VERSION, 0))
+        version = version if version[0] > bound else (ABSENT_VERSION, 0)
         if key[0] < 0:
             return (ABSENT_VERSION, 0), 0
         if delete:
             self.of.pop(key, None)
-            return held, 1
-        if timestamp <= bound or (timestamp < held[0] and not self.keeps_all):
-            return held, 0
-        if timestamp >= held[0]:
+            return version, 1
+        if timestamp <= bound or (timestamp < version[0] and not self.keeps_all):
+            return version, 0
+        if timestamp >= version[0]:
             self.of[key] = timestamp, satisfied
-        return held, 1
+        return version, 1
 
 
 @pytest.mark.parametrize("keeps_all", [False, True])
@@ -60,25 +60,25 @@ def test_versions_are_a_dict(keeps_all, data):
         before = versions.apply(chunk, columns[3], bound)
         versions._check()
         for place, row in enumerate(drawn):
-            held, is_effective = twin.apply(row[:3], int(timestamp[place]), row[4], row[5], int(bound[place]))
+            version, is_effective = twin.apply(row[:3], int(timestamp[place]), row[4], row[5], int(bound[place]))
             assert before.is_effective[place] == is_effective
             if not keeps_all or row[4]:
-                satisfied = 0 if keeps_all else held[1]  # which is not kept then
-                assert (before.timestamp[place], before.satisfied[place]) == (held[0], satisfied)
+                satisfied = 0 if keeps_all else version[1]  # which is not kept then
+                assert (before.timestamp[place], before.satisfied[place]) == (version[0], satisfied)
         bound_now = int(bound[-1]) if drawn else ABSENT_VERSION
         action = data.draw(st.sampled_from(("nothing", "look", "collect", "renumber", "load")))
         if action == "look":
             found = versions.columns(versions.live(bound_now))
-            held = {(*key, *held) for key, held in twin.of.items() if held[0] > bound_now}
+            versions = {(*key, *version) for key, version in twin.of.items() if version[0] > bound_now}
             found = set(zip(*(column.tolist() for column in found), strict=True))
-            assert {one[:4] if keeps_all else one for one in found} == {one[:4] if keeps_all else one for one in held}
+            assert {one[:4] if keeps_all else one for one in found} == {one[:4] if keeps_all else one for one in versions}
         elif action == "collect":
             versions.collect(bound_now)
-            twin.of = {key: held for key, held in twin.of.items() if held[0] > bound_now}
+            twin.of = {key: version for key, version in twin.of.items() if version[0] > bound_now}
         elif action == "renumber":
             numbers = np.array([0, *data.draw(st.permutations((1, 2, 3)))], np.int32)
             versions.renumber(numbers)
-            twin.of = {key: (held[0], int(numbers[held[1]])) for key, held in twin.of.items()}
+            twin.of = {key: (version[0], int(numbers[version[1]])) for key, version in twin.of.items()}
         elif action == "load":
             versions.load(*versions.columns(versions.live(ABSENT_VERSION)))
         versions._check()

@@ -20,10 +20,10 @@ names = st.one_of(alike, st.text(max_size=12), st.integers(0, 10**12).map(lambda
 @examples(200)
 @given(st.lists(st.lists(names, max_size=60), max_size=5), st.data())
 def test_it_is_a_dict(batches, data):
-    held, twin = VertexDictionary(capacity=8), {}
+    dictionary, twin = VertexDictionary(capacity=8), {}
     for batch in batches:
         wanted = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(batch), max_size=len(batch))), np.uint8)
-        ids, fresh = held.intern(pa.array(batch, pa.string()), wanted)
+        ids, fresh = dictionary.intern(pa.array(batch, pa.string()), wanted)
         new = []
         for name, identity, is_wanted in zip(batch, ids.tolist(), wanted.tolist(), strict=True):
             if not is_wanted:
@@ -35,14 +35,14 @@ def test_it_is_a_dict(batches, data):
             else:
                 assert twin[name] == identity
         assert fresh.tolist() == new
-        held._check()
+        dictionary._check()
         gone = [name for name in twin if data.draw(st.booleans())]
-        held.release(np.array([twin.pop(name) for name in gone], np.int32))
-        held._check()
+        dictionary.release(np.array([twin.pop(name) for name in gone], np.int32))
+        dictionary._check()
         for name in gone:
-            assert held.id_of(name) == -1
+            assert dictionary.id_of(name) == -1
     for name, identity in twin.items():
-        assert held.id_of(name) == identity == held.intern_one(name)[0] and held.name_of(identity) == name
+        assert dictionary.id_of(name) == identity == dictionary.intern_one(name)[0] and dictionary.name_of(identity) == name
 
 
 def mixed(h: int) -> int:
@@ -64,29 +64,29 @@ def divided_by(name: str) -> int:
 @examples(50)
 @given(st.lists(names, max_size=20))
 def test_vertices_are_divided_by_the_hash_that_states_were_divided_by(some):
-    held = VertexDictionary()
-    ids, _ = held.intern(pa.array(some, pa.string()), np.ones(len(some), np.uint8))
-    assert held.hashes(ids).tolist() == [divided_by(name) for name in some]
+    dictionary = VertexDictionary()
+    ids, _ = dictionary.intern(pa.array(some, pa.string()), np.ones(len(some), np.uint8))
+    assert dictionary.hashes(ids).tolist() == [divided_by(name) for name in some]
 
 
 def test_the_hash_of_a_number_is_that_too():
     numbers = [0, 1, -1, 2**62, -(2**63)]
-    held = VertexDictionary()
-    ids, _ = held.intern(pa.array(numbers), np.ones(len(numbers), np.uint8))
-    assert held.hashes(ids).tolist() == [mixed((number + 0x9E3779B97F4A7C15) % 2**64) for number in numbers]
+    dictionary = VertexDictionary()
+    ids, _ = dictionary.intern(pa.array(numbers), np.ones(len(numbers), np.uint8))
+    assert dictionary.hashes(ids).tolist() == [mixed((number + 0x9E3779B97F4A7C15) % 2**64) for number in numbers]
 
 
 @examples(100)
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 20), max_size=60), max_size=6), st.data())
 def test_numbers_are_a_dict_too(batches, data):
-    held, twin = VertexDictionary(capacity=2), {}
+    dictionary, twin = VertexDictionary(capacity=2), {}
     for batch in batches:
-        ids, _ = held.intern(pa.array(batch, pa.int64()), np.ones(len(batch), np.uint8))
+        ids, _ = dictionary.intern(pa.array(batch, pa.int64()), np.ones(len(batch), np.uint8))
         for number, identity in zip(batch, ids.tolist(), strict=True):
             assert twin.setdefault(number, identity) == identity
         assert len({*twin.values()}) == len(twin)
-        assert held.names_of(np.array([*twin.values()], np.int32)).to_pylist() == [*twin]
-        held._check()
+        assert dictionary.names_of(np.array([*twin.values()], np.int32)).to_pylist() == [*twin]
+        dictionary._check()
         gone = [number for number in twin if data.draw(st.booleans())]
-        held.release(np.array([twin.pop(number) for number in gone], np.int32))
-        held._check()
+        dictionary.release(np.array([twin.pop(number) for number in gone], np.int32))
+        dictionary._check()

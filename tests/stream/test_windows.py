@@ -27,7 +27,7 @@ def push(engine: rpq.Engine, *tuples: str) -> list[str]:
 
 
 def one_by_one(engine: rpq.Engine, *tuples: str) -> list[str]:
-    """As `push`, each tuple alone."""
+    """Push each tuple separately."""
     return [row for text in tuples for row in shown(engine.push_rows([tuple_of(text)]))]
 
 

@@ -78,7 +78,7 @@ def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
     <!-- bench mathoverflow columns=query,engine_seconds where=query:Q1 -->   … a table …   <!-- /bench -->
     <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench -->
     """
-    from rpq.files.destinations import WriteError, replacing
+    from rpq.files.destinations import WriteError, open_replacement
     from rpq.workloads.bench.experiment import default_directory
     from rpq.workloads.bench.report import ReportError, fill_report
 
@@ -92,7 +92,7 @@ def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
             raise click.ClickException(f"{file} differs from the results; update it with: rpq bench report {file}")
         if filled != text:
             try:
-                with replacing(file) as output:
+                with open_replacement(file) as output:
                     output.write(filled.encode())
             except WriteError as error:
                 raise click.ClickException(str(error)) from error

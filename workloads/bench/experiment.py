@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import rpq
 from rpq.errors import install_command
-from rpq.files.destinations import replacing
+from rpq.files.destinations import open_replacement
 from rpq.workloads import named_queries
 from rpq.workloads.bench.streams import Stream, open_streams
 
@@ -32,7 +32,7 @@ def write_result(directory: Path, name: str, result: dict[str, Any]) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.json"
     text = json.dumps(result, indent=1, ensure_ascii=False, allow_nan=False)
-    with replacing(path) as file:
+    with open_replacement(path) as file:
         file.write(f"{text}\n".encode())
     return path
 
@@ -165,7 +165,7 @@ class Experiment:
         assert self.plot is not None
         figure = Figure(figsize=(8, 4.5), layout="constrained")
         self.plot(figure, records)
-        with replacing(path) as file:
+        with open_replacement(path) as file:
             figure.savefig(file, format="png", dpi=110)
         say(f"wrote {path}")
 

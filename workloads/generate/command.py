@@ -161,13 +161,13 @@ def _schema_option(path: str | None) -> dict[str, Any]:
 
 
 def _write_workload(output: str, count: int, seed: int, options: dict[str, Any]) -> None:
-    from rpq.files.destinations import WriteError, replacing
+    from rpq.files.destinations import WriteError, open_replacement
     from rpq.workloads.gmark.queries import random_queries
     from rpq.workloads.gmark.schema import SOCIAL
 
     lines = [expression + "\n" for _, expression in random_queries(options.get("schema", SOCIAL), count, seed=seed)]
     try:
-        with replacing(output) as file:
+        with open_replacement(output) as file:
             file.write("".join(lines).encode())
     except WriteError as error:
         raise click.ClickException(str(error)) from error
@@ -181,7 +181,7 @@ def _write_queries(
     from itertools import islice
 
     from rpq.errors import InputError
-    from rpq.files.destinations import WriteError, replacing
+    from rpq.files.destinations import WriteError, open_replacement
     from rpq.readers import open_reader
     from rpq.workloads.generate.pattern_sets import query_set
 
@@ -201,7 +201,7 @@ def _write_queries(
         raise click.UsageError(f"{over} has no edges")
     drawn = query_set(known, count, seed=seed, length=length, overlap=overlap / 100, selectivity=selectivity / 100)
     try:
-        with replacing(output) as file:
+        with open_replacement(output) as file:
             for number, one in enumerate(drawn, 1):
                 file.write((json.dumps({"name": f"{one.kind} {number}", "query": one.text}) + "\n").encode())
     except WriteError as error:

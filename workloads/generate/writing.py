@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from rpq.files.compression import Frame, GzipFrame
-from rpq.files.destinations import is_regular, replacing
+from rpq.files.destinations import is_regular, open_replacement
 
 GENERATED_AT = "http://www.w3.org/ns/prov#generatedAtTime"
 """The property whose value is the time of the event of a graph."""
@@ -109,7 +109,7 @@ def write_stream(batches: Iterable[pa.RecordBatch], path: str) -> int:
     """
     open_writer = _writer_of(path)
     count = 0
-    with replacing(path) as file, open_writer(file) as write:
+    with open_replacement(path) as file, open_writer(file) as write:
         for batch in batches:
             write(_with_op(batch))
             count += batch.num_rows

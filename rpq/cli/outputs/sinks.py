@@ -302,12 +302,12 @@ class ParquetSink:
             if self._writer is None:
                 file = _CountingFile(self._destination.file)
                 self._writer = parquet_writer(file, rows.schema)
-            self._writer.write_table(self._typed(rows, self._writer.schema), row_group_size=self._row_group_rows)
+            self._writer.write_table(self._cast_rows(rows, self._writer.schema), row_group_size=self._row_group_rows)
         except BaseException:
             self._is_broken = True
             raise
 
-    def _typed(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    def _cast_rows(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         """Return rows in the types of the file, which those of a property may have outgrown. Raises `SinkError`."""
         if rows.schema.equals(schema):
             return rows
@@ -463,7 +463,7 @@ class ResumableParquet:
         if not os.path.exists(self._path):
             raise SinkError(f"{self._path}: is missing, but the checkpoint continues after {rows:,} rows in it")
         left = rows
-        with destinations.replacing(self._frames_path) as file:
+        with destinations.open_replacement(self._frames_path) as file:
             for batch in pq.ParquetFile(self._path).iter_batches(batch_size=ROW_GROUP_ROWS):
                 part = batch.slice(0, left)
                 _write_frame(file, pa.Table.from_batches([part]))

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rpq.engine.running.multigraph import Identity, Multigraph, lower_bounds
+from rpq.engine.running.multigraph import Identity, Multigraph
+from rpq.engine.running.outcome_counts import lower_bounds
 from rpq.engine.running.retention import latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question

@@ -19,10 +19,11 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.compiled.views import view
 from rpq.engine.running.collector import Collector
 from rpq.engine.running.crew import Crew
+from rpq.engine.running.derived_edges import DerivedChunk
 from rpq.engine.running.edge_restrictions import reading_of, refuse_late_conditions, refuse_order, refuse_statics
 from rpq.engine.running.intake import Intake, IntakeChunk
 from rpq.engine.running.limits import MemoryGuard
-from rpq.engine.running.multigraph import DerivedChunk, Identity, Multigraph
+from rpq.engine.running.multigraph import Identity, Multigraph
 from rpq.engine.running.output import Output
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
@@ -137,8 +138,8 @@ class Evaluation:
 
     @property
     def outcomes(self) -> np.ndarray:
-        """How many tuples had each outcome in the engine as a whole."""
-        return self.graph.outcomes if self.multigraph is None else self.multigraph.outcomes
+        """The number of tuples with each outcome, for the engine as a whole."""
+        return self.graph.outcomes if self.multigraph is None else self.multigraph.outcome_counts.total
 
     def begin_multigraph(self) -> None:
         """Give edges an identity and properties from now on; comes before the first tuple, and may come again."""
@@ -237,7 +238,7 @@ class Evaluation:
     @property
     def is_read(self) -> Callable[[np.ndarray], np.ndarray]:
         """The function that returns whether any query reads label ids, plain or with a condition."""
-        return self.graph.is_read if self.multigraph is None else self.multigraph.reads
+        return self.graph.is_read if self.multigraph is None else self.multigraph.outcome_counts.reads
 
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
@@ -347,7 +348,7 @@ class Evaluation:
         u = v = -1
         edges, multigraph = graph.filter, self.multigraph
         if multigraph is not None:
-            is_read = multigraph.reads_label(number)
+            is_read = multigraph.outcome_counts.reads_label(number)
         else:
             is_read = graph.horizons.is_read.item(number)
             is_read = is_read and (not edges.filtered_labels or edges.accepts(number, source, target))

@@ -107,7 +107,7 @@ class Output:
 
     @property
     def has_present_witnesses(self) -> bool:
-        """Whether witnesses are searched for in the present graph, since a tuple may be several edges."""
+        """True if witnesses are searched for in the present graph, since a tuple may be several edges."""
         return self._witness and self.multigraph is not None
 
     @property

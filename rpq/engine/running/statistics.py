@@ -93,7 +93,7 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
     else:
         counts, edges_live = chosen[0].counts, chosen[0].edges
         if evaluation.multigraph is not None:
-            counts = evaluation.multigraph.counts(queries.named(name).question.name).tolist()
+            counts = evaluation.multigraph.outcome_counts.counts(queries.named(name).question.name).tolist()
     before = rows_before.tolist() if name is None else (0, 0)
     latency = sum((figures.latency for figures in chosen), np.zeros(LATENCY_BUCKETS, np.int64))
     rate = ticks_per_second() or 1.0

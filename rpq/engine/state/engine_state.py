@@ -31,7 +31,7 @@ from rpq.engine.running.retention import KeepOption
 from rpq.engine.state.state_content import Content, EdgesByIdState, Labels, MultigraphState, QueryState
 from rpq.engine.state.state_layout import STATE, Edges, EdgeValueArrays, EdgeVertexArrays, read_file, table_bytes, write_file
 from rpq.errors import QueryError
-from rpq.files.destinations import replacing
+from rpq.files.destinations import open_replacement
 from rpq.files.json_values import Damage, JsonValue
 from rpq.files.sealed import damage_error
 from rpq.language.protocol import RunningQuery
@@ -66,7 +66,7 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
         queries=[_state_of(running, evaluation) for running in evaluation.running],
         **about,
     )
-    with replacing(path, is_private=True) as file:
+    with open_replacement(path, is_private=True) as file:
         write_file(file, content.described(), _edges_of(evaluation, window_edges))
 
 
@@ -209,7 +209,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
         unit=sets.time_unit,
         is_timed=sets.is_timed,
         inserts=multigraph.inserts,
-        counts=[multigraph.counts(running.question.name).tolist() for running in evaluation.running],
+        counts=[multigraph.outcome_counts.counts(running.question.name).tolist() for running in evaluation.running],
         by_id=None if multigraph.by_id is None else _edges_by_id_of(evaluation, multigraph.by_id),
     )
 
@@ -253,7 +253,7 @@ def _label_numbers(evaluation: Evaluation) -> np.ndarray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saved:
+class SavedState:
     """The content of a file: the edges, and everything else as `content`."""
 
     path: str
@@ -390,7 +390,7 @@ class Saved:
         except WhereError as error:
             raise Damage(f"a condition does not fit the properties: {error.message}") from error
         for one, counts in zip(self.content.queries, state.counts, strict=True):
-            multigraph.set_counts(one.question.name, np.array(counts))
+            multigraph.outcome_counts.set_counts(one.question.name, np.array(counts))
         saved = self.edges
         if multigraph.by_id is not None and state.by_id is not None:
             numbers = self._restore_edges_by_id(state.by_id, multigraph.by_id, multigraph, identity)
@@ -580,13 +580,13 @@ def _most_of_one_slide(slides: np.ndarray) -> int:
     return int(np.unique(slides, return_counts=True)[1].max(initial=0))
 
 
-def read_state(path: str) -> Saved:
+def read_state(path: str) -> SavedState:
     """Read a state. Raises `StateFormatError`, and `OSError` for a file that cannot be read. O(edges)."""
     file = read_file(path)
     with _damage_named(path):
         content = Content.read(file.described)
         _check_edges(content, file.edges)
-    return Saved(path=path, edges=file.edges, content=content)
+    return SavedState(path=path, edges=file.edges, content=content)
 
 
 def _check_edges(content: Content, edges: Edges) -> None:

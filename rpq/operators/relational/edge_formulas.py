@@ -88,7 +88,7 @@ class EdgeConditionNode(Node):
         vertices = self._terms.vertices
         if not len(change) or vertices is None:
             return change
-        return change.where(self._condition.holding(change.rows, vertices, vertices.edges.unit))
+        return change.where(self._condition.are_accepted(change.rows, vertices, vertices.edges.unit))
 
     def describe(self) -> str:
         return f"filter {self._text}"

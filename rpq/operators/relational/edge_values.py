@@ -49,7 +49,7 @@ class BoundFilter:
         self._predicate: Predicate | None = None
         self._types: object = None
 
-    def holding(self, rows: np.ndarray, vertices: VertexDictionary, unit: str | None) -> np.ndarray:
+    def are_accepted(self, rows: np.ndarray, vertices: VertexDictionary, unit: str | None) -> np.ndarray:
         """Return for which rows the filter holds. O(rows)."""
         edges = vertices.edges
         if self._predicate is None or self._types != (dict(edges.types.known), unit):
@@ -151,13 +151,13 @@ class RunningEdgeValues(RunningPattern):
 
     # --- from bindings to rows -------------------------------------------------------------------------------
 
-    def _selected(self, changes: WeightedRows) -> WeightedRows:
+    def _select(self, changes: WeightedRows) -> WeightedRows:
         """Return changes of the join that the filter passes, with the columns of rows."""
         assert self._vertices is not None
         if self._is_isomorphic:
             changes = changes.where(self._are_different(changes.rows))
         if self._filter is not None and len(changes):
-            changes = changes.where(self._filter.holding(changes.rows, self._vertices, self._unit))
+            changes = changes.where(self._filter.are_accepted(changes.rows, self._vertices, self._unit))
         if not len(changes):
             return WeightedRows.empty(len(self._values))
         if self.term_texts is None:
@@ -210,7 +210,7 @@ class RunningEdgeValues(RunningPattern):
             (joined,) = changes
         else:
             joined = self._solutions.change(dict(zip(parts, changes, strict=True)))
-        change = self._net(self._selected(joined))
+        change = self._net(self._select(joined))
         if self.question.semantics == "implicit":
             change = change.where((change.weights > 0) | ~self._host.is_silent(events[:, 0])[change.events])
         return self._count_rows(change.delta(events[:, 0], events[:, 1]))
@@ -219,7 +219,7 @@ class RunningEdgeValues(RunningPattern):
         self._fill(time, chunk, *slides, quiet=quiet)
         if chunk is None:
             return []
-        answers = self._selected(WeightedRows.inserted(self._ids_of_answers()))
+        answers = self._select(WeightedRows.inserted(self._ids_of_answers()))
         if self._distinct is not None:
             self._distinct.clear()
             answers = self._distinct.change(answers)
@@ -228,7 +228,7 @@ class RunningEdgeValues(RunningPattern):
     def _answer(self) -> np.ndarray:
         if self._vertices is None:
             return np.zeros((0, len(self._values)), np.int32)
-        rows = self._selected(WeightedRows.inserted(self._ids_of_answers())).rows
+        rows = self._select(WeightedRows.inserted(self._ids_of_answers())).rows
         return rows if self._distinct is None else np.unique(rows, axis=0)
 
     def answers(self) -> list[IdRows]:

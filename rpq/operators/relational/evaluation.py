@@ -216,7 +216,7 @@ LeafChanges = dict[int, LeafChange]
 """By the id of the leaf."""
 
 
-class Connected:
+class ConnectedNetworks:
     """Networks that have operators in common, directly or through others, and their operators, each once."""
 
     def __init__(self, networks: Mapping[Network, Callable[[Mapping[int, Delta]], LeafChanges]]) -> None:
@@ -275,7 +275,7 @@ class SharedOperators:
         self._nodes: dict[Hashable, Node] = {}
         self._keys: dict[Node, Hashable] = {}
         self._users: dict[Node, dict[Network, None]] = {}
-        self._connected: dict[Network, Connected] = {}
+        self._connected: dict[Network, ConnectedNetworks] = {}
 
     def __len__(self) -> int:
         return len(self._networks)
@@ -313,7 +313,7 @@ class SharedOperators:
                 del self._users[node], self._nodes[self._keys.pop(node)]
         self._connected.clear()
 
-    def connected(self, network: Network) -> Connected:
+    def connected_networks(self, network: Network) -> ConnectedNetworks:
         """Return the networks that have operators in common with one. O(1) after the first time for their set."""
         found = self._connected.get(network)
         if found is None:
@@ -324,7 +324,7 @@ class SharedOperators:
                     for other in self._users[node].keys() - members.keys():
                         members[other] = self._networks[other]
                         waiting.append(other)
-            found = Connected(members)
+            found = ConnectedNetworks(members)
             self._connected |= dict.fromkeys(members, found)
         return found
 

@@ -57,7 +57,7 @@ class Agreement:
         """The places of the columns that are compared."""
         return (*map(tuple, self._key_places), tuple(self._optional_places))
 
-    def matched(self, mode: Mode) -> MatchedRows:
+    def match_rows(self, mode: Mode) -> MatchedRows:
         """Return the compiled matching of rows; only if the key alone decides which rows agree."""
         assert not self._optional_places
         left_keys, right_keys = self._key_places
@@ -98,7 +98,7 @@ class Agreement:
                 return False
         return True
 
-    def joined(self, left: Row, right: Row) -> Row:
+    def join_rows(self, left: Row, right: Row) -> Row:
         """Return the join of two rows that agree."""
         row = left + tuple([right[place] for place in self._more])
         if self._optional_places:
@@ -159,19 +159,19 @@ class KeyedRows:
                 del self._rows[key]
         return after
 
-    def counted(self) -> Iterator[tuple[Row, int]]:
+    def rows_with_counts(self) -> Iterator[tuple[Row, int]]:
         """Yield all rows with their counts."""
         for rows in self._rows.values():
             yield from rows.items()
 
     def ids(self) -> Iterator[int]:
         """Yield the ids in the rows."""
-        for row, _ in self.counted():
+        for row, _ in self.rows_with_counts():
             yield from row
 
     def check(self, name: str) -> None:
         """Assert that every row is there, and as often as counted."""
-        counts = [count for _, count in self.counted()]
+        counts = [count for _, count in self.rows_with_counts()]
         assert len(counts) == self.different, (name, len(counts), self.different)
         assert all(count > 0 for count in counts), f"{name} has a row less than once: {counts}"
         assert all(self._rows.values()), f"{name} has a key without rows"
@@ -196,7 +196,7 @@ def group_by_event(*bags: WeightedRows) -> Iterator[tuple[int, list[list[Change]
 class MatchNode(Node):
     """An operator over the rows of a left and a right side, which are matched by their shared variables.
 
-    If the key alone decides which rows agree, `matched` does the work in kernels. Otherwise the rows of both sides are
+    If the key alone decides which rows agree, `match_rows` does the work in kernels. Otherwise the rows of both sides are
     stored by key, and `_change_event` of the subclass compares those of one key. If it `counts_partners`, the number of rows
     of the right with which a row of the left agrees is stored too.
     """
@@ -286,7 +286,7 @@ class MatchNode(Node):
         self._left.check("the left side")
         self._right.check("the right side")
         if self._counts_partners:
-            for row, _ in self._left.counted():
+            for row, _ in self._left.rows_with_counts():
                 key = self._agreement.key_of_left(row)
                 partners = sum(count for other, count in self._right.of(key).items() if self._agrees(row, other))
                 assert partners == self._partners.get(row, 0), (row, partners, self._partners.get(row, 0))
@@ -303,7 +303,7 @@ class JoinNode(MatchNode):
 
     def __init__(self, left: Node, right: Node, *, same: Sequence[str] = ()) -> None:
         agreement = Agreement(left, right, same=same)
-        matched = None if agreement.has_optional_columns else agreement.matched("join")
+        matched = None if agreement.has_optional_columns else agreement.match_rows("join")
         super().__init__(agreement, agreement.columns, agreement.sure, left, right, matched=matched)
 
     def _change_event(self, event: int, lefts: Sequence[Change], rights: Sequence[Change]) -> None:
@@ -312,13 +312,13 @@ class JoinNode(MatchNode):
             key = agreement.key_of_left(row)
             for other, count in self._right.of(key).items():
                 if agreement.agree(row, other):
-                    self._output.append((event, agreement.joined(row, other), weight * count))
+                    self._output.append((event, agreement.join_rows(row, other), weight * count))
             self._left.add(key, row, weight)
         for row, weight in rights:
             key = agreement.key_of_right(row)
             for other, count in self._left.of(key).items():
                 if agreement.agree(other, row):
-                    self._output.append((event, agreement.joined(other, row), weight * count))
+                    self._output.append((event, agreement.join_rows(other, row), weight * count))
             self._right.add(key, row, weight)
 
     def describe(self) -> str:
@@ -343,7 +343,7 @@ class LeftJoinNode(MatchNode):
     ) -> None:
         agreement = Agreement(left, right, same=same)
         is_plain = condition is None and not agreement.has_optional_columns
-        matched = agreement.matched("left join") if is_plain else None
+        matched = agreement.match_rows("left join") if is_plain else None
         super().__init__(agreement, agreement.columns, left.sure, left, right, matched=matched, counts_partners=True)
         self._condition = None if condition is None else Condition(condition, self.columns, terms)
         self._formula = None if condition is None else name_by_place(condition, self.columns)
@@ -370,7 +370,7 @@ class LeftJoinNode(MatchNode):
         """Return the join of two rows with one key, None if they disagree or the condition does not hold."""
         if not self._agreement.agree(left, right):
             return None
-        row = self._agreement.joined(left, right)
+        row = self._agreement.join_rows(left, right)
         if self._condition is not None and not self._condition.holding(np.array([row], np.int32).reshape(1, -1))[0]:
             return None
         return row
@@ -466,7 +466,7 @@ class ExistsNode(MatchNode):
             (*left.sure, *columns[left.width :]),
             left,
             right,
-            matched=agreement.matched(mode) if self._is_simple and mark is None else None,
+            matched=agreement.match_rows(mode) if self._is_simple and mark is None else None,
             counts_partners=not self._is_simple,
         )
         self._counts: dict[Key, int] = {}  # of keys of the right, where rows of one key agree

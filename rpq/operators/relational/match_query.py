@@ -79,7 +79,7 @@ def start_match(question: MatchQuery, resources: Resources) -> RunningSparql | D
             f"query {question.name!r}: bound edges and conditions do not go with shares: evaluate it in one engine, or "
             "write RETURN DISTINCT of vertices alone"
         )
-    pool = OperatorPool.of_queries(resources, is_divided=False)
+    pool = OperatorPool.pool_for(resources, is_divided=False)
     try:
         return RunningMatch(question, resources, pool=pool)
     finally:

@@ -268,7 +268,7 @@ class _Planner:
         self._numbers += 1
         return f".{prefix} {self._numbers}"
 
-    def _ordered(self, names: Names) -> list[str]:
+    def _sort_names(self, names: Names) -> list[str]:
         """Return variables of the query in the order of their first occurrence."""
         return sorted(names & self._places.keys(), key=self._places.__getitem__)
 
@@ -280,7 +280,7 @@ class _Planner:
             case Join(parts):
                 return self._join(parts, needed)
             case Union(branches):
-                columns = self._ordered(needed & possible_variables(operator))
+                columns = self._sort_names(needed & possible_variables(operator))
                 return UnionNode(columns, *(self.node(branch, needed) for branch in branches))
             case LeftJoin():
                 return self._left_join(operator, needed)
@@ -289,7 +289,7 @@ class _Planner:
             case SemiJoin(left, right, is_negated):
                 return self.exists(self.node(left, needed | mentioned_variables(right)), right, is_negated=is_negated)
             case Minus(left, right):
-                shared = self._ordered(possible_variables(left) & possible_variables(right))
+                shared = self._sort_names(possible_variables(left) & possible_variables(right))
                 if not shared:
                     return self.node(left, needed)
                 other = ProjectNode(shared, self.node(right, frozenset(shared)))
@@ -298,7 +298,7 @@ class _Planner:
             case Extend(inner, variable, formula):
                 if variable not in needed:
                     return self.node(inner, needed)
-                return self.extended(self.node(inner, (needed - {variable}) | variables_of(formula)), variable, formula)
+                return self.extend_node(self.node(inner, (needed - {variable}) | variables_of(formula)), variable, formula)
             case Values(variables, rows):
                 return RowsNode(variables, [tuple(map(self._terms.intern, row)) for row in rows])
             case Group():
@@ -307,16 +307,16 @@ class _Planner:
                 used = [name for name in columns if name in needed]
                 return _project(used, self.node(inner, frozenset(used)))
             case Distinct(inner):
-                names = self._ordered(possible_variables(inner))
+                names = self._sort_names(possible_variables(inner))
                 return DistinctNode(_project(names, self.node(inner, frozenset(names))))
 
     # --- conjunctions and joins ------------------------------------------------------------------------------
 
     def _conjunction(self, conjunction: Conjunction, needed: Names) -> Node:
-        meanings = [self._product([*map(self._leaf, parts)]) for parts in parts_of(conjunction, self._ordered(needed))]
+        meanings = [self._product([*map(self._leaf, parts)]) for parts in parts_of(conjunction, self._sort_names(needed))]
         if len(meanings) == 1:
             return meanings[0]
-        return UnionNode(self._ordered(needed & possible_variables(conjunction)), *meanings)
+        return UnionNode(self._sort_names(needed & possible_variables(conjunction)), *meanings)
 
     def _product(self, parts: Sequence[Node]) -> Node:
         """Return the product of parts of a conjunction."""
@@ -328,7 +328,7 @@ class _Planner:
         return leaf
 
     def _join(self, parts: Sequence[Operator], needed: Names) -> Node:
-        return self._joined(self._nodes(parts, needed))
+        return self._join_nodes(self._nodes(parts, needed))
 
     def _nodes(self, parts: Sequence[Operator], needed: Names) -> list[Node]:
         """Return the nodes of parts that are joined, with the columns that other parts share."""
@@ -338,7 +338,7 @@ class _Planner:
             nodes.append(self.node(part, needed | others))
         return nodes
 
-    def _joined(self, nodes: Sequence[Node]) -> Node:
+    def _join_nodes(self, nodes: Sequence[Node]) -> Node:
         """Return the join of nodes, one after the other; the next is the one that shares most columns with those before."""
         join, *rest = nodes
         while rest:
@@ -362,14 +362,14 @@ class _Planner:
         if comparisons and isinstance(inner, Join) and _are_linked([*map(possible_variables, inner.parts)], comparisons):
             nodes = self._nodes(inner.parts, looked_at)
         elif comparisons and isinstance(inner, Conjunction) and inner.atoms:
-            meanings = parts_of(inner, self._ordered(looked_at))
+            meanings = parts_of(inner, self._sort_names(looked_at))
             if len(meanings) == 1 and _are_linked([frozenset(part.columns) for part in meanings[0]], comparisons):
                 nodes = [*map(self._leaf, meanings[0])]
         if not nodes:
-            return self.filtered(self.node(operator.inner, needed | variables_of(operator.condition)), operator.condition)
+            return self.filter_node(self.node(operator.inner, needed | variables_of(operator.condition)), operator.condition)
         node, rest = self._joined_by_values(nodes, conditions, needed)
         for condition in reversed(rest):
-            node = self.filtered(node, condition)
+            node = self.filter_node(node, condition)
         return node
 
     def _joined_by_values(
@@ -396,7 +396,7 @@ class _Planner:
             above = needed.union(*map(variables_of, conditions), *(frozenset(one.columns) for one in rest))
             of_left, of_right = frozenset(join.columns), frozenset(following.columns)
             if above & (of_right - of_left) and not above & (of_left - of_right):
-                join, following, comparison = following, join, comparison.mirrored()
+                join, following, comparison = following, join, comparison.mirror()
                 of_left, of_right = of_right, of_left
             mode: ValueMode = "join" if above & (of_right - of_left) else "rows"
             join = ValueMatchNode(mode, join, following, comparison, self._terms)
@@ -418,10 +418,10 @@ class _Planner:
         for condition in conditions:
             if condition not in across:
                 inner = Filter(inner, condition)
-        for one in (comparison, comparison.mirrored()):
+        for one in (comparison, comparison.mirror()):
             compared = variables_of(one.right)
             if variables_of(one.left) <= outer and compared <= own:
-                right = ProjectNode(self._ordered(shared | compared), self.node(inner, shared | compared))
+                right = ProjectNode(self._sort_names(shared | compared), self.node(inner, shared | compared))
                 return ValueMatchNode("not exists" if is_negated else "exists", left, right, one, self._terms)
         return None
 
@@ -434,7 +434,7 @@ class _Planner:
         if comparison is None or Agreement(left, right).has_optional_columns:
             return None
         for one in of_right:
-            right = self.filtered(right, one)
+            right = self.filter_node(right, one)
         return ValueMatchNode("left join", left, right, comparison, self._terms)
 
     def _left_join(self, operator: LeftJoin, needed: Names) -> Node:
@@ -452,7 +452,7 @@ class _Planner:
         assert condition is not None
         # As it is defined: the join with its filter, and the rows of the left that are in none of that.
         copies = [(self._fresh("left"), name) for name in left.columns]
-        joined = self.filtered(JoinNode(CopyNode(copies, left), right, same=same), condition)
+        joined = self.filter_node(JoinNode(CopyNode(copies, left), right, same=same), condition)
         partners = ProjectNode(left.columns, joined, sources=[copy for copy, _ in copies])
         alone = ExistsNode(left, partners, is_negated=True, same=left.columns)
         columns = [name for name in joined.columns if name not in {copy for copy, _ in copies}]
@@ -460,23 +460,23 @@ class _Planner:
 
     # --- formulas --------------------------------------------------------------------------------------------
 
-    def filtered(self, inner: Node, condition: Formula) -> Node:
+    def filter_node(self, inner: Node, condition: Formula) -> Node:
         """Return a node with the rows for which a condition holds."""
         if isinstance(condition, EdgeCondition):
             return EdgeConditionNode(inner, condition, self._terms)
-        marked, plain = self._marked(inner, condition)
+        marked, plain = self._mark_exists(inner, condition)
         node: Node = FilterNode(marked, plain, self._terms)
         return node if marked is inner else ProjectNode(inner.columns, node)
 
-    def extended(self, inner: Node, variable: str, formula: Formula) -> Node:
+    def extend_node(self, inner: Node, variable: str, formula: Formula) -> Node:
         """Return a node with the rows of `inner` and one more column."""
         if isinstance(formula, EdgeValue):
             return EdgeValueNode(inner, variable, formula, self._terms)
-        marked, plain = self._marked(inner, formula)
+        marked, plain = self._mark_exists(inner, formula)
         node: Node = ExtendNode(marked, variable, plain, self._terms)
         return node if marked is inner else ProjectNode((*inner.columns, variable), node)
 
-    def _marked(self, inner: Node, formula: Formula) -> tuple[Node, Formula]:
+    def _mark_exists(self, inner: Node, formula: Formula) -> tuple[Node, Formula]:
         """Return a node with a column for each EXISTS in a formula, and the formula over these columns."""
         names = {}
         for one in exists_in(formula):
@@ -499,18 +499,18 @@ class _Planner:
             right: Node = ProjectNode(shared, self.node(body, frozenset(shared)))
             return ExistsNode(left, right, is_negated=is_negated, mark=marks)
         given = CopyNode([(copy_of(name), name) for name in names], DistinctNode(ProjectNode(names, left)))
-        solutions = self._given(body, given, frozenset(names))
+        solutions = self._apply_to(body, given, frozenset(names))
         right = ProjectNode(names, solutions, sources=[copy_of(name) for name in names])
         return ExistsNode(left, right, is_negated=is_negated, mark=marks, same=names)
 
     # --- bodies that are given values ------------------------------------------------------------------------
 
-    def _given(self, operator: Operator, given: Node, outer: Names) -> Node:
+    def _apply_to(self, operator: Operator, given: Node, outer: Names) -> Node:
         """Return an operator evaluated for all rows of `given`: with the columns of `given` and its own."""
         copies = [copy_of(name) for name in outer]
 
         def inside(inner: Operator) -> Node:
-            return self._given(inner, given, outer)
+            return self._apply_to(inner, given, outer)
 
         def beside(inner: Operator) -> Node:
             return self.node(inner, possible_variables(inner)) if is_join(inner, outer) else inside(inner)
@@ -528,24 +528,24 @@ class _Planner:
                 columns = dict.fromkeys(name for branch in nodes for name in branch.columns)
                 return UnionNode([*columns], *nodes)
             case Filter(inner, condition):
-                return self.filtered(inside(inner), condition)
+                return self.filter_node(inside(inner), condition)
             case SemiJoin(left, right, is_negated):
                 return self.exists(inside(left), right, is_negated=is_negated)
             case LeftJoin(left, right, condition):
                 return self._optional(inside(left), beside(right), condition, same=copies)
             case Minus(left, right):
                 of_left, of_right = inside(left), beside(right)
-                shared = self._ordered(possible_variables(left) & possible_variables(right))
+                shared = self._sort_names(possible_variables(left) & possible_variables(right))
                 partners = [name for name in of_right.columns if name in shared or name in copies]
                 common = [(name, copy_of(name) if name in outer else None) for name in shared]
                 other = ProjectNode(partners, of_right)
                 return ExistsNode(of_left, other, is_negated=True, common=common, same=copies)
             case Extend(inner, variable, formula):
                 if variable not in outer:
-                    return self.extended(inside(inner), variable, formula)
+                    return self.extend_node(inside(inner), variable, formula)
                 # Where the outer variable has a value, that stands in its place.
                 node, name = inside(inner), self._fresh("bound")
-                either = self.extended(node, name, Call("COALESCE", (Variable(variable), formula)))
+                either = self.extend_node(node, name, Call("COALESCE", (Variable(variable), formula)))
                 sources = [name if column == variable else column for column in node.columns]
                 return ProjectNode(node.columns, either, sources=sources)
             case Project(inner, columns):
@@ -569,7 +569,7 @@ class _Planner:
         aggregates = []
         for name, one in group.aggregates:
             if one.argument is not None and has_exists(one.argument):
-                inner, argument = self._marked(inner, one.argument)
+                inner, argument = self._mark_exists(inner, one.argument)
                 one = Aggregate(one.function, argument, one.is_distinct)
             aggregates.append((name, one))
         return GroupNode(inner, group.keys, aggregates, self._terms)
@@ -625,7 +625,7 @@ def _link(condition: Formula, left: Node, right: Node, others: Sequence[Node]) -
         elsewhere = frozenset(other.columns).union(*(node.columns for node in others))
         return names <= frozenset(side.columns) and names & elsewhere <= side.sure
 
-    for one in (comparison, comparison.mirrored()):
+    for one in (comparison, comparison.mirror()):
         if is_of(variables_of(one.left), left, right) and is_of(variables_of(one.right), right, left):
             return one
     return None

@@ -37,10 +37,11 @@ from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, Wi
 from rpq.operators.patterns.relations.path_relations import STATIC_ALONE, Need
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.operators.patterns.rows.solutions import Place
-from rpq.operators.relational.division import divides
 from rpq.operators.relational.evaluation import LeafChange, LeafChanges, Network, SharedOperators, ids_in
 from rpq.operators.relational.explanation import SparqlExplanation, explain_query
-from rpq.operators.relational.nodes import LeafNode
+from rpq.operators.relational.groups import GroupNode
+from rpq.operators.relational.joins import MatchNode
+from rpq.operators.relational.nodes import DistinctNode, ExtendNode, FilterNode, LeafNode, Node, ProjectNode, UnionNode
 from rpq.operators.relational.planning import ConjunctionPart, Read, plan_network
 from rpq.operators.relational.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
@@ -70,7 +71,7 @@ class OperatorPool:
         self._fresh: np.ndarray | None = None
 
     @classmethod
-    def of_queries(cls, resources: Resources, *, is_divided: bool) -> OperatorPool:
+    def pool_for(cls, resources: Resources, *, is_divided: bool) -> OperatorPool:
         """Return the pool that a new query is to have, which may be that of others."""
         terms = SharedTermIds() if is_divided else TermIds()
         if resources.sharing == "never" or resources.is_late:
@@ -167,7 +168,7 @@ class RunningSparql(HostedQuery):
         return network
 
     def _enter(self) -> None:
-        reads = [self._windowed(edge) for _, part in self._leaves for edge in part.meaning.edges]
+        reads = [self._window_relation(edge) for _, part in self._leaves for edge in part.meaning.edges]
         default = [place for name, place in self._places.items() if name is None]
         self._relations = WindowedReads(
             self._host, self.question, self.question.readings, reads, origin=self._origin, static=default
@@ -200,12 +201,12 @@ class RunningSparql(HostedQuery):
             return term if isinstance(term, NamedVertex) else places.setdefault(term, len(places))
 
         atoms = tuple(
-            (place_of(edge[0]), self._relations.relation(self._windowed(edge)), place_of(edge[2]))
+            (place_of(edge[0]), self._relations.relation(self._window_relation(edge)), place_of(edge[2]))
             for edge in part.meaning.edges
         )
         return atoms, tuple(places[name] for name in part.select), self._report_step
 
-    def _windowed(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
+    def _window_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
         """Return the relation that an atom requires; the atom is an edge of a meaning."""
         source, read, target = edge
         assert isinstance(read, Read)  # it is of these that the planner makes meanings
@@ -248,7 +249,7 @@ class RunningSparql(HostedQuery):
                 self._put_in(leaf, part, known)
 
     def _put_in(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
-        atoms = part.meaning.atoms(lambda edge: self._relations.relation(self._windowed(edge)), ids.__getitem__)
+        atoms = part.meaning.atoms(lambda edge: self._relations.relation(self._window_relation(edge)), ids.__getitem__)
         ((shaped, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
         number = self._host.add_part(shaped, explicit=True, is_reported=False, constants=constants)
         self._host.join_part(number, self.question.name, Place(leaf, 0))
@@ -331,11 +332,11 @@ class RunningSparql(HostedQuery):
         leaves = {
             leaf: self._rows_of_leaf(rows, one.places) for (leaf, one), rows in zip(changes.items(), of_parts, strict=True)
         }
-        return (leaves, events) if self._report_step is None else self._by_report(leaves, events, self._report_step)
+        return (leaves, events) if self._report_step is None else self._net_by_report(leaves, events, self._report_step)
 
     def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
         """Return the changes of the answer that changes of leaves cause."""
-        connected = self._operators.connected(self._network)
+        connected = self._operators.connected_networks(self._network)
         if len(connected) > 1:
             change, events = connected.change(self._network, changed, self._bags)
         else:
@@ -345,7 +346,7 @@ class RunningSparql(HostedQuery):
             change = change.net()
         return self._to_delta(change, events[:, 0], events[:, 1])
 
-    def _by_report(
+    def _net_by_report(
         self, leaves: dict[int, WeightedRows], events: np.ndarray, step: int
     ) -> tuple[dict[int, WeightedRows], np.ndarray]:
         """Return net changes of leaves with one event for each report, because changes within a report are not visible."""
@@ -436,6 +437,26 @@ class DividedSparql(DividedQuery):
         return self.first.ids_of_terms(texts)
 
 
+def divides(node: Node, column: str) -> bool:
+    """Return whether the rows of a node with some values of a column follow from those rows of the leaves alone.
+
+    Then the bag of the node is the sum of those that threads compute of their values: rows that meet in a join, a group or a
+    duplicate have the same value. O(nodes).
+    """
+    if column not in node.sure:
+        return False
+    match node:
+        case LeafNode():
+            return True
+        case ProjectNode():
+            return node.sources()[column] == column and divides(node.inputs[0], column)
+        case MatchNode():
+            return column in node.key and all(divides(one, column) for one in node.inputs)
+        case FilterNode() | ExtendNode() | DistinctNode() | UnionNode() | GroupNode():  # a group's keys are columns
+            return all(divides(one, column) for one in node.inputs)
+    return False
+
+
 def division_of(question: SparqlQuery) -> str | None:
     """Return the variable, as plans have it, by whose values threads divide a query; None where one evaluates it."""
     plan = plan_network(question.parsed, TermIds())
@@ -449,7 +470,7 @@ def start_sparql(question: SparqlQuery, resources: Resources) -> RunningSparql |
     """Start a query in the hosts of all threads where they divide it, else in the first."""
     host: PatternHost = resources.host
     divided_by = division_of(question) if host.divides_more else None
-    pool = OperatorPool.of_queries(resources, is_divided=divided_by is not None)
+    pool = OperatorPool.pool_for(resources, is_divided=divided_by is not None)
     try:
         if divided_by is None:
             return RunningSparql(question, resources, pool=pool)

@@ -45,7 +45,7 @@ class Comparison:
     def __str__(self) -> str:
         return formula_text(Call(self.sign, (self.left, self.right)))
 
-    def mirrored(self) -> Comparison:
+    def mirror(self) -> Comparison:
         """Return the same comparison with the sides exchanged."""
         return Comparison(MIRRORED[self.sign], self.right, self.left)
 

@@ -67,7 +67,7 @@ class Statements:
         pyoxigraph()
 
     def __iter__(self) -> Iterator[ReadResult]:
-        return self._of_lines() if self._syntax.is_line_based else self._of_document()
+        return self._read_lines() if self._syntax.is_line_based else self._read_document()
 
     @property
     def labels(self) -> Set[str]:
@@ -82,12 +82,12 @@ class Statements:
 
     # --- lines -----------------------------------------------------------------------------------------------------
 
-    def _of_lines(self) -> Iterator[ReadResult]:
+    def _read_lines(self) -> Iterator[ReadResult]:
         size = max(64, min(BLOCK_BYTES, self._batch_rows * _BYTES_A_LINE))
         for block in self._source.blocks(size):
-            yield from self._of_block(block)
+            yield from self._read_block(block)
 
-    def _of_block(self, block: Block) -> Iterator[ReadResult]:
+    def _read_block(self, block: Block) -> Iterator[ReadResult]:
         try:
             lines = lines_of(block.data)
         except pa.ArrowInvalid:
@@ -112,15 +112,15 @@ class Statements:
     def _line_by_line(self, block: Block) -> Iterator[ReadResult]:
         """Read a block that contains invalid UTF-8 line by line."""
         for number, data in enumerate(_LINE.findall(block.data), block.line):
-            yield from self._of_single(Block(data, number))
+            yield from self._read_one_by_one(Block(data, number))
 
-    def _of_single(self, block: Block) -> Iterator[ReadResult]:
+    def _read_one_by_one(self, block: Block) -> Iterator[ReadResult]:
         try:
             block.data.decode()
         except UnicodeDecodeError as error:
             yield BadStatement(message=f"at byte {error.start + 1}: is not UTF-8", line=block.line)
             return
-        yield from self._of_block(block)
+        yield from self._read_block(block)
 
     def _parse_lines(self, texts: list[str]) -> _ParseResult:
         """Parse lines that are statements, blank or comments."""
@@ -167,7 +167,7 @@ class Statements:
 
     # --- documents -------------------------------------------------------------------------------------------------
 
-    def _of_document(self) -> Iterator[ReadResult]:
+    def _read_document(self) -> Iterator[ReadResult]:
         file = _Chunks(self._source.chunks(_CHUNK), self._labels_seen)
         parser = parser_of(file, self._syntax)
         size = min(BATCH_STATEMENTS, self._batch_rows)
@@ -182,7 +182,7 @@ class Statements:
                     bad = self._bad(error)
                     has_ended = bad.ends
             if quads:
-                yield from self._of_quads(quads, number)
+                yield from self._read_quads(quads, number)
                 number += len(quads)
             if bad is not None:
                 yield bad
@@ -198,7 +198,7 @@ class Statements:
                 return False
         return True
 
-    def _of_quads(self, quads: list[Any], number: int) -> Iterator[ReadResult]:
+    def _read_quads(self, quads: list[Any], number: int) -> Iterator[ReadResult]:
         parsed = _columns_of_quads(quads, self._syntax)
         numbers = np.arange(number, number + len(quads))
         bad = {number + row: message for row, message in parsed.bad.items()}

@@ -294,11 +294,12 @@ class GraphPropertyTimes:
             judged = end
             if len(codes) - end > MOST_WAITING:  # the first has waited too long: reject untimed statements of the first half
                 end = judged = end + (len(codes) - end) // 2
-        problems = {row: self._missing(graph[row].as_py(), at_end) for row in np.flatnonzero(~has_time[:judged]).tolist()}
+        untimed = np.flatnonzero(~has_time[:judged]).tolist()
+        problems = {row: self._describe_missing(graph[row].as_py(), at_end) for row in untimed}
         self._waiting = [waiting.slice(end)] if end < len(codes) else []
         yield from split_untimed(waiting.slice(0, end), times[:end], graph.slice(0, end), problems)
 
-    def _missing(self, graph: str, at_end: bool) -> str:
+    def _describe_missing(self, graph: str, at_end: bool) -> str:
         where = "in the input" if at_end else f"before it, nor among the {MOST_WAITING:,} triples after it"
         name, property_ = quote_value(graph), quote_value(self._property)
         return f"the graph {name} has no time: there is no triple {name} {property_} {where}"

@@ -243,7 +243,7 @@ class Detection:
 
     @property
     def _needs_columns(self) -> bool:
-        """Whether the user has named columns that a file may lack."""
+        """True if the user has named columns that a file may lack."""
         return bool(self.columns.renamed or self.columns.has_events or self.columns.properties)
 
     @property

@@ -102,7 +102,7 @@ class JsonLayout:
                 values[column] = None
                 continue
             if value is None:
-                reason = "is null; expected a value" if name in found else _missing(name, found)
+                reason = "is null; expected a value" if name in found else _describe_missing(name, found)
                 raise FieldError(reason, name)
             if column == "timestamp":
                 values[column] = self._timestamp(value, name)
@@ -111,7 +111,7 @@ class JsonLayout:
             elif isinstance(value, str):
                 values[column] = check_text(value, name)
             else:
-                raise FieldError(f"{_quote_json(value)} is not text; expected {self._expected(column)}", name)
+                raise FieldError(f"{_quote_json(value)} is not text; expected {self._describe_expected(column)}", name)
         for key in self.further:
             value = found.get(key)
             values[FURTHER + key] = check_text(value, key) if isinstance(value, str) and value else value
@@ -145,7 +145,7 @@ class JsonLayout:
             raise FieldError(f"{_quote_json(value)} is not true or false", name)
         values[DELETE] = delete
 
-    def _expected(self, column: str) -> str:
+    def _describe_expected(self, column: str) -> str:
         """Describe the expected value for a message: a label, or a vertex of a file whose vertices are text."""
         if column not in _VERTICES:
             return "a name in quotes"
@@ -219,7 +219,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _missing(name: str, found: Mapping[str, Any]) -> str:
+def _describe_missing(name: str, found: Mapping[str, Any]) -> str:
     return f"is missing; found {', '.join(map(quote_value, found)) or 'none'}{did_you_mean(name, list(found))}"
 
 

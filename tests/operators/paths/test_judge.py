@@ -32,7 +32,7 @@ ALLOWED = {
 
 
 def looks_at_paths(code: str) -> bool:
-    """Whether code compares an attribute `paths` with "walk" or "simple"."""
+    """Return whether code compares an attribute `paths` with "walk" or "simple"."""
     if ".paths" not in code or not ('"walk"' in code or '"simple"' in code):
         return False
     for node in ast.walk(ast.parse(code)):

@@ -135,7 +135,7 @@ def test_streams() -> None:
 
 
 def in_doubt(engine: rpq.Engine) -> tuple[set[int], set[int], set[int]]:
-    """Of an engine with one index: pairs in doubt, its answers, and those of them whose root has conflicts."""
+    """Return the pairs in doubt of an engine with one index, its answers, and those answers whose root has conflicts."""
     (index,) = engine._evaluation.running.named("q").indexes
     answers = set(index.answers().tolist())
     known = index.judge.known.certificates.key.tolist() if index.judge.doubts else []

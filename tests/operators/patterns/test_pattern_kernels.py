@@ -66,15 +66,15 @@ class Model:
     readers: list[list[int]]  # label -> relations
     window_of: list[int]  # relation -> window
     time: int | None = None
-    held: dict[int, dict[tuple[int, int], tuple[int, int]]] = field(default_factory=dict)
+    stamps: dict[int, dict[tuple[int, int], tuple[int, int]]] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.held = {relation: {} for relation in range(len(self.window_of))}
+        self.stamps = {relation: {} for relation in range(len(self.window_of))}
         self.numbers = [0] * len(self.windows)
 
     def content(self) -> dict[int, set[tuple[int, int]]]:
-        return {relation: set(edges) for relation, edges in self.held.items()}
+        return {relation: set(edges) for relation, edges in self.stamps.items()}
 
     def boundaries(self, time: int) -> list[int]:
         """The moments up to `time` at which a time window moves."""
@@ -84,11 +84,11 @@ class Model:
         return sorted({k * s for s in slides for k in range(self.time // s + 1, time // s + 1)})
 
     def expire(self, moment: int) -> None:
-        for relation, edges in self.held.items():
+        for relation, edges in self.stamps.items():
             window = self.windows[self.window_of[relation]]
             if window.kind == "time":
                 lower = moment // window.slide * window.slide - window.size
-                self.held[relation] = {e: held for e, held in edges.items() if held[0] > lower}
+                self.stamps[relation] = {e: state for e, state in edges.items() if state[0] > lower}
 
     def evict(self, tuple_: Tuple) -> None:
         """Count an insert, and take out what that pushes out of count windows."""
@@ -98,18 +98,18 @@ class Model:
             if window.kind == "count":
                 self.numbers[number] += 1
                 edge = tuple_.source, tuple_.target
-                if edge in self.held[relation]:
-                    self.held[relation][edge] = (tuple_.time, self.numbers[number])
+                if edge in self.stamps[relation]:
+                    self.stamps[relation][edge] = (tuple_.time, self.numbers[number])
                 lower = self.numbers[number] // window.slide * window.slide - window.size
-                for other, edges in self.held.items():
+                for other, edges in self.stamps.items():
                     if self.window_of[other] == number:
-                        self.held[other] = {e: held for e, held in edges.items() if held[1] > lower}
+                        self.stamps[other] = {e: state for e, state in edges.items() if state[1] > lower}
 
     def change(self, tuple_: Tuple) -> None:
         edge = tuple_.source, tuple_.target
         for relation in self.readers[tuple_.label]:
             number = self.window_of[relation]
-            window, edges = self.windows[number], self.held[relation]
+            window, edges = self.windows[number], self.stamps[relation]
             if tuple_.delete:
                 edges.pop(edge, None)
             elif window.kind == "time" and tuple_.time <= self.time // window.slide * window.slide - window.size:
@@ -254,13 +254,13 @@ def _net(events):
 @settings(max_examples=100, deadline=None, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_rows_are_the_changes_of_the_answer(data):
-    held = data.draw(st.lists(windows, min_size=1, max_size=2))
-    runner = Runner(held)
+    windows_read = data.draw(st.lists(windows, min_size=1, max_size=2))
+    runner = Runner(windows_read)
     query = 0
     tuples = data.draw(streams())
     while tuples:
         if query < 4 or data.draw(st.integers(0, 3)) == 0:
-            atoms, select, isomorphism, explicit = data.draw(patterns(LABELS * len(held)))
+            atoms, select, isomorphism, explicit = data.draw(patterns(LABELS * len(windows_read)))
             for part in plan_pattern(atoms, select=select, isomorphism=isomorphism).parts:
                 runner.add(query, part, explicit, isomorphism)
                 query += 1

@@ -74,7 +74,7 @@ def _stream(source, label, target, time) -> Tuples:
 
 
 def rows_of(text: str, stream: Tuples, labels: list[str], size: int, slide: int) -> tuple[int, int]:
-    """How many rows enter and leave."""
+    """Return the numbers of rows that enter and leave."""
     store = RelationStore()
     window = store.add_window("time", size=size, slide=slide)
     words = [atom.split() for atom in text.split(" . ")]

@@ -126,7 +126,7 @@ def test_a_literal_means_the_vertex_with_its_text_too():
 
 
 def test_a_literal_that_means_what_another_constant_names():
-    """Of its two meanings one has an atom less."""
+    """One of the two meanings of the literal has one atom less."""
     engine = tiny(2)(rpq.Query("?x a ?x . 0 a 0 . 0 a '\"0\"'", window=W))
     engine.push_rows([("0", "0", "a", 1), ("x", "x", "a", 1)])
     assert sorted(engine.answers()) == [("0",), ("x",)]

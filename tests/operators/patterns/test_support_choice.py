@@ -1,4 +1,4 @@
-"""When a query gets support lists: what was measured decides, and a trial that failed is not the last word."""
+"""The choice of support lists: measurements decide, and a trial that failed is repeated later."""
 
 from __future__ import annotations
 

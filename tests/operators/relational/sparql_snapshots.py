@@ -145,7 +145,7 @@ class Asked:
         return Extent(extent.size, extent.step, counts=True) if isinstance(extent, CountExtent) else Extent(None)
 
     def _reads(self, window: str | None) -> Callable[[str], bool]:
-        """Whether a label is one that the atoms over a window read."""
+        """Return whether the atoms over a window read a label."""
         labels: set[str] = set()
         admits_all = False
         for operator in all_operators(self.question.body):

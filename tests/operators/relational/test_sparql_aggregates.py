@@ -85,7 +85,7 @@ class Group(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kept = {
+        self.accumulators = {
             (function, is_distinct): accumulator(Aggregate(function, Variable("x"), is_distinct))
             for function in FUNCTIONS
             for is_distinct in (False, True)
@@ -95,26 +95,26 @@ class Group(RuleBasedStateMachine):
     @rule(value=st.sampled_from(NUMBERS) | st.sampled_from([*TERMS, None]))
     def insert(self, value):
         self.values.append(value)
-        for one in self.kept.values():
+        for one in self.accumulators.values():
             one.insert(value)
 
     @rule(place=st.integers(0, 10**6))
     def delete(self, place):
         if self.values:
             value = self.values.pop(place % len(self.values))
-            for one in self.kept.values():
+            for one in self.accumulators.values():
                 one.delete(value)
 
     @rule()
     def delete_what_is_no_number(self):
         for value in [one for one in self.values if one not in NUMBERS]:
             self.values.remove(value)
-            for one in self.kept.values():
+            for one in self.accumulators.values():
                 one.delete(value)
 
     @invariant()
     def every_aggregate_is_that_of_what_is_there(self):
-        for (function, is_distinct), one in self.kept.items():
+        for (function, is_distinct), one in self.accumulators.items():
             values = list(dict.fromkeys(self.values)) if is_distinct else self.values
             expected = brute_force(function, values)
             assert is_said(one.result(), expected), (function, is_distinct, values, one.result(), expected)
@@ -127,10 +127,10 @@ TestGroup = Group.TestCase
 
 
 def results(function: str, *values: str | None, is_distinct: bool = False) -> str | None:
-    kept = accumulator(Aggregate(function, Variable("x"), is_distinct))
+    running = accumulator(Aggregate(function, Variable("x"), is_distinct))
     for value in values:
-        kept.insert(value)
-    return kept.result()
+        running.insert(value)
+    return running.result()
 
 
 def typed(text: str, type_: str) -> str:
@@ -187,27 +187,27 @@ def test_distinct_goes_by_term():
 
 
 def test_count_of_solutions():
-    kept = accumulator(Aggregate("COUNT", None, is_distinct=True))
+    running = accumulator(Aggregate("COUNT", None, is_distinct=True))
     for solution in (("a", None), ("a", None), ("a", "b")):
-        kept.insert(solution)
-    assert kept.result() == typed("2", "integer")
-    kept.delete(("a", None))
-    assert kept.result() == typed("2", "integer")
-    kept.delete(("a", None))
-    assert kept.result() == typed("1", "integer")
+        running.insert(solution)
+    assert running.result() == typed("2", "integer")
+    running.delete(("a", None))
+    assert running.result() == typed("2", "integer")
+    running.delete(("a", None))
+    assert running.result() == typed("1", "integer")
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.randoms())
 def test_neither_order_nor_what_went_can_be_seen_in_a_sum(amounts, random):
-    kept = accumulator(Aggregate("SUM", Variable("x"), is_distinct=False))
+    running = accumulator(Aggregate("SUM", Variable("x"), is_distinct=False))
     terms = [typed(repr(amount), "double") for amount in amounts]
     gone = [typed(repr(random.uniform(-1e300, 1e300)), "double") for _ in range(5)]
     for term in [*gone, *random.sample(terms, len(terms))]:
-        kept.insert(term)
+        running.insert(term)
     for term in gone:
-        kept.delete(term)
-    assert kept.result() == results("SUM", *terms)
-    found = value_of(kept.result())
+        running.delete(term)
+    assert running.result() == results("SUM", *terms)
+    found = value_of(running.result())
     total = sum(map(Fraction, amounts), Fraction(0))
     try:
         exact = float(total)
@@ -217,11 +217,11 @@ def test_neither_order_nor_what_went_can_be_seen_in_a_sum(amounts, random):
 
 
 def test_the_state_of_an_extremum_is_that_of_what_is_there():
-    kept = Extremum()
-    kept.insert("0")
+    extremum = Extremum()
+    extremum.insert("0")
     for number in range(1, 5000):
-        kept.insert(str(number))
-        kept.delete(str(number))
-        assert len(kept._heap) <= 40
-    kept._check()
-    assert kept.result() == "0" and kept._counts == Counter({"0": 1})
+        extremum.insert(str(number))
+        extremum.delete(str(number))
+        assert len(extremum._heap) <= 40
+    extremum._check()
+    assert extremum.result() == "0" and extremum._counts == Counter({"0": 1})

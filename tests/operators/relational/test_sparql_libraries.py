@@ -60,7 +60,7 @@ def given_by_rdflib(expression: str) -> str | None:
 
 
 def are_same(left: str | None, right: str | None) -> bool:
-    """Whether two terms say the same: numbers of one type that are equal, or the same text in a language or of a type."""
+    """Return whether two terms are equal: equal numbers of one type, or the same text with a language or type."""
     if left is None or right is None:
         return left is right
     if left == right:
@@ -79,7 +79,7 @@ def are_same(left: str | None, right: str | None) -> bool:
 
 
 def is_one_number(left: str | None, right: str | None) -> bool:
-    """Whether two literals of a type say a number that is the same as a double, in spite of other digits."""
+    """Return whether two literals of a type are the same number as a double, in spite of other digits."""
     first, second = (None if term is None else read_literal(term) for term in (left, right))
     if first is None or second is None or first.datatype != second.datatype:
         return False

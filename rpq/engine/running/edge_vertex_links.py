@@ -1,0 +1,279 @@
+"""Links: the edges to and from the vertices of edges that edge variables may bind.
+
+Such an edge is a vertex of its own (`rpq.stream.edge_vertices`), one for each of its versions. An insert brings the links
+from its source to this vertex and on to its target, for each expression of an edge variable that accepts the edge; a delete
+or a replacement removes them. An edge that an expression walks both ways has a second vertex, its twin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.automata.symbols import ConditionLabel
+from rpq.engine.running.condition_sets import ConditionSets
+from rpq.engine.running.derived_edges import TupleEdges
+from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
+from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
+from rpq.stream.edge_versions import VersionsBefore
+from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
+from rpq.stream.edges_by_id import EdgesBefore
+from rpq.stream.labels import LabelDictionary
+from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
+from rpq.stream.vertices import VertexDictionary
+
+
+class EdgeEffects(NamedTuple):
+    """The effects of the tuples of a chunk on edges that are vertices."""
+
+    number: np.ndarray  # int64: the number of the edge; -1 for a delete without an id
+    reaches_graph: np.ndarray  # bool: inserts that the graph sees, late ones too
+    becomes_current: np.ndarray  # bool: inserts whose edges exist from then on
+    ends_current: np.ndarray  # bool: tuples that may end edges that existed
+
+
+def effects_of_versions(
+    chunk: Chunk, before: VersionsBefore, is_late: np.ndarray, *, inserts: int, replaces: bool
+) -> EdgeEffects:
+    """Return the effects of tuples whose edges have no ids, the first of which comes after `inserts` inserts.
+
+    With `replaces` an insert replaces the edge with its ends and label.
+    """
+    is_delete = chunk.delete != 0
+    is_known = chunk.source >= 0
+    is_effective = (before.is_effective != 0) & is_known
+    return EdgeEffects(
+        number=inserts + np.cumsum(~is_delete),
+        reaches_graph=(is_effective | is_late) & ~is_delete & is_known,
+        becomes_current=is_effective & ~is_delete,
+        ends_current=is_effective if replaces else is_effective & is_delete,
+    )
+
+
+def effects_by_id(chunk: Chunk, number: np.ndarray, before: EdgesBefore, bound: np.ndarray) -> EdgeEffects:
+    """Return the effects of tuples whose edges have ids with these numbers; up to `bound` edges have left every window."""
+    is_insert = chunk.delete == 0
+    was_there = before.timestamp > bound
+    is_late = chunk.timestamp <= bound
+    is_older = was_there & (chunk.timestamp < before.timestamp)
+    becomes_current = is_insert & ~is_late & ~is_older
+    is_deleted = ~is_insert & was_there & ~(is_older & (chunk.delete == DELETE_UNLESS_NEWER))
+    return EdgeEffects(
+        number=number.astype(np.int64),
+        reaches_graph=becomes_current | (is_insert & is_late),
+        becomes_current=becomes_current,
+        ends_current=is_deleted | (becomes_current & was_there),
+    )
+
+
+class _Walk(NamedTuple):
+    """The walk of an expression of an edge variable over edges with a label, in one direction."""
+
+    from_subject: int
+    """The id of the label of links from subjects of steps."""
+    to_object: int
+    inverse: bool
+    is_second: bool
+    """True if edges are walked the other way too, so that the vertex is the twin."""
+    is_loopless: bool
+    condition: str
+
+    def links(
+        self, rows: np.ndarray, source: np.ndarray, target: np.ndarray, edge: np.ndarray, *, is_deleted: bool
+    ) -> list[TupleEdges]:
+        """Return the links of edges from `source` to `target` with the vertices `edge`, which may be missing."""
+        is_there = edge != NO_VERTEX
+        if not is_there.all():
+            rows, source, target, edge = (column[is_there] for column in (rows, source, target, edge))
+        begin, end = (target, source) if self.inverse else (source, target)
+        delete = np.full(len(rows), is_deleted, np.uint8)
+        first, second = (np.full(len(rows), label, np.int32) for label in (self.from_subject, self.to_object))
+        return [TupleEdges(rows, begin, first, edge, delete), TupleEdges(rows, edge, second, end, delete)]
+
+
+class EdgeVertexLinks:
+    """The expressions of edge variables, and the links of the edges that they accept.
+
+    `ids_of` returns the ids of derived labels, new ones for those that have none.
+    """
+
+    def __init__(
+        self,
+        *,
+        vertices: VertexDictionary,
+        labels: LabelDictionary,
+        sets: ConditionSets,
+        ids_of: Callable[[Sequence[ConditionLabel]], list[int]],
+    ) -> None:
+        self.ends: frozenset[EdgeEnd] = frozenset()
+        """The labels of links that queries read."""
+        self._steps: dict[str, EdgeStep] = {}
+        """The expressions of edge variables."""
+        self._walks_on: dict[int, list[_Walk]] = {}
+        self._vertices = vertices
+        self._labels = labels
+        self._sets = sets
+        self._ids_of = ids_of
+
+    def set_ends(self, ends: Iterable[EdgeEnd]) -> None:
+        """Set the labels of links that queries read."""
+        self.ends = frozenset(ends)
+        self._steps = {text: step_of(text) for text in sorted({end.label or "" for end in self.ends})}
+        self._walks_on = {}
+
+    def forget_labels(self) -> None:
+        """Note that label ids may have other names now."""
+        self._walks_on = {}
+
+    @property
+    def are_read(self) -> bool:
+        """True if any query has an edge variable."""
+        return bool(self._steps)
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The conditions in expressions of edge variables."""
+        return frozenset().union(*(step.conditions for step in self._steps.values()))
+
+    def derive(
+        self,
+        chunk: Chunk,
+        properties: Mapping[str, pa.Array],
+        timestamp: np.ndarray,
+        effects: EdgeEffects,
+        *,
+        values: Iterable[str],
+    ) -> TupleEdges | None:
+        """Return the links that tuples bring and remove, None for none. Add the vertices of the edges that are new.
+
+        `timestamp` are the times that conditions see, and `values` the properties that vertices have.
+        O(tuples · expressions + links).
+        """
+        columns = self._sets.complete(properties, timestamp)
+        accepted_by = self._accepted(chunk, columns, effects)
+        has_vertex = np.zeros(len(chunk.label), bool)
+        has_twin = np.zeros(len(chunk.label), bool)
+        for walk, accepted in accepted_by:
+            has_vertex |= accepted
+            if walk.is_second:
+                has_twin |= accepted
+        of_vertices = {name: columns[name] for name in values}
+        vertex, twin = self._add_vertices(chunk, timestamp, effects.number, has_vertex, has_twin, of_vertices)
+        pieces: list[TupleEdges] = []
+        old_rows, old = self._replace_current(chunk, vertex, effects)
+        if len(old):
+            gone = self._vertices.edges.columns(old)
+            for label in np.unique(gone.label).tolist():
+                for walk in self._walks(label):
+                    some = gone.label == label
+                    bound = gone.twin[some] if walk.is_second else old[some]
+                    pieces += walk.links(old_rows[some], gone.source[some], gone.target[some], bound, is_deleted=True)
+        for walk, accepted in accepted_by:
+            rows = np.flatnonzero(accepted)
+            bound = (twin if walk.is_second else vertex)[rows]
+            pieces += walk.links(rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
+        pieces = [piece for piece in pieces if len(piece.row)]
+        return TupleEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
+
+    def _walks(self, label: int) -> list[_Walk]:
+        """Return how expressions of edge variables walk edges with a label."""
+        walks = self._walks_on.get(label)
+        if walks is None:
+            name = self._labels.names[label]
+            walks = []
+            for text, step in self._steps.items():
+                if not isinstance(name, str):
+                    break
+                for is_loopless, begin in enumerate((0, 2)):
+                    ends = [EdgeEnd(text, end) for end in EDGE_ENDS[begin : begin + 2]]
+                    if ends[0] not in self.ends:
+                        continue
+                    ids = self._ids_of(ends)
+                    conditions = step.conditions_on(name)
+                    is_both = None not in conditions
+                    walks += [
+                        _Walk(ids[0], ids[1], bool(inverse), bool(inverse) and is_both, bool(is_loopless), condition)
+                        for inverse, condition in enumerate(conditions)
+                        if condition is not None
+                    ]
+            self._walks_on[label] = walks
+        return walks
+
+    def _accepted(
+        self, chunk: Chunk, columns: Mapping[str, pa.Array], effects: EdgeEffects
+    ) -> list[tuple[_Walk, np.ndarray]]:
+        """Return for each walk of an expression which inserts it accepts (bool)."""
+        accepted_by: list[tuple[_Walk, np.ndarray]] = []
+        verdicts: dict[str, np.ndarray] = {}
+        labels = [label for label in np.unique(chunk.label[effects.reaches_graph]).tolist() if self._walks(label)]
+        for label in labels:
+            mine = chunk.label == label
+            for walk in self._walks(label):
+                accepted = mine & effects.reaches_graph
+                if walk.condition != ALWAYS:
+                    if walk.condition not in verdicts:
+                        verdicts[walk.condition] = self._sets.verdicts(walk.condition, columns, len(mine))
+                    accepted &= verdicts[walk.condition]
+                if walk.is_loopless:
+                    accepted &= chunk.source != chunk.target
+                elif walk.is_second:
+                    accepted &= (chunk.source != chunk.target) | ~_walked_forward(accepted_by, walk, accepted)
+                accepted_by.append((walk, accepted))
+        return accepted_by
+
+    def _add_vertices(
+        self,
+        chunk: Chunk,
+        timestamp: np.ndarray,
+        number: np.ndarray,
+        has_vertex: np.ndarray,
+        has_twin: np.ndarray,
+        values: Mapping[str, pa.Array],
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Add the vertices and twins of inserts; return them by tuple (int32), `NO_VERTEX` where there is none."""
+        count = len(chunk.label)
+        new, twice = np.flatnonzero(has_vertex), np.flatnonzero(has_twin)
+        vertex, twin = np.full(count, NO_VERTEX, np.int32), np.full(count, NO_VERTEX, np.int32)
+        ids = self._vertices.reserve(len(new) + len(twice))
+        vertex[new], twin[twice] = ids[: len(new)], ids[len(new) :]
+        for rows, mine, others in ((new, vertex, twin), (twice, twin, vertex)):
+            of_tuples = chunk.source, chunk.label, chunk.target, timestamp, number, others
+            described = EdgeVertexColumns(*(column[rows] for column in of_tuples))
+            taken = {name: column.take(pa.array(rows)) for name, column in values.items()}
+            self._vertices.edges.add(mine[rows], described, taken)
+        return vertex, twin
+
+    def _replace_current(self, chunk: Chunk, vertex: np.ndarray, effects: EdgeEffects) -> tuple[np.ndarray, np.ndarray]:
+        """Make vertices of inserted edges current; return those that are so no longer, each with the tuple that ends it."""
+        edges = self._vertices.edges
+        rows: list[int] = []
+        old: list[int] = []
+        is_new = effects.becomes_current & (vertex != NO_VERTEX)
+        if not effects.ends_current.any():
+            edges.make_current(vertex[is_new])
+            return np.zeros(0, np.int64), np.zeros(0, np.int32)
+        relevant = np.flatnonzero(effects.ends_current | is_new)
+        of_rows = (chunk.source, chunk.label, chunk.target, effects.number, vertex, effects.ends_current, is_new)
+        for row, u, label, v, number, mine, ends, begins in zip(
+            relevant.tolist(), *(column[relevant].tolist() for column in of_rows), strict=True
+        ):
+            if ends:
+                is_by_id = edges.names is not None and number >= 0
+                gone = edges.take_numbered(number) if is_by_id else edges.take_current((u, label, v))
+                old += gone
+                rows += [row] * len(gone)
+            if begins:
+                edges.make_one_current((u, label, v), number, mine)
+        return np.array(rows, np.int64), np.array(old, np.int32)
+
+
+def _walked_forward(accepted_by: Sequence[tuple[_Walk, np.ndarray]], second: _Walk, accepted: np.ndarray) -> np.ndarray:
+    """Return which edges the expression of `second` walks forward already: a loop is bound once."""
+    is_walked = np.zeros_like(accepted)
+    for walk, mine in accepted_by:
+        if walk.from_subject == second.from_subject and not walk.inverse:
+            is_walked |= mine
+    return is_walked

@@ -1,0 +1,207 @@
+"""The outcomes of tuples whose edges have an identity or properties, for the queries that read their labels.
+
+Queries that read the same plain labels, with whatever conditions, over the same window share their counts. A window of time
+holds an edge if its version has a timestamp inside, so the version before a tuple determines the outcome in each window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from rpq.language.readings import LabelSet, Reading
+from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
+from rpq.stream.edge_versions import ABSENT_VERSION, VersionsBefore
+from rpq.stream.edges_by_id import EdgesBefore
+from rpq.stream.labels import LabelDictionary
+from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
+from rpq.stream.window import AnyWindow, Window
+
+_ReaderKey = tuple[LabelSet, AnyWindow]
+"""The plain labels that a query reads, with whatever conditions, and its window."""
+
+
+class _Reader:
+    """The counts of outcomes for all queries that read the same labels over the same window."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(OUTCOME_COUNT, np.int64)
+        self.counts_before: dict[str, np.ndarray] = {}
+        """For each query the counts when it was added."""
+
+
+class OutcomeCounts:
+    """The counts of outcomes for each query and for the engine as a whole.
+
+    - Queries: `add`, `remove`, `counts`, `set_counts`
+    - Labels: `reads`, `reads_label`, `forget_labels`
+    - Windows: `windows`
+    - Tuples: `judge`, `judge_one`
+
+    With `keeps_all` each insert is an edge of its own, so none refreshes another one.
+    """
+
+    def __init__(self, labels: LabelDictionary, *, keeps_all: bool) -> None:
+        self.total = np.zeros(OUTCOME_COUNT, np.int64)
+        """The counts for the engine as a whole."""
+        self._labels = labels
+        self._outcome_if_present = INSERTED if keeps_all else REFRESHED
+        self._readers: dict[_ReaderKey, _Reader] = {}
+        self._keys: dict[str, _ReaderKey] = {}
+        self._masks: dict[LabelSet, np.ndarray] = {}
+        self._room = 0
+
+    # --- queries ---------------------------------------------------------------------------------------------
+
+    def add(self, name: str, reading: Reading) -> None:
+        """Add a query with the labels and the window that it reads."""
+        key = self._keys[name] = reading.labels.plain, reading.window
+        reader = self._readers.setdefault(key, _Reader())
+        reader.counts_before[name] = reader.counts.copy()
+        self.forget_labels()
+
+    def remove(self, name: str) -> None:
+        """Remove a query if it is there."""
+        if (key := self._keys.pop(name, None)) is None:
+            return
+        before = self._readers[key].counts_before
+        del before[name]
+        if not before:
+            del self._readers[key]
+        self.forget_labels()
+
+    def counts(self, name: str) -> np.ndarray:
+        """Return how many tuples had each outcome for a query, in the order of `Outcome`."""
+        reader = self._readers[self._keys[name]]
+        counts: np.ndarray = reader.counts - reader.counts_before[name]
+        return counts
+
+    def set_counts(self, name: str, counts: np.ndarray) -> None:
+        """Set what `counts` returns for a query at this moment."""
+        reader = self._readers[self._keys[name]]
+        reader.counts_before[name] = reader.counts - counts
+
+    # --- labels ----------------------------------------------------------------------------------------------
+
+    def reads(self, label: np.ndarray) -> np.ndarray:
+        """Return whether any query reads label ids, plain or with a condition (uint8)."""
+        are_read = np.zeros(len(label), np.uint8)
+        for mask in self._masks_of_labels().values():
+            are_read |= mask[label]
+        return are_read
+
+    def reads_label(self, label: int) -> bool:
+        """Return whether any query reads a label id, plain or with a condition."""
+        return any(mask.item(label) for mask in self._masks_of_labels().values())
+
+    def forget_labels(self) -> None:
+        """Note that label ids may have other names now, or other readers."""
+        self._masks = {}
+
+    def _masks_of_labels(self) -> dict[LabelSet, np.ndarray]:
+        """Return for each set of labels that queries read whether it has a label id, in any form (uint8)."""
+        names = self._labels.names
+        if not self._masks:
+            self._room = 0
+            self._masks = {labels: np.zeros(0, np.uint8) for labels, _ in self._readers}
+        if self._room < len(names):
+            for labels, mask in self._masks.items():
+                new = [isinstance(name, str) and name != "" and labels.has(name) for name in names[self._room :]]
+                self._masks[labels] = np.concatenate([mask, np.array(new, np.uint8)])
+            self._room = len(names)
+        return self._masks
+
+    # --- windows ---------------------------------------------------------------------------------------------
+
+    @property
+    def windows(self) -> list[AnyWindow]:
+        """The windows of the readers, in their order."""
+        return [window for _, window in self._readers]
+
+    # --- tuples ----------------------------------------------------------------------------------------------
+
+    def judge(
+        self, chunk: Chunk, before: VersionsBefore | EdgesBefore, bounds: Mapping[AnyWindow, np.ndarray]
+    ) -> np.ndarray:
+        """Count the outcomes of the tuples of a chunk for each reader. Return those for the engine as a whole (uint8).
+
+        `before` are the versions of their edges before them, and `bounds` the timestamps up to which edges have left each
+        window. A tuple is relevant by its label, or by that of the edge with its id, if the window holds that.
+        """
+        masks = self._masks_of_labels()
+        is_delete = chunk.delete != 0
+        longest = np.full(len(is_delete), np.iinfo(np.int64).max)
+        is_relevant = np.zeros(len(is_delete), bool)
+        outcome = np.full(len(is_delete), IRRELEVANT, np.uint8)
+        for (labels, window), reader in self._readers.items():
+            is_mine = masks[labels][chunk.label] != 0
+            bound = bounds[window]
+            if isinstance(before, EdgesBefore):
+                is_mine = is_mine | ((masks[labels][before.label] != 0) & (before.timestamp > bound))
+            outcome = self._outcomes(chunk, is_delete, is_mine, before, bound)
+            reader.counts += np.bincount(outcome, minlength=OUTCOME_COUNT)
+            if len(self._readers) > 1:
+                longest = np.where(is_mine, np.minimum(longest, bound), longest)
+                is_relevant |= is_mine
+        if len(self._readers) > 1:
+            outcome = self._outcomes(chunk, is_delete, is_relevant, before, longest)
+        self.total += np.bincount(outcome, minlength=OUTCOME_COUNT)
+        return outcome
+
+    def _outcomes(
+        self,
+        chunk: Chunk,
+        is_delete: np.ndarray,
+        is_read: np.ndarray,
+        before: VersionsBefore | EdgesBefore,
+        bound: np.ndarray,
+    ) -> np.ndarray:
+        """Return the outcomes of tuples where edges with a timestamp up to a bound have left."""
+        is_present = before.timestamp > bound
+        if isinstance(before, EdgesBefore):
+            is_present &= (chunk.delete != DELETE_UNLESS_NEWER) | (chunk.timestamp >= before.timestamp)
+        of_insert = np.where(chunk.timestamp <= bound, LATE, np.where(is_present, self._outcome_if_present, INSERTED))
+        of_delete = np.where(is_present, DELETED, ABSENT)
+        return np.where(is_read, np.where(is_delete, of_delete, of_insert), IRRELEVANT).astype(np.uint8)
+
+    def judge_one(self, label: int, timestamp: int, is_delete: bool, before: int, bounds: Sequence[int]) -> int:
+        """Count the outcome of one tuple like `judge`; return that for the engine as a whole.
+
+        `before` is the timestamp of its edge, and `bounds` are in the order of `windows`.
+        """
+        masks = self._masks_of_labels()
+        longest, outcome = None, IRRELEVANT
+
+        def outcome_for(bound: int) -> int:
+            if is_delete:
+                return DELETED if before > bound else ABSENT
+            return LATE if timestamp <= bound else self._outcome_if_present if before > bound else INSERTED
+
+        for ((labels, _), reader), bound in zip(self._readers.items(), bounds, strict=True):
+            if masks[labels].item(label):
+                longest = bound if longest is None else min(longest, bound)
+                reader.counts[outcome_for(bound)] += 1
+            else:
+                reader.counts[IRRELEVANT] += 1
+        if longest is not None:
+            outcome = outcome_for(longest)
+        self.total[outcome] += 1
+        return outcome
+
+
+def lower_bound(window: AnyWindow, time: int) -> int:
+    """Return the timestamp up to which edges have left a window at a time, like `lower_bounds`."""
+    if not isinstance(window, Window):
+        return ABSENT_VERSION
+    boundary = time - time % window.slide
+    return boundary - window.size if boundary >= ABSENT_VERSION + window.size else ABSENT_VERSION
+
+
+def lower_bounds(window: AnyWindow, time: np.ndarray) -> np.ndarray:
+    """Return the timestamp up to which edges have left a window at each of these times; none leaves an unbounded one."""
+    if not isinstance(window, Window):
+        return np.full(len(time), ABSENT_VERSION)
+    boundary = time - time % window.slide
+    lowest = ABSENT_VERSION + window.size
+    return np.where(boundary >= lowest, boundary - window.size, ABSENT_VERSION)
