@@ -188,8 +188,8 @@ def translate(tree: MatchText, *, dialect: Dialect, node_label: str, paths: str,
     >>> from rpq.language.sparql.algebra_text import algebra_text
     >>> text = "MATCH ANY (a)-[:transfer]->+(b) RETURN a, b"
     >>> print(algebra_text(translate(parse(text), dialect="gql", node_label="type", paths="walk").question.body))
-    project ?a ?b   binds a, b
-      conjunction   binds a, b
+    project ?a ?b  binds a, b
+      conjunction  binds a, b
         ?a transfer+ ?b
     """
     return _Translator(tree, dialect, node_label, paths, is_triple=is_triple).translation()
