@@ -64,13 +64,13 @@ class ExpressionError(_ExpressionError, QueryError):
     """
 
 
-class SparqlError(QueryError):
-    """A query in SPARQL cannot be parsed, or uses a refused construct; `str` shows it with a pointer to the place.
+class QueryTextError(QueryError):
+    """The text of a query cannot be parsed, or has a refused construct; `str` shows it with a pointer to the place.
 
     `line` and `column` count from 1, the column in characters; both are None if the error has no single place. `expected`
     lists valid tokens at that place or an alternative; `text` is the whole query.
 
-    >>> print(SparqlError("ORDER BY is refused", text="SELECT ?x { ?x <a> ?y }\\nORDER BY ?x", line=2, column=1))
+    >>> print(QueryTextError("ORDER BY is refused", text="SELECT ?x { ?x <a> ?y }\\nORDER BY ?x", line=2, column=1))
     line 2, column 1: ORDER BY is refused
       ORDER BY ?x
       ^
@@ -93,6 +93,14 @@ class SparqlError(QueryError):
         # Every kind of line end counts, so that the pointer is below its place.
         lines = self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         return f"line {self.line}, column {self.column}: {message}\n{pointer_lines(lines[self.line - 1], self.column)}"
+
+
+class SparqlError(QueryTextError):
+    """A query in SPARQL cannot be parsed, or uses a refused construct."""
+
+
+class MatchError(QueryTextError):
+    """A MATCH text cannot be parsed, or uses a refused construct."""
 
 
 class RegistrationError(QueryError):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rpq.cli import options as shared
 from rpq.cli.options import WrittenFile
 from rpq.errors import install_command
 from rpq.language.conditions import parse_expression
@@ -26,7 +27,7 @@ from rpq.stream.window import kind_of_text
 if TYPE_CHECKING:
     from rpq import automata
     from rpq.engine.running.multigraph import Identity
-    from rpq.language.notation import Paths
+    from rpq.language.notation import Language, Paths
     from rpq.language.query_file import QueryEntry
     from rpq.operators.patterns.explanation import Explanation
     from rpq.operators.relational.explanation import SparqlExplanation
@@ -57,13 +58,20 @@ if TYPE_CHECKING:
     type=click.Choice(["triple", "parallel", "id"]),
     help="When two inserts are the same edge (as for rpq run), which is shown too.",
 )
+@shared.language
 def explain(
-    expression: str | None, queries: str | None, dot: str | None, svg: str | None, png: str | None, edges: Identity | None
+    expression: str | None,
+    queries: str | None,
+    dot: str | None,
+    svg: str | None,
+    png: str | None,
+    edges: Identity | None,
+    language: Language | None,
 ) -> None:
     """Show EXPRESSION as it was parsed, and its minimal deterministic automaton.
 
     For a graph pattern, such as ?x a2q ?y . ?y c2q ?z, show the atoms, the relations that they read, and the order in which
-    variables are bound when an edge of each changes.
+    variables are bound when an edge of each changes. For SPARQL and MATCH, show the algebra.
 
     Write -- before an EXPRESSION that begins with a -.  With --queries, the queries are shown one after the other, after all
     of them have been checked.
@@ -77,14 +85,15 @@ def explain(
         return
     if expression is None:
         raise click.UsageError("Missing argument 'EXPRESSION' (or --queries FILE).")
-    if language_of(expression) == "pattern":
+    language = language or language_of(expression)
+    if language == "pattern":
         _explain_pattern(expression, dot, svg, png, edges)
         return
-    if language_of(expression) == "sparql":
+    if language != "path":
         drawings = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
         if drawings:
-            raise click.UsageError(f"{drawings[0]}: a query in SPARQL has no drawing; its algebra is shown as text")
-        click.echo(str(_explain_sparql(expression)))
+            raise click.UsageError(f"{drawings[0]}: a query in SPARQL or MATCH has no drawing; its algebra is shown as text")
+        click.echo(str(_explain_algebra(expression, language)))
         return
     try:
         tree = parse_expression(expression)
@@ -133,17 +142,19 @@ def _output(
                 raise click.ClickException(str(error)) from error
 
 
-def _explain_sparql(text: str, paths: Paths = "walk") -> SparqlExplanation:
-    """Explain a query in SPARQL; of its windows, list those that the text declares."""
+def _explain_algebra(text: str, language: Language | None = None, paths: Paths = "walk") -> SparqlExplanation:
+    """Explain a query in SPARQL or MATCH; of its windows, list those that the text declares."""
     from dataclasses import replace
 
     from rpq.errors import QueryError
-    from rpq.language.sparql.query import SparqlQuery
+    from rpq.language.notation import language_of
+    from rpq.language.query import query_in
     from rpq.operators.relational.explanation import explain_query
     from rpq.stream.window import Window
 
     try:
-        explanation = explain_query(SparqlQuery(text, window=Window(size=1, slide=1), paths=paths), "")
+        query = query_in(language or language_of(text), text, window=Window(size=1, slide=1), paths=paths)
+        explanation = explain_query(query, "")  # type: ignore[arg-type]  # these languages have such queries
     except QueryError as error:
         raise click.UsageError(str(error)) from error
     return replace(explanation, windows=tuple(one for one in explanation.windows if one[0] != "default"))
@@ -239,8 +250,8 @@ def _options(query: QueryEntry) -> list[str]:
 
 def _explain_entry(entry: QueryEntry, edges: Identity | None) -> Explanation | SparqlExplanation:
     """Explain a pattern of a file, or a query in SPARQL."""
-    if entry.language == "sparql":
-        return _explain_sparql(entry.expression, entry.paths)
+    if entry.language not in ("path", "pattern"):
+        return _explain_algebra(entry.expression, entry.language, entry.paths)
     from dataclasses import replace
 
     from rpq.language.query import PatternQuery

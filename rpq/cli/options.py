@@ -281,7 +281,7 @@ order_options = combine_options(
 language = click.option(
     "--language",
     type=click.Choice(CHOICES["language"]),
-    help="Notation of the query: a path expression, a graph pattern or SPARQL.  [default: detected]",
+    help="Notation of the query: a path, a graph pattern, SPARQL, or MATCH as in GQL or Cypher.  [default: detected]",
 )
 pattern_options = combine_options(
     click.option(

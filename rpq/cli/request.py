@@ -163,6 +163,11 @@ class QueryOptions:
                 from rpq.language.sparql.syntax.reading import read
 
                 read(text, paths=self.paths)
+            elif language in ("gql", "cypher"):
+                from rpq.language.query import query_in
+                from rpq.stream.window import UnboundedWindow
+
+                query_in(language, text, window=UnboundedWindow(), paths=self.paths)
             else:
                 Pattern.read(text, self.select, self.filter)
         except automata.ExpressionError as error:
@@ -404,7 +409,7 @@ def _read_query_text(path: str) -> str:
     except UnicodeDecodeError as error:
         raise click.UsageError(f"--query-file {path}: is no text in UTF-8") from error
     if not text:
-        raise click.UsageError(f"--query-file {path}: is empty; expected a path expression, a pattern, or SPARQL")
+        raise click.UsageError(f"--query-file {path}: is empty; expected a path expression, a pattern, SPARQL or MATCH")
     return text
 
 

@@ -29,6 +29,7 @@ from rpq.language import kinds
 from rpq.language.conditions import TAKEN
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
+from rpq.language.readings import for_identity
 from rpq.operators.paths import path_query
 from rpq.rows.answers import Answers, html_table
 from rpq.rows.blocks import columns_of_names
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 kinds.register(path_query.KIND)
 kinds.register_module("pattern", "rpq.operators.patterns.pattern_query", question="rpq.language.query.PatternQuery")
 kinds.register_module("edge values", "rpq.operators.relational.edge_values", question="rpq.language.query.EdgeValuesQuery")
+kinds.register_module("match", "rpq.operators.relational.match_query", question="rpq.language.match.query.MatchQuery")
 kinds.register_module("sparql", "rpq.operators.relational.running_query", question="rpq.language.sparql.query.SparqlQuery")
 
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
@@ -187,7 +189,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _warn_of_threads(self, queries: Iterable[Query]) -> None:
         """Warn the caller of the caller of queries that the threads do not divide."""
-        if message := kinds.single_thread_warning(queries, self._threads):
+        evaluated = (for_identity(query, self._evaluation.identity) for query in queries)
+        if message := kinds.single_thread_warning(evaluated, self._threads):
             warnings.warn(message, ThreadsWarning, stacklevel=3)
 
     def __repr__(self) -> str:
@@ -959,7 +962,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _resolve(self, query: Query, times: StreamTime) -> Query:
         """Return a query as it runs: over windows in the integers of the stream, or over one event."""
-        resolved = times.resolve(query)
+        resolved: Query = for_identity(times.resolve(query), self._evaluation.identity)
         return resolved if self._clock is None else query_over_event(resolved)
 
     def _changes(

@@ -97,7 +97,7 @@ def warm_up(
             warm_up(plain, vertices=vertices, state=state)
             _join_paths(plain, name, state=state)
         return time.perf_counter() - started
-    if kind_of(query).name == "sparql":
+    if kind_of(query).name in ("sparql", "match"):
         _join(name, state=state)
         if _has_paths(query):
             _join_paths(Query(_CONFLICT, window=_plain(query.window), paths=query.paths), name, state=state)

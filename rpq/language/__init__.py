@@ -1,7 +1,8 @@
 """Queries as users write them: their texts, options and files, and what they mean before anything runs.
 
 The modules at the top define queries in Python and in files, the protocol of a running query and the registry of kinds;
-`sparql` reads SPARQL into its algebra, with the values of its functions. Path expressions are those of `rpq.automata`. There
+`sparql` reads SPARQL into its algebra, with the values of its functions; `match` reads MATCH into the same algebra.
+Path expressions are those of `rpq.automata`. There
 are no kernels here. Modules may import from rows, stream, files and automata.
 """
 
@@ -21,5 +22,14 @@ def _sparql_class() -> type[Query]:
     return SparqlQuery
 
 
-# `Query(text)` creates a `SparqlQuery` if the text is SPARQL. Its class derives from `Query`, and is loaded only then.
+def _match_class() -> type[Query]:
+    from rpq.language.match.query import MatchQuery
+
+    return MatchQuery
+
+
+# `Query(text)` creates a `SparqlQuery` if the text is SPARQL, a `MatchQuery` if it is MATCH. These derive from `Query`, and
+# are loaded only then.
 register_class("sparql", _sparql_class)
+register_class("gql", _match_class)
+register_class("cypher", _match_class)

@@ -118,6 +118,16 @@ def nodes_of(node: Node) -> Iterator[Node]:
 
 # --- normal forms --------------------------------------------------------------------------------------------
 
+def condition_text(tree: Node) -> str:
+    """Return the text of a condition in its normal form.
+
+    >>> condition_text(parse_where("1000 < amount and (a = 1.0 and b is null)").tree)
+    'a = 1 and amount > 1000 and b is null'
+    """
+    return _text(tree, 0)
+
+
+
 def _text(node: Node, binding: int) -> str:
     """Write a node in its normal form, in parentheses if it binds less than `binding`."""
     text, own = _written(node)

@@ -125,16 +125,21 @@ def read_filter(text: str, vertices: Sequence[str], edges: Sequence[str]) -> Fil
                 if isinstance(value, str):
                     raise where.error(value, node.column)
                 known[node.name] = value
-        reader = _FilterReader(where, known)
-        tree = reader.rewritten(where.tree)
-        names = frozenset(node.name for node in nodes_of(tree) if isinstance(node, Name))
-        where = Where(text, tree, names)
-        check_types(where)
+        return filter_of(where, known)
     except WhereError as error:
         pointed = str(error).removeprefix("--where: ")
         raise QueryError(f"filter: {pointed}") from None
+
+
+def filter_of(where: Where, known: Mapping[str, Value]) -> Filter:
+    """Return the filter that a condition is whose names stand for these values. Raises `WhereError`."""
+    reader = _FilterReader(where, known)
+    tree = reader.rewritten(where.tree)
+    names = frozenset(node.name for node in nodes_of(tree) if isinstance(node, Name))
+    rewritten = Where(where.text, tree, names)
+    check_types(rewritten)
     values = tuple(value for name, value in known.items() if name in names)
-    return Filter(text, where, values, tuple(reader.same.values()))
+    return Filter(where.text, rewritten, values, tuple(reader.same.values()))
 
 
 class _FilterReader:

@@ -1,8 +1,9 @@
 """The notation of the text of a query, and the options for each notation.
 
 A text that parses as a path expression is one (`select` is a label). Otherwise a text that begins with a keyword of SPARQL,
-possibly after comments (`# …`), is SPARQL, and so is an update, which is refused. Otherwise a text with a `?` before a
-letter, `_:`, or a dot before a blank is a pattern. Any other text is an invalid path expression.
+possibly after comments (`# …`), is SPARQL, and so is an update, which is refused. Otherwise a text whose first word is MATCH
+or OPTIONAL MATCH is read as GQL. Otherwise a text with a `?` before a letter, `_:`, or a dot before a blank is a pattern.
+Any other text is an invalid path expression.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rpq import automata
 from rpq.language.pattern import looks_like_a_pattern
 from rpq.language.time_order import Order
 
-Language = Literal["path", "pattern", "sparql"]
+Language = Literal["path", "pattern", "sparql", "gql", "cypher"]
 Paths = Literal["walk", "simple"]
 Semantics = Literal["implicit", "explicit"]
 OnBudget = Literal["error", "set_aside"]
@@ -66,6 +67,12 @@ _SPARQL = re.compile(
     r"(?:\s|#[^\r\n]*[\r\n])*(?:base|prefix|select|ask|construct|describe|register)(?=[\s{<*]|$)", re.IGNORECASE
 )
 
+_MATCH = re.compile(
+    r"(?:\s|//[^\r\n]*(?:[\r\n]|$)|/\*(?:[^*]|\*(?!/))*\*/)*(?:optional\s+)?"
+    r"match(?![\w/|*+?{^!.])\s*(?=[^\s/|*+?{^!.)]|$)",
+    re.IGNORECASE,
+)
+
 _GRAPH = r"(?:default|graph\s*(?:<[^>]*>|[\w.-]*:[\w.-]*)|<[^>]*>|[\w.-]*:[\w.-]*)"
 _UPDATE = re.compile(
     r"(?:\s|#[^\r\n]*[\r\n])*(?:"
@@ -92,14 +99,17 @@ def language_of(text: str) -> Language:
 
     >>> [language_of(text) for text in ("a2q/c2a*", "?x a2q ?y . ?y c2q ?z", "# why\\nASK { ?x <a2q> ?y }", "select")]
     ['path', 'pattern', 'sparql', 'path']
+    >>> [language_of(text) for text in ("MATCH (a)-[:a2q]->(b) RETURN a", "match", "match/a")]
+    ['gql', 'path', 'path']
     """
     is_sparql = _SPARQL.match(text) is not None or _UPDATE.match(text) is not None
-    if not (is_sparql or looks_like_a_pattern(text)):
+    is_match = _MATCH.match(text) is not None
+    if not (is_sparql or is_match or looks_like_a_pattern(text)):
         return "path"
     try:
         automata.parse(text)
     except automata.ExpressionError:
-        return "sparql" if is_sparql else "pattern"
+        return "sparql" if is_sparql else "gql" if is_match else "pattern"
     return "path"
 
 
@@ -124,6 +134,19 @@ def unsuitable_option(language: Language, text: str, option_names: Iterable[str]
                 "is an option of path queries; in a pattern, write it behind the expression of an atom, "
                 "as in ?x (a+ in order within 6h gap 1h) ?y",
             )
+        if language in ("gql", "cypher"):
+            if option in ORDER_OPTIONS:
+                return UnsuitableOption(
+                    option,
+                    "is an option of path queries, and MATCH has no paths in time order: write a pattern instead, as in "
+                    "?x (a+ in order within 6h gap 1h) ?y, or compare e.timestamp and f.timestamp in WHERE",
+                )
+            if option in PATH_OPTIONS:
+                return UnsuitableOption(option, "is an option of path queries; in MATCH write (a {id: 'name'})")
+            if option in TEXT_OPTIONS:
+                reason = "is an option of graph patterns; in MATCH, write it in the text (RETURN DISTINCT a, WHERE a <> b)"
+                return UnsuitableOption(option, reason)
+            continue
         if language == "sparql" and option in ORDER_OPTIONS:
             return UnsuitableOption(
                 option,

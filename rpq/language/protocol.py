@@ -377,7 +377,7 @@ class RunningQuery(ABC):
     def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
         """Return the ids of the values of an answer; None if there cannot be such an answer. Times are integers."""
         ids = tuple(map(vertices.id_of, values))
-        return ids if min(ids) >= 0 else None
+        return None if min(ids, default=0) < 0 else ids
 
     witnesses_are_of_now: bool = False
     """True if `witnesses` finds only witnesses in the present graph, so that it has to be called after each tuple."""
@@ -395,11 +395,6 @@ class RunningQuery(ABC):
         None if it is no answer.
         """
         raise NotImplementedError("queries of this kind have no witnesses")
-
-    def ids_of_answer(self, answer: tuple[Any, ...], vertices: VertexDictionary) -> tuple[int, ...] | None:
-        """Return an answer, given by the values of its columns, as a row of ids; None if there is no such row."""
-        ids = tuple(map(vertices.id_of, answer))
-        return None if min(ids, default=0) < 0 else ids
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
         """Return the witnesses of the rows of a delta as texts, which are empty for rows that leave."""

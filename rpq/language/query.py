@@ -17,7 +17,9 @@ from rpq import automata
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import condition_of, conditions_in, parse_expression
+from rpq.language.edge_variables import Filter, Value
 from rpq.language.notation import (
+    CHOICES,
     ORDER_OPTIONS,
     REFUSED_OPTIONS,
     REFUSED_PATHS,
@@ -62,6 +64,7 @@ class _Options:
     max_gap: int | str | timedelta | None = None
     max_span: int | str | timedelta | None = None
     select: Sequence[str] | None = None
+    language: Language | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,6 +80,7 @@ class Query(_Options):
       `ConflictBudgetError`
     - `sources`, `targets`: only pairs from and to these vertices (stored as a frozenset); on dense graphs they make the cost
       acceptable, because walks are followed from the smaller of the two sets
+    - `language`: the notation of the text, "path", "pattern", "sparql", "gql" or "cypher"; by default it is detected
     - `order`: the edges of a path, in its direction, have timestamps that are "increasing" or "non_decreasing"; in engines
       whose edges keep their own, `rpq.Engine(…, edges="parallel")` or "id". With an order, `max_gap` bounds the time from
       an edge to the next, `max_span` that from the first to the last: lengths as those of windows
@@ -114,6 +118,8 @@ class Query(_Options):
             matching: Literal["homomorphism", "isomorphism"] = "homomorphism",
             report: Literal["change", "slide", "time"] = "change",
             filter: str | None = None,
+            language: Language | None = None,
+            node_label: str = "type",
         ) -> None: ...
 
     def __new__(cls, expression: Any = None, **options: Any) -> Query:
@@ -121,11 +127,11 @@ class Query(_Options):
             raise QueryError(f"{refused}={options[refused]!r}, {REFUSED_OPTIONS[refused]}")
         if cls is not Query or not isinstance(expression, str):
             return super().__new__(cls)
-        language = language_of(expression)
+        language = options.get("language") or language_of(expression)
         if language == "pattern":
             return PatternQuery.__new__(PatternQuery, expression, **options)
-        if language == "sparql":
-            return super().__new__(_classes["sparql"]())
+        if language in _classes:
+            return super().__new__(_classes[language]())
         if misfit := unsuitable_option(language, expression, options):
             raise QueryError(f"{misfit.option} {misfit.reason}")
         return super().__new__(cls)
@@ -162,6 +168,10 @@ class Query(_Options):
             object.__setattr__(self, "semantics", self._usual_semantics)
         if self.semantics not in ("implicit", "explicit"):
             raise QueryError(f"window semantics are 'implicit' or 'explicit', not {self.semantics!r}")
+        if self.language not in (None, *CHOICES["language"]):
+            raise QueryError(f"the language of a query is one of {', '.join(CHOICES['language'])}, not {self.language!r}")
+        if self.language not in ("gql", "cypher"):  # only MATCH is read in different ways
+            object.__setattr__(self, "language", None)
         if self.on_budget not in ("error", "set_aside"):
             raise QueryError(f"on_budget is 'error' or 'set_aside', not {self.on_budget!r}")
         if not isinstance(self.simple_budget, int) or isinstance(self.simple_budget, bool) or self.simple_budget < 1:
@@ -645,6 +655,16 @@ class EdgeValuesQuery(PatternQuery):
         return self.pattern.properties
 
     @property
+    def filters(self) -> tuple[Filter, ...]:
+        """The filter, if there is one."""
+        return () if self.pattern.filter is None else (self.pattern.filter,)
+
+    @property
+    def selected_values(self) -> tuple[Value, ...]:
+        """The values that are the columns."""
+        return self.pattern.values
+
+    @property
     def joined(self) -> PatternQuery:
         """The pattern of which this has the solutions, filtered and with values in place of edges."""
         joined = object.__new__(PatternQuery)
@@ -665,8 +685,10 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
     """
     if language == "pattern":
         return PatternQuery(text, **options)
-    if language == "sparql":
-        return _classes["sparql"]()(text, **options)
+    if language in _classes:
+        if language is not None and language != "sparql":
+            options["language"] = language
+        return _classes[language]()(text, **options)
     if language == "path":
         compiled(text)  # raises an error if `Query` would detect another notation
     return Query(text, **options)
@@ -741,6 +763,10 @@ def properties_in(
     """
     if language == "sparql":
         return frozenset()
+    if language in ("gql", "cypher"):
+        query = query_in(language, text, window=Window(size=1, slide=1))
+        found: frozenset[str] = query.properties_of_edges  # type: ignore[attr-defined]
+        return found
     read: frozenset[str] = frozenset()
     if language == "path":
         compiled(text)  # raises the error that the query would

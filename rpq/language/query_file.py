@@ -291,7 +291,7 @@ def _parse_text(
     language = values.get("language") or language_of(text)
     try:
         select = values.get("select")
-        if language == "sparql":
+        if language not in ("path", "pattern"):
             if misfit := unsuitable_option(language, text, values):
                 raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
             query = query_in(language, text, window=Window(size=1, slide=1), paths=values.get("paths", "walk"))

@@ -10,6 +10,7 @@ from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.errors import QueryError
 from rpq.language.conditions import condition_of
 from rpq.language.edge_steps import step_of
+from rpq.language.edge_variables import Filter, Value
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.stream_labels import EdgeEnd, LabelName, label_in, text_of
 from rpq.stream.window import AnyWindow
@@ -166,9 +167,14 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
     `where` names the input, as in "on Spark".
     """
     instead = "run it with rpq run over files, or push to an rpq.Engine; or"
-    for question in questions:
+    for question in (for_identity(one, "triple") for one in questions):
         name, labels = question.name, [label for reading in readings_of(question) for label in reading.labels.named]
         if ends := sorted({label.label or "" for label in labels if isinstance(label, EdgeEnd)}):
+            if question.language is not None:
+                raise QueryError(
+                    f"query {name!r} binds edges ({ends[0]}), and edges {where} have neither properties nor an identity: "
+                    f"{instead} write RETURN DISTINCT with vertices alone, and no condition on an edge"
+                )
             raise QueryError(
                 f"query {name!r} binds edges to variables (?e:{ends[0]}), and edges {where} have neither properties nor an "
                 f"identity: {instead} leave out the edge variables"
@@ -187,8 +193,38 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
                 f"query {name!r} has conditions on edges, and edges {where} have no properties: {instead} leave out the "
                 "brackets"
             )
-        if getattr(question, "filter", None) is not None:
+        if filters_of(question):
             raise QueryError(
                 f"query {name!r} has a filter, which one engine evaluates, and {where} the work is divided: {instead} write "
                 "the filter in SPARQL, as FILTER"
             )
+
+
+# --- the identity of edges ----------------------------------------------------------------------------------------
+
+
+def for_identity(question: Any, identity: str) -> Any:
+    """Return a question as it is evaluated in an engine whose edges have an identity (`rpq.Engine(…, edges=identity)`)."""
+    convert = getattr(question, "for_identity", None)
+    return question if convert is None else convert(identity)
+
+
+# --- values of edges ---------------------------------------------------------------------------------------------
+
+
+def values_read_by(question: Any) -> frozenset[str] | None:
+    """Return the properties of edges that the columns and filters of a question read; None if it can read none."""
+    properties: frozenset[str] | None = getattr(question, "properties", None)
+    return properties
+
+
+def filters_of(question: Any) -> tuple[Filter, ...]:
+    """Return the filters of a question."""
+    filters: tuple[Filter, ...] = getattr(question, "filters", ())
+    return filters
+
+
+def selected_values(question: Any) -> tuple[Value, ...]:
+    """Return the values of bindings that are columns of a question."""
+    values: tuple[Value, ...] = getattr(question, "selected_values", ())
+    return values

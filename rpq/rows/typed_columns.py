@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 
 from rpq.automata.symbols import lexical_form
 
-ColumnKind = Literal["vertex", "count", "text", "value", "time"]
+ColumnKind = Literal["vertex", "count", "text", "value", "time", "result"]
 """Vertices have the type of the input, counts are integers, text is the lexical form of a computed value.
 
-The values of edges have the types of their properties, or that of timestamps (`ValueColumns`)."""
+The values of edges have the types of their properties, or that of timestamps, and so do results, which are aggregates of
+them (`ValueColumns`)."""
 
 Texts = Callable[[np.ndarray], list[str | None]]
 """A function that returns the terms of ids, None for unbound ones."""
@@ -76,8 +77,8 @@ class ValueColumns(TypedColumns):
 
 
 def value_type(columns: Sequence[str], place: int) -> pa.DataType | None:
-    """Return the type of a column of kind "value", text while none of its values was seen; None for others."""
-    if not isinstance(columns, ValueColumns) or columns.kinds[place] != "value":
+    """Return the type of a column of kind "value" or "result", text while none of its values was seen; None for others."""
+    if not isinstance(columns, ValueColumns) or columns.kinds[place] not in ("value", "result"):
         return None
     return columns.types.get(columns[place], pa.string())
 
@@ -185,6 +186,9 @@ def terms_to_values(
 
     `value` is the type of a property, `times` converts timestamps, which are integers without it.
     """
+    if kind == "result":
+        texts = [None if term is None else lexical_form(term) for term in terms.to_pylist()]
+        return texts_to_values(texts, pa.string() if value is None else value)
     if kind == "value":
         return texts_to_values(terms.to_pylist(), pa.string() if value is None else value)
     if kind == "time":

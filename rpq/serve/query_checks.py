@@ -244,7 +244,8 @@ def work() -> None:
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # printed text must not mix with messages
     _limit_memory()
-    for text in ("a/b*", "?x a ?y", "SELECT * { ?x <a> ?y }"):  # to import everything that a query needs
+    texts = ("a/b*", "?x a ?y", "SELECT * { ?x <a> ?y }", "MATCH (x)-->(y) RETURN x")
+    for text in texts:  # to import everything that a query needs
         _answer("check", ({"expression": text, "window": 1}, QueryDefaults(fields={})))
     _send(sink, b"")
     with contextlib.suppress(EOFError, BrokenPipeError):

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rpq.automata.errors import ExpressionError
-from rpq.errors import InputError, LimitError, QueryError, RegistrationError, RpqError, SparqlError
+from rpq.errors import InputError, LimitError, QueryError, QueryTextError, RegistrationError, RpqError
 from rpq.language.notation import Language
 from rpq.language.query import PatternQuery, Query
 from rpq.language.query_file import Place, QueryEntry, query_entry
@@ -129,9 +129,9 @@ def problem_of(error: Exception, text: str | None = None) -> Problem:
             inner.headers,
         )
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, (ExpressionError, SparqlError)):
+    while cause is not None and not isinstance(cause, (ExpressionError, QueryTextError)):
         cause = cause.__cause__
-    if isinstance(cause, (ExpressionError, SparqlError)):
+    if isinstance(cause, (ExpressionError, QueryTextError)):
         return _syntax_problem(cause, text)
     status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
     if status == 500:
@@ -164,12 +164,12 @@ def _more(error: Exception) -> dict[str, Any]:
     return more
 
 
-def _syntax_problem(error: ExpressionError | SparqlError, text: str | None) -> Problem:
+def _syntax_problem(error: ExpressionError | QueryTextError, text: str | None) -> Problem:
     """Return the problem of a query that cannot be parsed, with line, column and length of the faulty part."""
     expected = error.expected
     more: dict[str, Any] = {"field": "expression"}
-    if isinstance(error, SparqlError):
-        name, written, line, column = "SparqlError", error.text, error.line, error.column
+    if isinstance(error, QueryTextError):
+        name, written, line, column = type(error).__name__, error.text, error.line, error.column
     else:
         name, written = "ExpressionError", error.expression
         before = written[: error.column - 1]
@@ -425,7 +425,9 @@ def _usual_slide(window: int | str, time_unit: str | None) -> int | str | None:
 
 
 def language_of(query: Query) -> Language:
-    """Return the language of a query: path, pattern or sparql."""
+    """Return the language of a query: path, pattern, sparql, gql or cypher."""
+    if query.language is not None:  # only that of MATCH is told
+        return query.language
     if isinstance(query, SparqlQuery):
         return "sparql"
     return "pattern" if isinstance(query, PatternQuery) else "path"

@@ -27,7 +27,7 @@ from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
 from rpq.cli.validation import check_ids
-from rpq.errors import QueryError, RpqError, SparqlError
+from rpq.errors import QueryError, QueryTextError, RpqError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
 from rpq.language.kinds import single_thread_warning
@@ -146,7 +146,7 @@ def _query_fields(expressions: Sequence[str], settings: RunSettings, defaults: Q
         try:
             parse_query(fields, defaults)
         except (QueryError, ValueError) as error:
-            of_text = error.__cause__ if isinstance(error.__cause__, (ExpressionError, SparqlError)) else error
+            of_text = error.__cause__ if isinstance(error.__cause__, (ExpressionError, QueryTextError)) else error
             raise click.UsageError(f"{fields['expression']}: {of_text}") from error
     return found
 

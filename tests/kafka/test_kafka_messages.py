@@ -271,6 +271,15 @@ def test_messages_are_edges_that_variables_bind() -> None:
     assert sorted(tuple(row)[3:] for row in found.rows()) == [("90.5", 2, "-"), ("95", 2, "+")]
 
 
+def test_messages_are_edges_that_a_match_text_binds() -> None:
+    text = "MATCH (x)-[e:a]->(y)-[f:a]->(z) WHERE f.amount >= 0.9 * e.amount RETURN x, e, f.amount"
+    engine = rpq.Engine(rpq.Query(text, window=rpq.Window(size=10, slide=5), name="q"), edges="id")
+    read = properties_reader("edge=tx", properties=("amount", "edge"))
+    values = [edge(amount=100, tx=1), edge(source="y", target="z", amount="90.5", tx=2), edge(source="y", target="w", tx=3)]
+    found = engine.push(read.read([Sent(value) for value in values]).columns)
+    assert [tuple(row) for row in found.rows()] == [("q", "x", "1", "90.5", 1, "+")]
+
+
 def test_messages_without_places_of_their_properties_are_bad() -> None:
     found = properties_reader().read([Sent(b"x,y,a,1")])
     assert "has no place among the fields" in found.bad[0].reason

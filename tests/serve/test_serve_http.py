@@ -172,6 +172,8 @@ def test_a_window_slides_by_a_thirtieth_unless_told_otherwise():
         ({"expression": "a/\n(b"}, "end", {"line": 2, "column": 3}),
         ({"expression": "?x a ?y . ?y b"}, "", {"line": 1, "field": "expression"}),
         ({"expression": "SELECT ?x { ?x <a> ?y } ORDER BY ?x"}, "ORDER BY", {"line": 1, "column": 25, "length": 5}),
+        ({"expression": "MATCH (a)-->(b)\nRETURN c"}, "no variable c", {"line": 2, "column": 8, "field": "expression"}),
+        ({"expression": "MATCH (a)-->(b) RETURN a LIMIT 5"}, "LIMIT is refused", {"line": 1, "column": 26}),
         ({"expression": "a", "window": "30 days"}, "30 days", {"field": "window"}),
         ({"expression": "a", "window": "30d"}, "--time-unit", {}),
         ({"expression": "a", "window": True}, "window", {"field": "window"}),
@@ -314,6 +316,26 @@ def test_a_posted_path_query_has_lengths(tmp_path):
             assert changes.rows(2) == [("q", "-", 3, ("x", "z", 2)), ("q", "+", 3, ("x", "z", 1))]
         assert served.of("q", "witness", value=["x", "z", "1"]).status_code == 200
         assert served.of("q", "witness", value=["x", "z", "2"]).status_code == 404
+
+
+def test_a_posted_match_text_has_rows_and_survives_a_restart(tmp_path):
+    line = '{"source":"%s","target":"%s","label":"a","timestamp":%d,"n":%d}\n'
+    text = "MATCH (x)-[e:a]->(y) WHERE e.n > 2 RETURN x, count(*) AS number, sum(e.n) AS total"
+    cypher = "MATCH (x)-[:a*1..2]->(y) RETURN DISTINCT x, y"
+    with Served(checkpoint=tmp_path / "state", edges="parallel") as served:
+        assert served.register(text, window=10, slide=5, name="q").status_code == 201
+        refused = served.register(cypher, window=10, slide=5, name="r")
+        assert refused.status_code == 422 and "write {1,2}" in error_of(refused)["message"]
+        assert served.register(cypher, window=10, slide=5, name="r", language="cypher").status_code == 201
+        assert served.client.get("/queries/q").json()["language"] == "gql"
+        assert served.client.get("/queries/r").json()["language"] == "cypher"
+        assert posted(served, line % ("x", "y", 1, 3) + line % ("x", "y", 2, 1) + line % ("y", "z", 2, 5)).status_code == 200
+        assert {(x, n) for x, n, _ in served.answers("q")} == {("x", 1), ("y", 1)}
+        assert "group by ?x" in served.of("q", "explain").json()["text"]
+    with Served(checkpoint=tmp_path / "state", edges="parallel") as served:
+        assert served.answers("r") == {("x", "y"), ("y", "z"), ("x", "z")}
+        assert posted(served, line % ("x", "y", 3, 4)).status_code == 200
+        assert {(x, n, int(total)) for x, n, total in served.answers("q")} == {("x", 2, 7), ("y", 1, 5)}
 
 
 def test_edges_of_posts_have_ids_also_after_a_crash(tmp_path):

@@ -12,8 +12,15 @@ from rpq.engine.running.outcome_counts import lower_bounds
 from rpq.engine.running.retention import latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question
-from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import Reading, has_conditions, is_ordered, properties_of, readings_of
+from rpq.language.readings import (
+    Reading,
+    has_conditions,
+    is_ordered,
+    properties_of,
+    readings_of,
+    selected_values,
+    values_read_by,
+)
 from rpq.stream.edge_versions import ABSENT_VERSION
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
@@ -40,7 +47,7 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
     is_triple = evaluation.identity == "triple"
     what = "a query with conditions on edges" if is_triple else f'an engine with edges="{evaluation.identity}"'
     reason = None
-    selected = question.pattern.values if isinstance(question, EdgeValuesQuery) else ()
+    selected = selected_values(question)
     edge = next((one for one in selected if one.kind == "number"), None)
     if evaluation.identity == "triple" and edge is not None:
         raise QueryError(
@@ -134,7 +141,7 @@ def refuse_unread_conditions(
         )
     for reading in readings_of(question):
         unkept = sorted(multigraph.unevaluated(reading.labels), key=str)
-        lost = question.properties - multigraph.values_read if isinstance(question, EdgeValuesQuery) else frozenset()
+        lost = (values_read_by(question) or frozenset()) - multigraph.values_read
         if unkept:
             why = f"which edges satisfy {unkept[0]} was not kept"
         elif lost:

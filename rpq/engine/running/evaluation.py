@@ -31,7 +31,7 @@ from rpq.errors import LimitError, MemoryLimitError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.query import Vertex
-from rpq.language.readings import has_conditions, is_ordered
+from rpq.language.readings import for_identity, has_conditions, is_ordered
 from rpq.rows.blocks import FEW, Block, FewRows, few_rows_of
 from rpq.rows.delta import Delta, split_by_query
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
@@ -575,6 +575,7 @@ class Evaluation:
 
         With `is_late` no window will be loaded, though there is one.
         """
+        questions = tuple(for_identity(question, self.identity) for question in questions)
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
         known = {*self.running.hosts}
         added: list[RunningQuery] = []

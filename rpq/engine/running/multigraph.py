@@ -34,8 +34,7 @@ from rpq.engine.running.static_edges import StaticEdges
 from rpq.errors import InputError, QueryError
 from rpq.language.edge_variables import Filter
 from rpq.language.protocol import Question
-from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import LabelSet, Reading, is_ordered
+from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, values_read_by
 from rpq.language.where import WhereError
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
@@ -116,7 +115,7 @@ class Multigraph:
         self._readings: dict[str, Reading] = {}
         self._values_read_by: dict[str, frozenset[str]] = {}
         """For each query the properties that its columns and its filter read."""
-        self._filters: dict[str, Filter] = {}
+        self._filters: dict[str, tuple[Filter, ...]] = {}
         self._conditions_by_label: dict[str, set[str]] = {}
         self._open_label_sets: set[LabelSet] = set()
         """The sets of labels that queries read with conditions on labels that they do not name."""
@@ -166,10 +165,9 @@ class Multigraph:
         self._readings = {**self._readings, **readings}
         questions = [*questions]
         for question in questions:
-            if isinstance(question, EdgeValuesQuery):
-                self._values_read_by = {**self._values_read_by, question.name: question.properties}
-                if question.pattern.filter is not None:
-                    self._filters = {**self._filters, question.name: question.pattern.filter}
+            if (read := values_read_by(question)) is not None:
+                self._values_read_by = {**self._values_read_by, question.name: read}
+                self._filters = {**self._filters, question.name: filters_of(question)}
         try:
             self._set_conditions()
         except WhereError as error:
@@ -214,7 +212,7 @@ class Multigraph:
             for label in reading.labels.named:
                 if isinstance(label, ConditionLabel) and not isinstance(label, EdgeEnd):
                     self._conditions_by_label.setdefault(label.label or "", set()).add(label.condition)
-        filters = {one.text: one for one in self._filters.values()}
+        filters = {one.text: one for filters in self._filters.values() for one in filters}
         self.sets.set_conditions(self.conditions, self._conditions_on, filters=filters, values=self.values_read)
 
     def _conditions_on(self, label: str) -> frozenset[str]:

@@ -28,7 +28,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from rpq.language.pattern import Atom, Blank, Constant, Term, Variable
+from rpq.language import edge_variables
+from rpq.language.pattern import Atom, Blank, Constant, Term, Variable, edge_column
 from rpq.stream.durations import NANOSECONDS, duration_text
 from rpq.stream.window import Window
 
@@ -63,9 +64,29 @@ class Aggregate:
     function: AggregateName
     argument: Formula | None
     is_distinct: bool
+    skips_unbound: bool = False
+    """Whether MIN and MAX are those of the bound values, as in MATCH, and not unbound where a value is."""
 
 
-Formula = Variable | Constant | Call | Exists | Aggregate
+@dataclass(frozen=True)
+class EdgeCondition:
+    """A condition on vertices and on values of edges, in the language of filters of patterns; SPARQL has none."""
+
+    filter: edge_variables.Filter
+
+
+@dataclass(frozen=True)
+class EdgeValue:
+    """A value of an edge, which is a vertex among the bindings (`rpq.language.edge_variables`); SPARQL has none.
+
+    Where it `is_summed`, it is a number or a text for aggregates.
+    """
+
+    value: edge_variables.Value
+    is_summed: bool = False
+
+
+Formula = Variable | Constant | Call | Exists | Aggregate | EdgeCondition | EdgeValue
 """Aggregates occur in formulas only during parsing; afterwards they are part of `Group`."""
 
 
@@ -376,6 +397,20 @@ def variables_of(formula: Formula) -> Names:
             return mentioned_variables(body)
         case Aggregate(_, argument):
             return frozenset() if argument is None else variables_of(argument)
+        case EdgeCondition(condition):
+            compared = (one for same in condition.same for one in (same.left, same.right))
+            return frozenset(map(column_of_value, (*condition.values, *compared)))
+        case EdgeValue(value):
+            return frozenset({column_of_value(value)})
+
+
+def column_of_value(value: edge_variables.Value) -> str:
+    """Return the variable of which a value is: the vertex itself, or the edge as a vertex.
+
+    >>> column_of_value(edge_variables.Value("property", "e", "amount"))
+    '.e'
+    """
+    return value.variable if value.kind == "vertex" else edge_column(value.variable)
 
 
 def mentioned_variables(operator: Operator) -> Names:
@@ -427,6 +462,8 @@ def _occurrences_in_formula(formula: Formula) -> Iterator[str]:
             yield from _occurrences(body)
         case Aggregate(_, argument) if argument is not None:
             yield from _occurrences_in_formula(argument)
+        case EdgeCondition() | EdgeValue():
+            yield from sorted(variables_of(formula))
 
 
 def is_monotone(operator: Operator) -> bool:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
-from rpq.language.pattern import Blank, Constant, Variable
+from rpq.automata.expressions import Label
+from rpq.language.pattern import Atom, Blank, Constant, Variable
 from rpq.language.sparql.algebra import (
     Aggregate,
     Call,
     Conjunction,
     Distinct,
+    EdgeCondition,
+    EdgeValue,
     Exists,
     Extend,
     Filter,
@@ -32,6 +36,7 @@ from rpq.language.sparql.algebra import (
 )
 from rpq.language.sparql.values.terms import XSD, is_blank, is_literal, number_literal, read_literal
 from rpq.language.sparql.values.typed_values import FALSE, TRUE
+from rpq.stream.stream_labels import EdgeEnd
 
 _INFIX = {"||": 0, "&&": 1, "=": 2, "!=": 2, "<": 2, ">": 2, "<=": 2, ">=": 2, "IN": 2, "NOT IN": 2, "+": 3, "-": 3}
 _INFIX |= {"*": 4, "/": 4}
@@ -87,7 +92,7 @@ def _lines(operator: Operator, depth: int) -> list[tuple[str, str]]:
     indent = "  " * depth
     lines = [(indent + _head(operator), _bound(operator))]
     if isinstance(operator, Conjunction):
-        lines += [(f"{indent}  {_atom(one)}", "") for one in operator.atoms]
+        lines += [(f"{indent}  {text}", "") for text in _atoms(operator.atoms)]
     for formula in formulas_of(operator):
         for body in bodies_of(formula):
             lines += [(f"{indent}  exists", ""), *_lines(body, depth + 2)]
@@ -132,6 +137,21 @@ def _bound(operator: Operator) -> str:
     return "binds " + (", ".join([*parts, *([f"perhaps {perhaps}"] if perhaps else [])]) or "nothing")
 
 
+def _atoms(atoms: Sequence[WindowAtom]) -> Iterator[str]:
+    """Yield the texts of atoms; the two atoms of an edge that is bound are one, as patterns have it."""
+    waiting: Atom | None = None
+    for one in atoms:
+        label = one.atom.expression.name if isinstance(one.atom.expression, Label) else None
+        if not isinstance(label, EdgeEnd):
+            yield _atom(one)
+        elif waiting is None:
+            waiting = one.atom
+        else:
+            assert isinstance(waiting.object, Variable)
+            yield f"{waiting.subject} ?{waiting.object.name.removeprefix('.')}:{label.label} {one.atom.object}"
+            waiting = None
+
+
 def _atom(one: WindowAtom) -> str:
     return str(one.atom) if one.window is None else f"{one.atom} in <{one.window}>"
 
@@ -152,6 +172,10 @@ def _formula(formula: Formula, outer_binding: int) -> str:
         case Aggregate(function, argument, is_distinct):
             inner = "*" if argument is None else _formula(argument, 0)
             return f"{function}({'DISTINCT ' if is_distinct else ''}{inner})"
+        case EdgeCondition(condition):
+            return condition.text
+        case EdgeValue(value):
+            return f"number of {value.variable}" if value.kind == "number" else value.column
         case Call(function, arguments) if function in _PREFIX:
             return _PREFIX[function] + _formula(arguments[0], _TIGHTEST)
         case Call(function, arguments) if function in _INFIX:

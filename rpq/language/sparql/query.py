@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from rpq import automata
+from rpq.automata.expressions import Label
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import QueryError
-from rpq.language.notation import ORDER_OPTIONS, unsuitable_option
-from rpq.language.pattern import Centre, Variable, centre_at, edges_accepted, never_simple, stands_in_all
+from rpq.language.notation import ORDER_OPTIONS, Language, unsuitable_option
+from rpq.language.pattern import Atom, Centre, Variable, centre_at, edges_accepted, never_simple, stands_in_all
 from rpq.language.query import Query, compiled
 from rpq.language.readings import LabelSet, Reading
 from rpq.language.sparql.algebra import (
@@ -47,6 +48,7 @@ from rpq.language.sparql.algebra import (
 from rpq.language.sparql.syntax.reading import read
 from rpq.rows.typed_columns import ColumnKind, TypedColumns
 from rpq.stream.edge_ends import ALL, Ends
+from rpq.stream.stream_labels import EdgeEnd
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _TRIPLE = ("source", "label", "target")
@@ -70,6 +72,7 @@ class SparqlQuery(Query):
     (('x', 'n'), 'explicit', ['a2q'])
     """
 
+    _notation: ClassVar[Language] = "sparql"
     window: Any = field(default=None, kw_only=True)
     report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
     select: Any = field(default=None, kw_only=True)  # these are refused, with advice on what to write in the text
@@ -83,13 +86,13 @@ class SparqlQuery(Query):
         options = ("sources", "targets", *ORDER_OPTIONS, "select", "distinct", "matching", "filter")
         usual = {"distinct": False, "matching": "homomorphism"}
         used_options = [name for name in options if getattr(self, name) not in (None, usual.get(name))]
-        if misfit := unsuitable_option("sparql", self.expression, used_options):
+        if misfit := unsuitable_option(self._notation, self.expression, used_options):
             raise QueryError(f"{misfit.option} {misfit.reason}")
         if self.on_budget != "error":
             raise QueryError('on_budget="set_aside" is for path queries: NOT EXISTS would assert what is false')
         if self.paths not in ("walk", "simple"):
             raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
-        parsed = read(self.expression, paths=self.paths)
+        parsed = self._read()
         object.__setattr__(self, "_parsed", parsed)
         object.__setattr__(self, "_declared", {one.name: _window_of(one.extent) for one in parsed.windows})
         object.__setattr__(self, "_unit", None)
@@ -108,6 +111,10 @@ class SparqlQuery(Query):
         for path in self._paths:
             compiled(path)
         self._set_default_name()
+
+    def _read(self) -> SparqlQuestion:
+        """Return the parsed text."""
+        return read(self.expression, paths=self.paths)
 
     def _set_default_window(self) -> None:
         if self.window is not None:
@@ -201,7 +208,9 @@ class SparqlQuery(Query):
 
     @property
     def _paths(self) -> list[str]:
-        return [*dict.fromkeys(str(one.atom.expression) for one in atoms_of(self.parsed.body))]
+        """The expressions of its atoms, without those of the ends of edges that are vertices."""
+        atoms = (one.atom for one in atoms_of(self.parsed.body))
+        return [*dict.fromkeys(str(atom.expression) for atom in atoms if _edge_end(atom) is None)]
 
     @property
     def label_set(self) -> LabelSet:
@@ -216,7 +225,8 @@ class SparqlQuery(Query):
     @property
     def named_labels(self) -> frozenset[LabelSymbol]:
         """The labels that the text names."""
-        return frozenset().union(*(compiled(path).labels for path in self._paths))
+        ends = {end for one in atoms_of(self.parsed.body) if (end := _edge_end(one.atom)) is not None}
+        return frozenset(ends).union(*(compiled(path).labels for path in self._paths))
 
     def reads(self, label: LabelSymbol) -> bool:
         """Return whether an atom can match edges with a label."""
@@ -298,10 +308,19 @@ def _window_of(extent: Extent, unit: str | None = None) -> AnyWindow:
     return UnboundedWindow()
 
 
+def _edge_end(atom: Atom) -> EdgeEnd | None:
+    """Return the label of an atom that reads the ends of edges that are vertices; None for others."""
+    label = atom.expression.name if isinstance(atom.expression, Label) else None
+    return label if isinstance(label, EdgeEnd) else None
+
+
 def _labels(atoms: Iterable[WindowAtom]) -> LabelSet:
-    paths = [compiled(str(one.atom.expression)) for one in atoms]
-    named = frozenset().union(*(path.labels for path in paths))
-    return LabelSet.of(named, lambda label: any(path.is_relevant(label) for path in paths))
+    all_atoms = [one.atom for one in atoms]
+    ends: frozenset[LabelSymbol] = frozenset(end for atom in all_atoms if (end := _edge_end(atom)) is not None)
+    paths = [compiled(str(atom.expression)) for atom in all_atoms if _edge_end(atom) is None]
+    named = ends.union(*(path.labels for path in paths))
+    conditions = frozenset().union(*(path.conditions_of_others for path in paths))
+    return LabelSet.of(named, lambda label: label in ends or any(path.is_relevant(label) for path in paths), conditions)
 
 
 def sparql_centre(question: SparqlQuestion) -> Centre | None:

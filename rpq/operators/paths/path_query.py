@@ -276,11 +276,11 @@ class PathQuery(RunningQuery):
         assert isinstance(delta, PathDelta)
         return paths_of(delta, edges, vertices, labels)
 
-    def ids_of_answer(self, answer: tuple[Any, ...], vertices: VertexDictionary) -> tuple[int, ...] | None:
+    def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
         if not self.question.has_length:
-            return super().ids_of_answer(answer, vertices)
-        *ends, length = answer
-        ids = super().ids_of_answer(tuple(ends), vertices)
+            return super().ids_of_answer(values, vertices)
+        *ends, length = values
+        ids = super().ids_of_answer(ends, vertices)
         text = str(length)  # a request of a server has texts
         is_length = len(text) < 10 and text.isascii() and text.isdigit()
         return (*ids, id_of_length(int(length))) if ids is not None and is_length else None

@@ -1,4 +1,4 @@
-"""The explanation of a SPARQL query: its algebra, and the operators that maintain its answer."""
+"""The explanation of a query in SPARQL or MATCH: its algebra, and the operators that maintain its answer."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ class SparqlExplanation:
 
     text: str
     form: str
+    language: str
+    """The notation of the text, and why it is read so."""
+    different: str
+    """Whether the edges of a clause of MATCH are different; empty for SPARQL."""
     columns: tuple[str, ...]
     semantics: str
     report: str
@@ -57,8 +61,8 @@ class SparqlExplanation:
         columns = [f"columns      {', '.join(self.columns)}"] if self.columns else []
         report = [] if self.report == "change" else [f"report       {self.report}"]
         lines = [
-            "language     SPARQL: the text begins with one of its keywords",
-            f"form         {self.form}",
+            f"language     {self.language}",
+            *([f"edges        {self.different}"] if self.different else [f"form         {self.form}"]),
             *columns,
             f"semantics    {self.semantics}",
             *report,
@@ -75,6 +79,25 @@ class SparqlExplanation:
         if self.operators:
             lines += ["", "operators and their state", *(f"  {line}" for line in self.operators.splitlines())]
         return "\n".join(lines)
+
+
+_LANGUAGES = {
+    None: "SPARQL: the text begins with one of its keywords",
+    "gql": "MATCH, as in GQL: the text begins with MATCH",
+    "cypher": "MATCH, as in Cypher: the language was given",
+}
+
+
+def _edges_of(query: SparqlQuery) -> str:
+    """Return a text on whether the edges of a clause of MATCH are different; empty for SPARQL."""
+    differs = getattr(query, "differs", None)
+    if differs is None:
+        return ""
+    return (
+        "different edges of a clause are different (DIFFERENT EDGES, as in Cypher)"
+        if differs
+        else "an edge may stand for several of a clause (REPEATABLE ELEMENTS, the default)"
+    )
 
 
 def explain_query(
@@ -97,6 +120,8 @@ def explain_query(
     return SparqlExplanation(
         text=query.expression,
         form=query.parsed.form,
+        language=_LANGUAGES[query.language],
+        different=_edges_of(query),
         columns=tuple(query.columns),
         semantics=query.semantics,
         report=query.report,

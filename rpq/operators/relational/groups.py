@@ -219,7 +219,7 @@ class GroupNode(Node):
         if aggregate.function == "COUNT":
             return self._ids_of_numbers(changed.different, np.zeros(len(changed.different), np.int64))
         (end,) = _ENDS[aggregate.function]
-        if aggregate.function == "SAMPLE":
+        if aggregate.function == "SAMPLE" or aggregate.skips_unbound:
             return changed.ends[end]
         return np.where(changed.unbound > 0, UNBOUND, changed.ends[end])
 

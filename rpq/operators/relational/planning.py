@@ -27,6 +27,8 @@ from rpq.language.sparql.algebra import (
     Call,
     Conjunction,
     Distinct,
+    EdgeCondition,
+    EdgeValue,
     Exists,
     Extend,
     Filter,
@@ -64,6 +66,7 @@ from rpq.operators.patterns.meanings import (
     name_of_read,
     variable,
 )
+from rpq.operators.relational.edge_formulas import EdgeConditionNode, EdgeValueNode
 from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.joins import Agreement, ExistsNode, JoinNode, LeftJoinNode
 from rpq.operators.relational.nodes import (
@@ -444,7 +447,7 @@ class _Planner:
         by_value = None if condition is None or same else self._optional_by_value(left, right, condition)
         if by_value is not None:
             return by_value
-        if not has_exists(condition):
+        if not has_exists(condition) and not isinstance(condition, EdgeCondition):
             return LeftJoinNode(left, right, condition, self._terms, same=same)
         assert condition is not None
         # As it is defined: the join with its filter, and the rows of the left that are in none of that.
@@ -459,12 +462,16 @@ class _Planner:
 
     def filter_node(self, inner: Node, condition: Formula) -> Node:
         """Return a node with the rows for which a condition holds."""
+        if isinstance(condition, EdgeCondition):
+            return EdgeConditionNode(inner, condition, self._terms)
         marked, plain = self._mark_exists(inner, condition)
         node: Node = FilterNode(marked, plain, self._terms)
         return node if marked is inner else ProjectNode(inner.columns, node)
 
     def extend_node(self, inner: Node, variable: str, formula: Formula) -> Node:
         """Return a node with the rows of `inner` and one more column."""
+        if isinstance(formula, EdgeValue):
+            return EdgeValueNode(inner, variable, formula, self._terms)
         marked, plain = self._mark_exists(inner, formula)
         node: Node = ExtendNode(marked, variable, plain, self._terms)
         return node if marked is inner else ProjectNode((*inner.columns, variable), node)

@@ -52,7 +52,7 @@ from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.stream_time import report_times
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import INT64_MAX, UnboundedWindow, Window
+from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
 
 _CONTENT: dict[Reporting, ReportContent] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
 
@@ -499,15 +499,21 @@ def describe_query(query: SparqlQuery) -> dict[str, Any]:
     }
 
 
+def read_window_of(content: JsonValue) -> AnyWindow | None:
+    """Return the original default window in JSON values, None where there is none. Raises `Damage`."""
+    if content["window"].is_none:
+        return None
+    if content["nanoseconds"].flag():
+        length = {name: content["window"][name].whole(1, INT64_MAX) for name in ("size", "slide")}
+        return Window(**length, unit="ns")
+    return read_window(content["window"])
+
+
 def parse_query(content: JsonValue) -> SparqlQuery:
     """Return the query that JSON values describe. Raises `Damage`."""
     options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report")}
     options["simple_budget"] = content["simple_budget"].whole(1)
-    if not content["window"].is_none:
-        options["window"] = read_window(content["window"])
-        if content["nanoseconds"].flag():
-            length = {name: content["window"][name].whole(1, INT64_MAX) for name in ("size", "slide")}
-            options["window"] = Window(**length, unit="ns")
+    options["window"] = read_window_of(content)
     try:
         query = SparqlQuery(content["sparql"].unicode(), **options)
         return query if content["unit"].is_none else query.in_unit(content["unit"].one_of(*TIME_UNITS))

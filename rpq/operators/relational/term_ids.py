@@ -55,6 +55,11 @@ class TermIds:
 
     # --- vertices --------------------------------------------------------------------------------------------
 
+    @property
+    def vertices(self) -> VertexDictionary | None:
+        """The dictionary of vertices; None before the first vertex."""
+        return self._vertices
+
     def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
         """Set the dictionary of vertices; `fresh` are the ids of new names. O(fresh), and O(terms) where these are fewer."""
         self._vertices = vertices

@@ -5,7 +5,7 @@ import { byId } from "./words.js";
 
 /** Return a label that a query reads, for an example of a tuple. */
 function someLabel({ language, expression }) {
-  if (language === "sparql") return null;
+  if (!["path", "pattern"].includes(language)) return null;
   const words = expression.replace(/\?\w+|_:\w+/g, " ").match(/<[^>]+>|"[^"]+"|[A-Za-z_][\w:.-]*/g) ?? [];
   const name = words[language === "pattern" && words.length > 1 && !/^\s*[?_]/.test(expression) ? 1 : 0];
   return name ? name.replace(/^[<"]|[>"]$/g, "") : null;

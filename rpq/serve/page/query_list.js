@@ -5,7 +5,7 @@ import { drawExplained } from "./explained.js";
 import { nameElement, nameText, shownMessage } from "./names.js";
 import { byId, count, duration, element } from "./words.js";
 
-const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL" };
+const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL", gql: "MATCH (GQL)", cypher: "MATCH (Cypher)" };
 
 /**
  * The list; `onChoose(query | null)` when another one is followed, `onCount(name, answers)` when the server reports a number,

@@ -7,7 +7,7 @@ import { nameElement, shownMessage } from "./names.js";
 import { byId, element } from "./words.js";
 
 const PAUSE = 250;
-const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL" };
+const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL", gql: "MATCH (GQL)", cypher: "MATCH (Cypher)" };
 
 /** The dialog; `open()` opens it, and `onRegistered(query)` is called when the server has registered a query. */
 export class QueryWriter {

@@ -86,7 +86,7 @@ def accumulator(aggregate: Aggregate) -> Accumulator:
         case "SAMPLE":
             inner = Extremum(is_lenient=True)
         case "MIN" | "MAX":
-            inner = Extremum(is_last=aggregate.function == "MAX")
+            inner = Extremum(is_last=aggregate.function == "MAX", is_lenient=aggregate.skips_unbound)
     return Distinct(inner) if aggregate.is_distinct else inner
 
 
@@ -167,7 +167,7 @@ class Sum(Accumulator):
 
 
 class Extremum(Accumulator):
-    """MIN and MAX, and SAMPLE, which skips unbound values (`is_lenient`).
+    """MIN and MAX, and SAMPLE; they may skip unbound values (`is_lenient`).
 
     A heap contains each current value once. Deleted values are removed when they reach the top, and all together when they
     outnumber the current ones. O(log n) per change, amortised; O(distinct values) memory.

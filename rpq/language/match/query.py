@@ -1,0 +1,159 @@
+"""A MATCH text as a user writes it: its language, columns with their kinds, and what it reads of edges."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from rpq.automata.symbols import ConditionLabel
+from rpq.errors import QueryError
+from rpq.language.conditions import condition_of
+from rpq.language.edge_steps import step_of
+from rpq.language.edge_variables import Filter, Value
+from rpq.language.match.syntax import Dialect, parse
+from rpq.language.match.translation import Translation, translate
+from rpq.language.notation import Language
+from rpq.language.pattern import Centre
+from rpq.language.sparql.algebra import SparqlQuestion
+from rpq.language.sparql.query import SparqlQuery
+from rpq.rows.typed_columns import ColumnKind, TypedColumns, ValueColumns
+from rpq.stream.stream_labels import EdgeEnd
+
+_KINDS: dict[str, ColumnKind] = {
+    "vertex": "vertex",
+    "number": "value",
+    "timestamp": "time",
+    "property": "value",
+    "count": "count",
+    "sum": "result",
+    "avg": "result",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class MatchQuery(SparqlQuery):
+    """A persistent query in a subset of GQL or of openCypher. Create it with `Query`.
+
+    - `expression`: the text of the query
+    - `language`: "gql" (the default), or "cypher": the edges of a clause are different, and `*1..3` is a quantifier
+    - `node_label`: the label of the edges from vertices to their labels, which `(a:Account)` reads
+    - `window`, `paths`, `simple_budget`, `name`, `semantics`, `report`: as for a query in SPARQL
+
+    Raises `MatchError` with line and column for text that is invalid or refused, and `QueryError`.
+
+    >>> from rpq.language.query import Query
+    >>> from rpq.stream.window import Window
+    >>> text = "MATCH (a)-[e:transfer]->() WHERE e.amount > 5 RETURN a, count(*) AS n"
+    >>> query = Query(text, window=Window(size=9, slide=1))
+    >>> query.columns, query.semantics, query.language
+    (('a', 'n'), 'explicit', 'gql')
+    """
+
+    _notation: ClassVar[Language] = "gql"
+    node_label: str = field(default="type", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.language is None:
+            object.__setattr__(self, "language", "gql")
+        if self.language not in ("gql", "cypher"):
+            raise QueryError(f"the language of MATCH is 'gql' or 'cypher', not {self.language!r}")
+        if not isinstance(self.node_label, str) or not self.node_label:
+            raise QueryError(f"the label of the edges to labels of nodes is a text, not {self.node_label!r}")
+        super().__post_init__()
+
+    def _read(self) -> SparqlQuestion:
+        object.__setattr__(self, "_translation", self._translated(is_triple=False))
+        return self.translation.question
+
+    def _translated(self, *, is_triple: bool) -> Translation:
+        dialect: Dialect = "cypher" if self.language == "cypher" else "gql"
+        tree = parse(self.expression)
+        return translate(tree, dialect=dialect, node_label=self.node_label, paths=self.paths, is_triple=is_triple)
+
+    def for_identity(self, identity: str) -> Self:
+        """Return the query as it is evaluated in an engine whose edges have an identity.
+
+        Where inserts replace edges with their source, label and target, fewer edges have to be bound.
+        """
+        if identity != "triple" or not self.translation.has_edge_variables:
+            return self
+        other = copy(self)
+        for derived in ("_edges_accepted", "_path_automata"):
+            other.__dict__.pop(derived, None)
+        translation = self._translated(is_triple=True)
+        object.__setattr__(other, "_translation", translation)
+        object.__setattr__(other, "_parsed", translation.question)
+        return other
+
+    def _set_default_window(self) -> None:
+        """Leave the default window to the check of options, which refuses a query without one."""
+
+    @property
+    def translation(self) -> Translation:
+        """The algebra of the text, and what it reads of edges."""
+        translation: Translation = self._translation  # type: ignore[attr-defined]
+        return translation
+
+    @property
+    def differs(self) -> bool:
+        """Whether the edges of some clause must be different."""
+        return self.translation.differs
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """The properties of edges that columns and conditions read, beside those of conditions in brackets."""
+        return self.translation.properties
+
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """The conditions on values of edges."""
+        return self.translation.filters
+
+    @property
+    def selected_values(self) -> tuple[Value, ...]:
+        """The values of bindings that are columns, or counted."""
+        return tuple(column.value for column in self.translation.columns if column.value is not None)
+
+    @property
+    def properties_of_edges(self) -> frozenset[str]:
+        """All properties of edges that the query reads."""
+        labels = self.label_set
+        steps = (step_of(label.label or "") for label in labels.named if isinstance(label, EdgeEnd))
+        named = {
+            label.condition for label in labels.named if isinstance(label, ConditionLabel) and not isinstance(label, EdgeEnd)
+        }
+        conditions = named.union(labels.conditions, *(step.conditions for step in steps))
+        return self.properties.union(*(condition_of(one).properties for one in conditions))
+
+    @cached_property
+    def columns(self) -> TypedColumns:
+        """The columns of the rows: the items of RETURN."""
+        return result_columns(self.translation)
+
+    @property
+    def centre(self) -> Centre | None:
+        """The column by which shares divide the query; None where edges are bound, as in patterns."""
+        return None
+
+    @property
+    def dfa(self) -> Any:
+        """The automaton of a path expression. Raises `QueryError`, because MATCH has none."""
+        raise QueryError("a MATCH text has no automaton as a whole")
+
+
+def result_columns(translation: Translation) -> TypedColumns:
+    """Return the columns of the rows of a translation, with their kinds."""
+    names = [column.name for column in translation.columns]
+    kinds: list[ColumnKind] = []
+    for column in translation.columns:
+        if column.source != "ends":
+            kinds.append(_KINDS[column.source])
+            continue
+        assert column.value is not None
+        of_value = _KINDS[column.value.kind]
+        kinds.append("result" if of_value == "value" else of_value)
+    if {*kinds} <= {"vertex", "count"}:
+        return TypedColumns(names, kinds)
+    return ValueColumns(names, kinds)

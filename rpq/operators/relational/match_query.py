@@ -1,0 +1,121 @@
+"""A registered MATCH text: the network of a query in SPARQL, in which edges are vertices, and columns with their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import QueryError, RpqError
+from rpq.files.json_values import Damage, JsonValue
+from rpq.language.kinds import Kind
+from rpq.language.match.query import MatchQuery
+from rpq.language.match.translation import Column
+from rpq.language.protocol import Resources
+from rpq.operators.patterns.divided_query import DividedQuery
+from rpq.operators.patterns.pattern_host import PatternHost
+from rpq.operators.relational.running_query import (
+    OperatorPool,
+    RunningSparql,
+    describe_query,
+    division_of,
+    read_window_of,
+    start_sparql,
+)
+from rpq.rows.typed_columns import ValueColumns
+from rpq.stream.durations import TIME_UNITS
+from rpq.stream.edge_vertices import EdgeVertices
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.vertices import VertexDictionary
+
+
+class RunningMatch(RunningSparql):
+    """A registered MATCH text whose columns or conditions read values of edges."""
+
+    question: MatchQuery
+
+    def __init__(self, question: MatchQuery, resources: Resources, *, pool: OperatorPool) -> None:
+        self._own_columns = question.columns
+        super().__init__(question, resources, pool=pool)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its rows, those of values of edges with the types that are known so far."""
+        return self._own_columns
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        super().make_room(vertices, fresh, graph)
+        if isinstance(self._own_columns, ValueColumns):
+            for column in self.question.translation.columns:
+                kind = type_of(column, vertices.edges)
+                if kind is not None:
+                    self._own_columns.types[column.name] = kind
+
+
+def type_of(column: Column, edges: EdgeVertices) -> pa.DataType | None:
+    """Return the type of a column as far as values of edges determine it, None where they do not, or do not yet."""
+    if column.source == "avg":
+        return pa.float64()
+    if column.value is None or column.source in ("count", "vertex", "timestamp"):
+        return None
+    if column.value.kind == "number":
+        return edges.identity_type
+    kind = edges.types.known.get(column.value.name) if column.value.kind == "property" else None
+    if column.source == "sum":
+        if kind is not None and pa.types.is_decimal(kind):
+            return pa.decimal128(38, kind.scale)
+        is_number = kind is not None and (pa.types.is_integer(kind) or pa.types.is_floating(kind))
+        return kind if is_number else None
+    return kind
+
+
+def start_match(question: MatchQuery, resources: Resources) -> RunningSparql | DividedQuery:
+    """Start a MATCH text; one thread evaluates it if it binds edges. Raises `QueryError` for that in a share."""
+    if not reads_edges(question):
+        return start_sparql(question, resources)
+    if resources.share[1] > 1:
+        raise QueryError(
+            f"query {question.name!r}: bound edges and conditions do not go with shares: evaluate it in one engine, or "
+            "write RETURN DISTINCT of vertices alone"
+        )
+    pool = OperatorPool.pool_for(resources, is_divided=False)
+    try:
+        return RunningMatch(question, resources, pool=pool)
+    finally:
+        pool.forget_if_unused()
+
+
+def reads_edges(question: MatchQuery) -> bool:
+    """Return whether a query binds edges, or has conditions on bindings."""
+    return question.translation.has_edge_variables or bool(question.filters)
+
+
+def describe_match(query: MatchQuery) -> dict[str, Any]:
+    """Return a query as JSON values."""
+    content = describe_query(query)
+    return {"match": content.pop("sparql"), "language": query.language, "node_label": query.node_label, **content}
+
+
+def parse_match(content: JsonValue) -> MatchQuery:
+    """Return the query that JSON values describe. Raises `Damage`."""
+    options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report")}
+    options |= {name: content[name].unicode() for name in ("language", "node_label")}
+    options["simple_budget"] = content["simple_budget"].whole(1)
+    options["window"] = read_window_of(content)
+    try:
+        query = MatchQuery(content["match"].unicode(), **options)
+        return query if content["unit"].is_none else query.in_unit(content["unit"].one_of(*TIME_UNITS))
+    except (RpqError, RecursionError) as problem:
+        raise Damage(f"a query is not understood: {problem}") from problem
+
+
+KIND = Kind(
+    name="match",
+    question=MatchQuery,
+    start=start_match,
+    described=describe_match,
+    read=parse_match,
+    host=PatternHost,
+    divides=lambda question: not reads_edges(question) and division_of(question) is not None,
+)

@@ -1,0 +1,93 @@
+"""MATCH in the command: a run over files of every kind, a file of queries with a checkpoint, and explanations."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from rpq.cli import main
+from tests.cli.test_cli_edge_values import ROWS, run, written
+
+TEXT = (
+    "MATCH (x)-[e:transfer WHERE e.amount > 1000]->(y)-[f:transfer]->(z) "
+    "WHERE f.timestamp > e.timestamp AND f.amount >= 0.9 * e.amount RETURN x, z, e, f.amount"
+)
+TOTALS = "MATCH (x)-[e:transfer]->(y) RETURN y, count(*) AS n, sum(e.amount) AS total, avg(e.amount) AS mean"
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "arrow"])
+def test_a_run_has_the_rows_of_a_pattern(ending, tmp_path):
+    stream, output = written(tmp_path, ending), tmp_path / "rows.parquet"
+    said = run(TEXT, "--input", stream, "--edges", "parallel", "--window", 10, "--slide", 1, "--output", output)
+    assert "no tuple has the label" not in said
+    rows = pq.read_table(output)
+    assert rows.column_names == ["x", "z", "e", "f.amount", "timestamp", "op"]
+    found = [tuple(row.values()) for row in rows.to_pylist()]
+    assert [(*row[:3], float(row[3]), *row[4:]) for row in found] == ROWS
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_aggregates_of_loose_values_are_those_of_numbers(ending, tmp_path):
+    stream, output = written(tmp_path, ending), tmp_path / "rows.parquet"
+    run(TOTALS, "--input", stream, "--edges", "parallel", "--window", 10, "--slide", 1, "--output", output)
+    told = {}
+    for row in pq.read_table(output).to_pylist():
+        if row["op"] == "+":
+            told[row["y"]] = row["n"], float(row["total"]), row["mean"]
+    assert told == {"b": (1, 2000.0, 2000.0), "c": (2, 2000.0, 1000.0), "d": (1, 1990.5, 1990.5)}
+
+
+def test_a_file_of_queries_and_a_checkpoint(tmp_path):
+    queries, output = tmp_path / "queries.jsonl", tmp_path / "rows.csv"
+    cypher = {"query": "MATCH (x)-[:transfer*2..2]->(y) RETURN DISTINCT x, y", "language": "gql", "name": "far"}
+    queries.write_text(json.dumps({"query": TEXT, "name": "near"}) + "\n")
+    options = ["--queries", queries, "--edges", "parallel", "--window", 10, "--slide", 1, "--output", output]
+    stream = written(tmp_path, "csv")
+    lines = stream.read_text().splitlines(keepends=True)
+    stream.write_text("".join(lines[:3]))
+    run(*options, "--input", stream, "--checkpoint", tmp_path / "checkpoint")
+    stream.write_text("".join(lines))
+    run(*options, "--input", stream, "--checkpoint", tmp_path / "checkpoint")
+    assert [line.split(",")[1:] for line in output.read_text().splitlines()[1:]] == [
+        ["a", "c", "1", "1900", "2", "+"],
+        ["a", "d", "1", "1990.5", "4", "+"],
+    ]
+    queries.write_text(json.dumps(cypher) + "\n")
+    refused = CliRunner().invoke(main, ["run", *map(str, options), "--input", str(stream)])
+    assert refused.exit_code == 2 and "write {2}" in refused.output
+    queries.write_text(json.dumps({**cypher, "query": cypher["query"].replace("2..2", "1..2"), "language": "cypher"}) + "\n")
+    run(*options[:-1], tmp_path / "far.csv", "--input", stream)
+    assert {tuple(line.split(",")[1:3]) for line in (tmp_path / "far.csv").read_text().splitlines()[1:]} == {
+        ("a", "b"), ("b", "c"), ("a", "c"), ("b", "d"), ("a", "d"),
+    }  # fmt: skip
+
+
+def test_explain_shows_the_algebra_and_which_edges_may_be_one():
+    def explain(*arguments: str) -> str:
+        result = CliRunner().invoke(main, ["explain", *arguments])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    text = "MATCH (x)-[e:a]->(y), ANY (y)-[:b]->+(z) RETURN x, e.n, z"
+    said = explain(text)
+    assert "MATCH, as in GQL" in said and "REPEATABLE ELEMENTS" in said
+    assert "?x ?e:a ?y" in said and "?y b+ ?z" in said
+    assert "DIFFERENT EDGES" in explain(text, "--language", "cypher")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("MATCH (a)-[:T]->(b) RETRUN a", "did you mean 'RETURN'"),
+        ("MATCH (a)-[:T]->+(b) RETURN a", "write ANY before it"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_a_wrong_text_is_pointed_at(command, text, said):
+    more = ["--input", "x.csv", "--window", "10", "--slide", "1"] if command == "run" else []
+    result = CliRunner().invoke(main, [command, text, *more])
+    assert result.exit_code == 2
+    assert said in result.output and result.output.rstrip().endswith("^")

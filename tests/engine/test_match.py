@@ -1,0 +1,106 @@
+"""Queries in MATCH against brute force, at every tuple of a stream with a window, deletes and parallel edges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import rpq
+from tests.drawn_match import DrawnQuery, Edge, edge_streams, match_queries
+
+SIZE = 12
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+"""Not shrinking, which takes minutes here; the text of a query says enough."""
+
+COLUMNS = {"source": pa.string(), "target": pa.string(), "label": pa.string(), "timestamp": pa.int64()}
+COLUMNS |= {"amount": pa.int64(), "op": pa.string()}
+
+
+def table(rows: list[tuple[Any, ...]]) -> pa.Table:
+    """Return tuples (source, label, target, timestamp, amount, op) as a table."""
+    order = ("source", "label", "target", "timestamp", "amount", "op")
+    return pa.table({name: pa.array([row[order.index(name)] for row in rows], kind) for name, kind in COLUMNS.items()})
+
+
+class Snapshots:
+    """The edges of a window after each tuple."""
+
+    def __init__(self, identity: str, *, size: int = SIZE) -> None:
+        self.identity = identity
+        self.size = size
+        self.edges: list[Edge] = []
+        self.number = 0
+
+    def take(self, row: tuple[Any, ...]) -> list[Edge]:
+        """Take a tuple; return the edges of the window."""
+        source, label, target, time, amount, op = row
+        self.edges = [edge for edge in self.edges if edge.timestamp > time - self.size]
+        ends = source, label, target
+        if op == "-" or self.identity == "triple":
+            self.edges = [edge for edge in self.edges if (edge.source, edge.label, edge.target) != ends]
+        if op == "+":
+            self.number += 1
+            self.edges.append(Edge(source, label, target, time, amount, self.number))
+        return self.edges
+
+
+def plain(rows: Any) -> Counter[tuple[Any, ...]]:
+    """Return rows with floats rounded, as exact quotients are not floats."""
+    return Counter(
+        {
+            tuple(round(value, 9) if isinstance(value, float) else value for value in row): count
+            for row, count in rows.items()
+        }
+    )
+
+
+def check(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: str, chunk: int) -> None:
+    """Check the answer and the sum of the changes after each chunk of a stream."""
+    asked = rpq.Query(
+        query.text, window=rpq.Window(size=SIZE, slide=1), semantics="explicit", language=query.language, name="q"
+    )
+    engine, snapshots = rpq.Engine(asked, edges=identity), Snapshots(identity)
+    told: Counter[tuple[Any, ...]] = Counter()
+    edges: list[Edge] = []
+    for first in range(0, len(stream), chunk):
+        rows = stream[first : first + chunk]
+        changes = engine.push(table(rows)).to_arrow("q").to_pylist()
+        for row in changes:
+            values = tuple(value for name, value in row.items() if name not in ("query", "timestamp", "op"))
+            told[values] += 1 if row["op"] == "+" else -1
+        for row in rows:
+            edges = snapshots.take(row)
+        engine._check()
+        expected = plain(query.rows(edges))
+        assert plain(Counter(map(tuple, engine.answers()))) == expected, (query.text, edges)
+        assert plain(+told) == expected, (query.text, edges)
+        assert all(count >= 0 for count in told.values()), query.text
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@given(match_queries(), edge_streams(), st.sampled_from(["parallel", "triple"]), st.integers(1, 5))
+def test_answers_are_those_of_brute_force(query, stream, identity, chunk):
+    check(query, stream, identity, chunk)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@given(match_queries(language="cypher"), edge_streams(), st.sampled_from(["parallel", "triple"]), st.integers(1, 5))
+def test_answers_are_those_of_brute_force_in_cypher(query, stream, identity, chunk):
+    check(query, stream, identity, chunk)
+
+
+@pytest.mark.ci
+@settings(max_examples=1000, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@given(
+    st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
+    edge_streams(size=40),
+    st.sampled_from(["parallel", "triple"]),
+    st.integers(1, 7),
+)
+def test_answers_are_those_of_brute_force_on_longer_streams(query, stream, identity, chunk):
+    check(query, stream, identity, chunk)

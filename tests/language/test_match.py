@@ -1,0 +1,288 @@
+"""MATCH texts with the rows that were worked out by hand, and what is refused, with the place and what to write instead."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rpq
+from rpq.errors import MatchError, ThreadsWarning
+from rpq.language.match.syntax import REFUSED
+from rpq.language.notation import language_of
+
+EDGES = [
+    ("a", "b", "T", 1, 10),
+    ("a", "b", "T", 2, 20),
+    ("b", "c", "T", 3, 30),
+    ("c", "a", "T", 4, None),
+    ("a", "c", "S", 5, 5),
+    ("a", "P", "type", 6, None),
+    ("c", "P", "type", 7, None),
+    ("c", "Q", "type", 8, None),
+]
+WINDOW = rpq.Window(size=100, slide=1)
+
+
+def answers(text: str, **options: Any) -> Counter[tuple[Any, ...]]:
+    """Return the answer over the edges, each of which is an edge of its own."""
+    engine = rpq.Engine(rpq.Query(text, window=WINDOW, **options), edges="parallel")
+    columns = ("source", "target", "label", "timestamp", "amount")
+    engine.push(pa.table({name: [edge[place] for edge in EDGES] for place, name in enumerate(columns)}))
+    engine._check()
+    return Counter(map(tuple, engine.answers()))
+
+
+PAIRS = [(one, other) for one in "abc" for other in "abc"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("MATCH (x)-[e:T]->(y) RETURN x, y", "ab ab bc ca"),
+        ("match (x)-[:T]->(y) return distinct x, y", "ab bc ca"),
+        ("MATCH (x)-[:T]->(y)-[:T]->(z) RETURN x, z", "ac ac ba cb cb"),
+        ("MATCH (x)-[:T]->(y) MATCH (y)-[:T]->(z) RETURN x, z", "ac ac ba cb cb"),
+        ("MATCH (x:P)-[:T]->(y) RETURN x, y", "ab ab ca"),
+        ("MATCH (x:P&Q)-[:T]->(y) RETURN x, y", "ca"),
+        ("MATCH (x:P|Q)-[e]->(y) RETURN x, y", "ab ab ca ac"),
+        ("MATCH (x:P) RETURN x", "a c"),
+        ("MATCH (x)-->(y:Q) RETURN x", "b a"),
+        ("MATCH (x)<-[e:T]-(y) RETURN x, e.amount", [("b", 10), ("b", 20), ("c", 30), ("a", None)]),
+        ("MATCH (x {id: 'a'})-[e]-(y) RETURN y", "b b c c"),
+        ("MATCH (x WHERE x.id = 'a')--(y) RETURN y.id AS y", "b b c c"),
+        ("MATCH (x)-[e:T|S WHERE e.amount < 20]->(y) RETURN e.amount AS n", [(10,), (5,)]),
+        ("MATCH (x)-[e:!T]->(y) RETURN x, y", "ac"),
+        ("MATCH (x)-[:type]->(y) RETURN x, y", "aP cP cQ"),
+        ("MATCH (x)-[:%]->(y) RETURN count(*) AS n", [(5,)]),
+        ("MATCH (x)-[e:T {amount: 20}]->(y) RETURN x", "a"),
+        ("MATCH (x)-[e:T]->(y)-[f:T]->() WHERE f.amount > e.amount RETURN e.amount, f.amount", [(10, 30), (20, 30)]),
+        (
+            "MATCH (x)-[e:T]->(y), (x)-[f:T]->(y) RETURN e.amount, f.amount",
+            [(10, 10), (10, 20), (20, 10), (20, 20), (30, 30), (None, None)],
+        ),
+        ("MATCH (x)-[e:T]->(y), (x)-[f:T]->(y) WHERE e <> f RETURN e.amount, f.amount", [(10, 20), (20, 10)]),
+        ("MATCH DIFFERENT EDGES (x)-[e:T]->(y), (x)-[f:T]->(y) RETURN e.amount, f.amount", [(10, 20), (20, 10)]),
+        ("MATCH REPEATABLE ELEMENTS (x)-[:T]->(y), (x)-[:T]->(y) RETURN count(*) AS n", [(6,)]),
+        ("MATCH ANY (x)-[:T]->+(y) RETURN x, y", PAIRS),
+        ("MATCH TRAIL (x)-[:T]->+(y) RETURN DISTINCT x, y", PAIRS),
+        ("MATCH ANY SHORTEST (x)-[:T]->{2}(y) RETURN x, y", "ac ba cb"),
+        ("MATCH (x)-[:T]->{2,3}(y) RETURN DISTINCT x, y", "ac ba cb aa bb cc"),
+        ("MATCH ANY (x)-[e:T WHERE e.amount > 10]->+(y) RETURN x, y", "ab ac bc"),
+        ("MATCH ANY (x) (()-[:T]->()-[:S]->()){1,} (y) RETURN x, y", "cc"),
+        ("MATCH ANY (x)-[:T]->(m:P)-[:S]->(y) RETURN x, y", "cc"),
+        ("MATCH ANY (x)-[:T]->(m:P)-[:S]->(y) MATCH (x {id: 'b'})-[:T]->(z) RETURN x, y, z", []),
+        ("MATCH ANY (x)-[:S]->(m:P)-[:T]->(y) MATCH (x {id: 'a'})-[:S]->(z) RETURN x, y, z", "aac"),
+        ("MATCH (x)-[:T]->(y) WHERE EXISTS { (y)-[:S]->(z) } RETURN x, y", "ca"),
+        ("MATCH (x)-[:T]->(y) WHERE NOT EXISTS { MATCH (y)-[:S]->() } RETURN x, y", "ab ab bc"),
+        (
+            "MATCH (x)-[e:T]->(y) WHERE NOT EXISTS { (y)-[f:T]->(z) WHERE f.amount > e.amount } RETURN x, y",
+            "bc ca",
+        ),
+        (
+            "MATCH (x)-[e:T]->(y) RETURN x, count(*) AS n, sum(e.amount) AS s",
+            [("a", 2, 30), ("b", 1, 30), ("c", 1, None)],
+        ),
+        (
+            "MATCH ()-[e:T]->() RETURN count(e.amount) AS n, avg(e.amount) AS m, min(e.amount) AS l, max(e.amount) AS h",
+            [(3, 20.0, 10, 30)],
+        ),
+        ("MATCH (x)-[:T]->(y) RETURN count(x) AS n, count(DISTINCT x) AS m", [(4, 3)]),
+        (
+            "MATCH (x)-[:T]->(y) OPTIONAL MATCH (y)-[g:S]->(z) RETURN DISTINCT x, y, z, g.amount",
+            [("a", "b", None, None), ("b", "c", None, None), ("c", "a", "c", 5)],
+        ),
+        (
+            "MATCH (x)-[e:T]->(y) OPTIONAL MATCH (y)-[f:T]->(z) WHERE f.amount > e.amount + 15 RETURN e.amount, z",
+            [(10, "c"), (20, None), (30, None), (None, None)],
+        ),
+        ("MATCH ACYCLIC (x)-[:T]->(y)-[:T]->(z)-[:T]->(w) RETURN x", []),
+        ("MATCH SIMPLE (x)-[:T]->(y)-[:T]->(z)-[:T]->(w) RETURN DISTINCT x", "a b c"),
+        (
+            "MATCH TRAIL (x)-[e:T]-(y)-[f:T]-(x) RETURN x, e.amount, f.amount",
+            [("a", 10, 20), ("a", 20, 10), ("b", 10, 20), ("b", 20, 10)],
+        ),
+        ("MATCH (x)-[e:T]->(y) WHERE x.id IN ['a', 'b'] AND e.timestamp >= 2 RETURN e.timestamp", [(2,), (3,)]),
+        ("MATCH (x)-[e:T]->(y) WHERE e.amount IS NULL OR e.amount BETWEEN 15 AND 25 RETURN e", [(2,), (4,)]),
+        ("MATCH (x)-[e:T]->(y) WHERE NOT (e.amount > 10) RETURN x", "a"),
+        ("MATCH (`x`)-[e:`T`]->(y) /* all */ RETURN x AS `the source`, y // of T", "ab ab bc ca"),
+    ],
+)
+def test_rows(text, rows):
+    expected = [tuple(row) for row in rows.split()] if isinstance(rows, str) else rows
+    assert answers(text) == Counter(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("MATCH (x)-[:T*1..2]->(y) RETURN DISTINCT x, y", "ab bc ca ac ba cb"),
+        ("MATCH (x)-[:T*]->(y) RETURN DISTINCT x, y", PAIRS),
+        ("MATCH (x)-[e:T]->(y), (x)-[f:T]->(y) RETURN e.amount, f.amount", [(10, 20), (20, 10)]),
+        ("MATCH (x)-[e:T]->(y) MATCH (x)-[f:T]->(y) RETURN count(*) AS n", [(6,)]),
+        ("MATCH (x)-[e:T]->(y) WHERE x.id = 'c' RETURN sum(e.amount) AS s", [(0,)]),
+    ],
+)
+def test_rows_in_cypher(text, rows):
+    expected = [tuple(row) for row in rows.split()] if isinstance(rows, str) else rows
+    assert answers(text, language="cypher") == Counter(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("MATCH (a)-[e:T]->(b) RETRUN a", (1, 22), "did you mean 'RETURN'?"),
+        ("MATCH (a)-[e:T]->(b)\nRETURN c", (2, 8), "there is no variable c; there are a, e, b"),
+        ("MATCH (abc)-[e:T]->(b) RETURN abd", (1, 31), "did you mean 'abc'?"),
+        ("MATCH (a)-[e:T]->(b) RETURN a.name", (1, 29), "(a)-[:name]->(value)"),
+        ("MATCH (a {name: 'x'})-[e:T]->(b) RETURN a", (1, 11), "(a)-[:name]->(value)"),
+        ("MATCH (a)-[e:T]->(b) WHERE (a)-[:S]->(b) RETURN a", (1, 32), "write EXISTS"),
+        ("MATCH (a) RETURN a", (1, 7), "(a) stands in no edge"),
+        ("MATCH (a)-[e:T]->(b) RETURN *", (1, 29), "name the columns"),
+        ("MATCH (a)-[:T]->*(b) RETURN DISTINCT a", (1, 17), "write +"),
+        ("MATCH (a)-[:T]->?(b) RETURN DISTINCT a", (1, 17), "OPTIONAL MATCH"),
+        ("MATCH (a)-[:T]->{0,2}(b) RETURN DISTINCT a", (1, 17), "write {1,2}"),
+        ("MATCH (a)-[:T]->{,2}(b) RETURN DISTINCT a", (1, 17), "write {1,2}"),
+        ("MATCH (a)-[:T]->{3,2}(b) RETURN DISTINCT a", (1, 17), "3"),
+        ("MATCH (a)-[:T]->+(b) RETURN a", (1, 17), "write ANY before it"),
+        ("MATCH (a)-[:T]->+(b) RETURN DISTINCT a, count(*) AS n", (1, 17), "write ANY before it"),
+        ("MATCH (a)-[:T*1..3]->(b) RETURN DISTINCT a", (1, 14), "write {1,3} behind the edge"),
+        ("MATCH (a)~[:T]~(b) RETURN a", (1, 10), "-[…]- matches either"),
+        ("MATCH p = (a)-[:T]->(b) RETURN a", (1, 7), "witness"),
+        ("MATCH ALL SHORTEST (a)-[:T]->+(b) RETURN a", (1, 7), "ANY SHORTEST"),
+        ("MATCH ANY (a)-[e:T]->+(b) RETURN e.amount", (1, 34), "e is inside a path"),
+        ("MATCH (a)-[e:T]->+(b) RETURN DISTINCT e.amount", (1, 39), "e is inside a path"),
+        ("MATCH ANY (a)-[:T]->(m)-[:T]->(b) RETURN a, m", (1, 45), "m is inside a path"),
+        ("MATCH ANY (a)-[e:T WHERE e.amount > a.id]->+(b) RETURN a", (1, 26), "its own edge alone"),
+        ("MATCH ANY (a) (()-[:T]->(:P)){2} (b) RETURN a", (1, 25), "bare"),
+        ("MATCH SIMPLE (a)-[:T]->+(b) RETURN DISTINCT a", (1, 7), 'paths="simple"'),
+        ("MATCH TRAIL (a)-[:T]->{2,3}(b) RETURN DISTINCT a", (1, 7), "leave TRAIL out"),
+        ("MATCH TRAIL (a)-[:T]-{1,3}(b) RETURN DISTINCT a", (1, 7), "leave TRAIL out"),
+        ("MATCH DIFFERENT EDGES (a)-[:T]->+(b)-[:T]->(c) RETURN DISTINCT a", (1, 26), "REPEATABLE ELEMENTS"),
+        ("MATCH DIFFERENT EDGES (a)-[:T]->{2}(b) RETURN DISTINCT a", (1, 26), "REPEATABLE ELEMENTS"),
+        ("MATCH (a)-[e:T]->(b)-[e:T]->(c) RETURN a", (1, 21), "name them apart"),
+        ("MATCH (a)-[e:T]->(b), ANY (a)-[e:S]->+(b) RETURN a", (1, 30), "name them apart"),
+        ("MATCH (a)-[a:T]->(b) RETURN a", (1, 10), "rename one of them"),
+        ("MATCH (a)-[e:T&S]->(b) RETURN a", (1, 10), "an edge has one label"),
+        ("MATCH (a:!P)-[e:T]->(b) RETURN a", (1, 7), "NOT EXISTS"),
+        ("MATCH (a)(b)-[e:T]->(c) RETURN a", (1, 10), "write an edge between them"),
+        ("OPTIONAL MATCH (a)-[e:T]->(b) RETURN a", (1, 1), "write a MATCH before it"),
+        ("MATCH (a)-[:T]->(b) OPTIONAL MATCH (b)-[:S]->(c) MATCH (b)-[:T]->(d) RETURN a", (1, 50), "write it before"),
+        (
+            "MATCH (a)-[:T]->(b) OPTIONAL MATCH (b)-[:S]->(c) OPTIONAL MATCH (c)-[:T]->(d) RETURN a",
+            (1, 65),
+            "write both paths in one OPTIONAL MATCH",
+        ),
+        ("MATCH (a)-[e:T]->(b) WHERE e.amount > 5 OR EXISTS { (a)-[:S]->(b) } RETURN a", (1, 44), "joined by AND"),
+        ("MATCH (a)-[e:T]->(b) WHERE count(*) > 5 RETURN a", (1, 28), "aggregates stand in RETURN"),
+        ("MATCH (a)-[e:T]->(b) WHERE size(a) > 5 RETURN a", (1, 28), "unknown function 'size'"),
+        ("MATCH (a)-[e:T]->(b) WHERE e.amount != 5 RETURN a", (1, 37), "write <>"),
+        ("MATCH (a)-[e:T]->(b) WHERE e.amount > $x RETURN a", (1, 39), "write the value"),
+        ("MATCH (a)-[e:T]->(b) WHERE a.id STARTS WITH 'x' RETURN a", (1, 33), "starts_with"),
+        ("MATCH (a)-[e:T]->(b) WHERE e > 5 RETURN a", (1, 28), "e.timestamp"),
+        ("MATCH (a)-[e:T]->(b) WHERE e.amount + 'x' > 5 RETURN a", (1, 28), ""),
+        ("MATCH (a)-[e:T]->(b) RETURN e.amount * 2", (1, 29), "compute with the rows"),
+        ("MATCH (a)-[e:T]->(b) RETURN sum(e.amount * 2) AS n", (1, 29), "a computed value"),
+        ("MATCH (a)-[e:T]->(b) RETURN collect(a) AS n", (1, 29), "as rows"),
+        ("MATCH (a)-[e:T]->(b) RETURN a, a", (1, 32), "two columns"),
+        ("MATCH (a)-[e:T]->(b) RETURN a AS query", (1, 29), "a column called query"),
+        ("MATCH (a)-[e:T]->(b) RETURN a AS x WITH x", (1, 36), "WITH is refused"),
+        ("MATCH (a)-[e:T]->(b", (1, 20), "the text ends too early"),
+        ("MATCH (a)-[e:T]->(b) WHERE e.label = 'x' RETURN a", (1, 28), "no property of an edge"),
+    ],
+)
+def test_what_is_refused_has_a_place_and_says_what_to_write(text, place, message):
+    with pytest.raises(MatchError) as caught:
+        rpq.Query(text, window=WINDOW)
+    assert (caught.value.line, caught.value.column) == place
+    assert message in str(caught.value)
+    assert str(caught.value).splitlines()[-1].strip() == "^"
+
+
+@pytest.mark.parametrize("word", sorted(REFUSED))
+def test_each_refused_word_is_named(word):
+    where = " WHERE a.id " if word in ("STARTS", "ENDS", "CONTAINS") else " WHERE a = b " if word == "XOR" else " "
+    with pytest.raises(MatchError) as caught:
+        rpq.Query(f"MATCH (a)-[e:T]->(b){where}{word} x RETURN a", window=WINDOW)
+    assert caught.value.message == REFUSED[word]
+
+
+def test_the_language_of_a_text():
+    texts = {
+        "MATCH (a)-->(b) RETURN a": "gql",
+        "  // why\n/* and */ optional  match (a)-->(b) RETURN a": "gql",
+        "Match(a)-->(b) RETURN a": "gql",
+        "match": "path",
+        "match/a*": "path",
+        "match+": "path",
+        "?x match ?y": "pattern",
+        "matches": "path",
+    }
+    assert {text: language_of(text) for text in texts} == texts
+
+
+def test_a_count_window_takes_what_binds_no_edge():
+    query = rpq.Query("MATCH (a)-[:T]->(b) RETURN a", window=rpq.CountWindow(size=2))
+    engine = rpq.Engine(query)
+    engine.push_rows([("a", "b", "T", 1), ("c", "b", "T", 2), ("d", "b", "T", 3), ("d", "e", "T", 4)])
+    assert [*engine.answers()] == [("d",), ("d",)]
+    with pytest.raises(rpq.QueryError, match="use one of time"):
+        rpq.Engine(query, edges="parallel")
+
+
+def test_static_edges_and_threads_go_with_what_binds_no_edge():
+    texts = ["MATCH (a)-[:T]->(b)-[:T]->(c) RETURN a, b, c", "MATCH (a)-[:T]->(b) RETURN b, count(*) AS n"]
+    for threads in (1, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ThreadsWarning)  # threads divide both
+            engine = rpq.Engine(*(rpq.Query(text, window=WINDOW) for text in texts), threads=threads)
+        engine.load_static([("a", "b", "T")])
+        engine.push_rows([("b", "c", "T", 1), ("x", "b", "T", 2)])
+        assert sorted(engine.answers(texts[0])) == [("a", "b", "c"), ("x", "b", "c")]
+        assert sorted(engine.answers(texts[1])) == [("b", 2), ("c", 1)]
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+def test_a_query_goes_on_in_a_restored_engine(tmp_path, identity):
+    texts = [
+        "MATCH (x)-[e:T]->(y) OPTIONAL MATCH (y)-[f:T]->(z) WHERE f.amount > e.amount RETURN x, e.amount, z, f.timestamp",
+        "MATCH (x)-[e:T]->(y) RETURN x, sum(e.amount) AS s, avg(e.amount) AS m",
+        "MATCH (x)-[:T]->(y) RETURN x",
+    ]
+    queries = [rpq.Query(text, window=rpq.Window(size=3, slide=1), language="cypher") for text in texts]
+    names = ("source", "target", "label", "timestamp", "amount")
+
+    def push(engine: rpq.Engine, edges: list[tuple[Any, ...]]) -> list[Any]:
+        changes = engine.push(pa.table({name: [edge[place] for edge in edges] for place, name in enumerate(names)}))
+        return [row for text in texts for row in changes.to_arrow(text).to_pylist()]
+
+    engine = rpq.Engine(*queries, edges=identity)
+    push(engine, EDGES[:3])
+    engine.save(tmp_path / "state")
+    restored = rpq.Engine.restore(tmp_path / "state")
+    assert push(restored, EDGES[3:6]) == push(engine, EDGES[3:6]) != []
+    for text in texts:
+        assert Counter(restored.answers(text)) == Counter(engine.answers(text))
+    restored._check()
+
+
+@pytest.mark.parametrize("option", [{"select": ["a"]}, {"distinct": True}, {"sources": ["a"]}, {"order": "increasing"}])
+def test_options_that_the_text_expresses_are_refused(option):
+    with pytest.raises(rpq.QueryError, match="in MATCH|MATCH has no"):
+        rpq.Query("MATCH (a)-[:T]->(b) RETURN a", window=WINDOW, **option)
+
+
+def test_the_label_of_labels_is_an_option():
+    text = "MATCH (x:Q)-[:T]->(y) RETURN x"
+    assert answers(text) == {("c",): 1}
+    assert not answers(text, node_label="S")
+    assert answers("MATCH (x:c)-[:T]->(y) RETURN DISTINCT x", node_label="S") == {("a",): 1}
+
+
+def test_an_edge_has_no_number_where_inserts_replace_edges():
+    query = rpq.Query("MATCH (a)-[e:T]->(b) RETURN e", window=WINDOW)
+    with pytest.raises(rpq.QueryError, match="which has no number"):
+        rpq.Engine(query)
