@@ -1,4 +1,4 @@
-"""Fixtures and Hypothesis profiles: RPQ_HYPOTHESIS=long runs forty times as many examples as the default."""
+"""Fixtures and Hypothesis profiles: RPQ_HYPOTHESIS=long runs a hundred times as many examples as the default."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Kernels compile at their first call, so no example has a deadline.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
-settings.register_profile("moderate", max_examples=30, **_PATIENT)
+settings.register_profile("moderate", max_examples=20, **_PATIENT)
 settings.register_profile("long", max_examples=2000, **_PATIENT)
 settings.register_profile("unshrunk", max_examples=300, phases=[Phase.explicit, Phase.reuse, Phase.generate], **_PATIENT)
 settings.load_profile(os.environ.get("RPQ_HYPOTHESIS", "moderate"))

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs", type=click.IntRange(min=1), help="Number of processes.  [default: the number of processors, at most four]"
 )
-def warm_up(cpu: str | None, jobs: int | None) -> None:
+@click.option(
+    "--slides",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Leave out the kernels for windows of more than N slides; those for up to 248 slides take a quarter of the time.",
+)
+def warm_up(cpu: str | None, jobs: int | None, slides: int | None) -> None:
     """Compile all kernels that queries may need, and store them for later runs.
 
     This takes some minutes of processor time, once for each version; kernels that are stored already are not compiled again.
@@ -49,7 +55,8 @@ def warm_up(cpu: str | None, jobs: int | None) -> None:
         tried = ", ".join(str(place.known_as) for place in kernel_cache.places(kernel_cache.__file__))
         raise click.ClickException(f"there is no place for the kernels: none of these folders can be written: {tried}")
     started = time.perf_counter()
-    _compile_all(jobs or min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+    jobs = jobs or min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    _compile_all(jobs, slides)
     place = kernel_cache.writable_place(kernel_cache.__file__)
     click.echo(
         f"kernels for {cpu or 'this processor'} are in {place.known_as if place else 'no directory'} "
@@ -80,16 +87,17 @@ def _how_to_use(cpu: str | None) -> str:
     return f"; to use them elsewhere set NUMBA_CPU_NAME={cpu} and NUMBA_CPU_FEATURES= (empty)"
 
 
-def _compile_all(jobs: int) -> None:
+def _compile_all(jobs: int, slides: int | None) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from rpq.engine.warmup import VARIANTS
+    from rpq.engine.warmup import variants
 
+    chosen = variants(slides)
     columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("", total=len(VARIANTS))
-        for _ in _compile_variants(VARIANTS, jobs):
+        task = bar.add_task("", total=len(chosen))
+        for _ in _compile_variants(chosen, jobs):
             bar.advance(task)
 
 

@@ -20,6 +20,7 @@ from rpq.engine.engine import Engine
 from rpq.language.kinds import kind_of
 from rpq.language.query import PatternQuery, Query
 from rpq.language.readings import has_conditions, is_ordered
+from rpq.operators.paths.index.delta_index import cell_type
 from rpq.rows.blocks import place_rows
 from rpq.rows.column_kernels import Names, Region, joined_lines, spread
 from rpq.stream.chunk import Chunk
@@ -46,6 +47,20 @@ VARIANTS = tuple(
     for slides in (10, 1_000, 100_000, 10_000_000_000)  # cells of one, two, four and eight bytes
 )
 """All variants. Other features of a query (deletes, witnesses, …) do not change the kernels that it needs."""
+
+
+def variants(slides: int | None = None) -> tuple[Variant, ...]:
+    """Return the variants that windows of up to `slides` slides need, or all of them.
+
+    >>> [variant.slides for variant in variants(30)]
+    [10, 10]
+    """
+    return tuple(v for v in VARIANTS if slides is None or _width(v.slides) <= _width(slides))
+
+
+def _width(slides: int) -> int:
+    cell = cell_type(slides + 1)
+    return np.dtype(np.int64).itemsize if cell is None else cell.itemsize
 
 
 def warm_up(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import rpq
 from rpq.cli import main
 from rpq.compiled import kernel_cache
 from rpq.compiled.processors import NEEDS, common_names_here, difference, is_known
-from rpq.engine.warmup import VARIANTS, Variant, warm_up_variant
+from rpq.engine.warmup import VARIANTS, Variant, variants, warm_up_variant
 from tests.environments import ALL_LOADED, ROOT, run
 
 # What users ask, one for each thing that might need another kernel; whatever the window, the kernels are the same.
@@ -146,6 +147,15 @@ def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
         for query in [rpq.Query("a", window=rpq.Window(size=slides, slide=1))]
     }
     assert widths == {(width, paths) for width in (1, 2, 4, 8) for paths in ("walk", "simple")} and len(VARIANTS) == 8
+
+
+@pytest.mark.parametrize(("slides", "widths"), [(1, 1), (248, 1), (249, 2), (100_000, 3), (10**18, 4)])
+def test_windows_of_few_slides_need_few_variants(monkeypatch, slides, widths):
+    chosen = []
+    monkeypatch.setattr(import_module("rpq.cli.warm_up"), "_compile", chosen.append)
+    done = CliRunner().invoke(main, ["warm-up", "--slides", str(slides)])
+    assert done.exit_code == 0 and set(chosen) == set(variants(slides)), done.output
+    assert sorted(chosen) == sorted(v for v in VARIANTS if v.slides in {v.slides for v in VARIANTS[:widths]})
 
 
 def test_a_pattern_warms_the_kernels_of_patterns_up():

@@ -425,6 +425,7 @@ def test_patterns_match_what_they_match_in_python():
         ("a", "a" * 10_000, "b" * 10_000),
         ("(a)", "a" * 4_000, "$1$1$1$1" * 2_000),
     ],
+    ids=["instructions", "alternatives", "replacement", "groups"],
 )
 def test_what_would_take_minutes_or_gigabytes_is_an_error_value(pattern, text, replacement):
     with pytest.raises(NoValue, match="too long"):

@@ -37,6 +37,12 @@ from rpq.stream.window import Window
 
 _CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
+
+def cell_type(span: int) -> np.dtype | None:
+    """Return the smallest type of cells for windows that touch `span` slides, or None where no type is large enough."""
+    return next((np.dtype(t) for t in _CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
+
+
 _OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.NEXT_PATH])
 
 _ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where root and end lie in a pair
@@ -109,13 +115,13 @@ class DeltaIndex:
         self.turned = turned
         self.guard: Guard = guard if guard is not None else lambda size, place: None
         span = -(-window.size // window.slide) + 1
-        cell = next((t for t in _CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
+        cell = cell_type(span)
         if cell is None:
             raise QueryError(
                 f"a window of {window.size} has too many slides of {window.slide}; take a larger slide"
             )
-        self.cell = np.dtype(cell)
-        ceiling = int(np.iinfo(cell).max) - (2 if cell is np.int64 else 1)  # above it there is what never expires
+        self.cell = cell
+        ceiling = int(np.iinfo(cell).max) - (2 if cell == np.int64 else 1)  # above it there is what never expires
         settings = np.zeros(layout.SETTINGS_FIELDS, np.int64)
         settings[layout.SIZE] = window.size
         settings[layout.SLIDE] = window.slide
