@@ -419,7 +419,7 @@ def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions
         return None
     windows = [query.window for query in queries]
     if any(window.kind != "time" for window in windows):
-        raise click.UsageError("--deletes are of edges in windows of time, not of count windows and unbounded ones")
+        raise click.UsageError("--deletes: deletes are drawn of edges in windows of time, not in other windows")
     longest = max(windows, key=lambda window: window.size)
     asking = {query.expression: query for query in queries}.values()  # thousands may have few distinct expressions
     read = {reading.labels.plain for query in asking for reading in readings_of(query)}

@@ -206,7 +206,7 @@ def _explain_file(
     from rpq.operators.paths.explanation import explain_expression
 
     if expression is not None:
-        raise click.UsageError("EXPRESSION and --queries are two things to explain; give one")
+        raise click.UsageError("EXPRESSION and --queries cannot be combined; give one of them")
     if drawings:
         raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot takes those of many queries")
     entries = read_query_entries(queries)

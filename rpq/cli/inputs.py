@@ -333,7 +333,9 @@ def _open(settings: RunSettings, properties: Sequence[str]) -> Reader:
     graph = settings.rdf_graph
     if settings.events and is_rdf:
         if graph == "stream":
-            raise click.UsageError("--events: an event of RDF is a graph, which --rdf-graph stream says is a stream")
+            raise click.UsageError(
+                "--events: in RDF each graph is an event, and --rdf-graph stream makes it a stream; leave out one of the two"
+            )
         graph = "event"
     given: dict[str, Any] = {"syntax": settings.rdf_syntax, "time": settings.rdf_time, "graph": graph}
     of_rdf = {name: value for name, value in given.items() if value is not None}

@@ -384,7 +384,7 @@ def named_input(text: str) -> NamedInput:
         return NamedInput(text)
     stream, path = found[1] or found[2], found[3]
     if not stream or not path:
-        raise click.UsageError(f"--input {text}: is no file, and no NAME=FILE: a name stands before = and a file behind it")
+        raise click.UsageError(f"--input {text}: is neither a file nor NAME=FILE, with a name before = and a file after it")
     return NamedInput(path, stream)
 
 

@@ -193,14 +193,14 @@ def convert_windows(query: Query, unit: str | None) -> Query:
     if any(isinstance(length, str) for _, length in query.time_lengths):
         if unit is None:
             name, length = next(one for one in query.time_lengths if isinstance(one.length, str))
-            raise QueryError(f"{name}: {length} is a duration, and the unit of timestamps is not known; --time-unit says it")
+            raise QueryError(f"{name}: {length} is a duration, and the unit of timestamps is unknown; expected --time-unit")
         return query.in_unit(unit)
     if not getattr(query, "declares_durations", False):  # only SPARQL declares windows
         return query
     if unit is None:
         raise QueryError(
-            "the text declares windows in durations (RANGE PT2H), and the unit of the timestamps is not known; --time-unit "
-            "says it"
+            "the text declares windows in durations (RANGE PT2H), and the unit of the timestamps is unknown; expected "
+            "--time-unit"
         )
     converted: Query = query.in_unit(unit)
     return converted
@@ -385,7 +385,7 @@ def query_text(
             "Missing argument 'EXPRESSION' (or --query-file FILE, or --query NAME with --dataset, or --queries FILE)."
         )
     if (query is None) != (dataset is None):
-        raise click.UsageError("--query and --dataset go together: a query has a name, a data set its labels")
+        raise click.UsageError("--query needs --dataset, whose labels the query uses, and --dataset needs --query")
     if query_file is not None:
         return _read_query_text(query_file)
     if query is None or dataset is None:

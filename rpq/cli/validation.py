@@ -138,14 +138,14 @@ def _check_topic_options(request: RunRequest) -> None:
             "CSV, for which a converter of Kafka Connect or ksqlDB can write another topic"
         )
     if settings.format not in ("edges", "jsonl"):
-        raise click.UsageError(f"--format {settings.format}: is of files; messages are of edges or jsonl")
+        raise click.UsageError(f"--format {settings.format}: is a format of files; expected edges or jsonl")
     for name, instead in _OF_FILES.items():
         if getattr(settings, name) != getattr(_DEFAULTS, name):
-            raise click.UsageError(f"--{name.replace('_', '-')} goes with files, not with topics: {instead}")
+            raise click.UsageError(f"--{name.replace('_', '-')} applies to files, not to topics: {instead}")
     if letters and not written:
         raise click.UsageError("--on-error kafka://… needs an --output kafka://…: both go into one transaction")
     if settings.upsert and not written:
-        raise click.UsageError("--upsert is of topics; it needs an --output kafka://…")
+        raise click.UsageError("--upsert applies to topics; it needs an --output kafka://…")
 
 
 def _check_without_topics(settings: RunSettings, written: list[str]) -> None:
@@ -156,4 +156,4 @@ def _check_without_topics(settings: RunSettings, written: list[str]) -> None:
         )
     for name in _OF_TOPICS:
         if getattr(settings, name) != getattr(_DEFAULTS, name):
-            raise click.UsageError(f"--{name.replace('_', '-')} is of topics; expected --input kafka://BROKER/TOPIC")
+            raise click.UsageError(f"--{name.replace('_', '-')} applies to topics; expected --input kafka://BROKER/TOPIC")

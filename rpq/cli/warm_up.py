@@ -53,7 +53,7 @@ def warm_up(cpu: str | None, jobs: int | None, slides: int | None) -> None:
         check_processor(cpu)
     if kernel_cache.writable_place(kernel_cache.__file__) is None:
         tried = ", ".join(str(place.known_as) for place in kernel_cache.places(kernel_cache.__file__))
-        raise click.ClickException(f"the kernels can be kept nowhere: none of these can be written: {tried}")
+        raise click.ClickException(f"there is no place for the kernels: none of these folders can be written: {tried}")
     started = time.perf_counter()
     jobs = jobs or min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     _compile_all(jobs, slides)

@@ -315,7 +315,7 @@ def read_tuple_body(
     if columns is None or stream is None:
         return PostedTuples(columns, warnings)
     if "stream" in columns.schema.names:
-        raise InputError("the tuples have a column 'stream', and all are said to be of one: give one of the two")
+        raise InputError("the tuples have a column 'stream', and ?stream= names one for all: give one of the two")
     named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
     return PostedTuples(columns.append_column("stream", named.cast(LABEL_TYPE)), warnings)
 

@@ -128,7 +128,7 @@ def columns_of(
     edge = column if ids is not None else None
     if stream is not None:
         if "stream" in given:
-            raise InputError("the tuples have a column 'stream', and all are said to be of one: give one of the two")
+            raise InputError("the tuples have a column 'stream', and stream names one for all: give one of the two")
         check_stream(stream)
     missing = [name for name in _NAMES if name not in given]
     if missing:
@@ -139,7 +139,7 @@ def columns_of(
             column=missing[0],
         )
     if "op" in given and "delete" in given:
-        raise InputError("there are columns 'op' and 'delete', which say the same: give one of them", column="delete")
+        raise InputError("the columns 'op' and 'delete' have the same meaning: give one of them", column="delete")
     if event is not None:
         given["event"] = event
     read = {name: column if type(column) is list else _read(name, column) for name, column in given.items()}
@@ -232,7 +232,7 @@ def with_event(data: Any, event: Any) -> Any:
     """Return columns with one more, that of events, or one event of all tuples. Raises `InputError`."""
     given, others = columns_by_name(data)
     if "event" in given:
-        raise InputError("the tuples have a column 'event', and are said to be of one: give one of the two", column="event")
+        raise InputError("the tuples have a column 'event', and event makes them one: give one of the two", column="event")
     if isinstance(event, (bool, int, str)):
         event = [event] * max(map(len, given.values()), default=0)
     if isinstance(data, Mapping):

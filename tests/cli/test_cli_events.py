@@ -248,7 +248,7 @@ def test_of_an_event_with_a_bad_tuple_nothing_is_taken(rpq, tmp_path):
         (("--events", "window", *WINDOW, "--format", "stackoverflow"), "tuples of the format stackoverflow have no events"),
         (
             ("--events", "window", *WINDOW, "--format", "rdf", "--rdf-graph", "stream"),
-            "an event of RDF is a graph, which --rdf-graph stream says is a stream",
+            "in RDF each graph is an event, and --rdf-graph stream makes it a stream",
         ),
     ],
 )
@@ -270,7 +270,7 @@ def test_an_input_without_events_is_refused(rpq, tmp_path, content):
 def test_topics_have_no_events(rpq):
     run = ("run", "a", "--input", "kafka://localhost/edges", "--events", "window", *WINDOW)
     status, _, err = rpq(*run)
-    assert status == 2 and "--events goes with files, not with topics" in err
+    assert status == 2 and "--events applies to files, not to topics" in err
 
 
 def test_integers_of_json_are_events_too(rpq, tmp_path):

@@ -153,7 +153,7 @@ def test_deletes_made_up_are_of_edges_that_the_pattern_reads(rpq, edges):
     ops = Counter(row[-1] for row in rows_of(Path("rows.csv").read_text())[1])
     assert ops["+"] - ops["-"] == figures["answers_live"]
     status, _, err = rpq("run", CHAIN, "--input", edges, "--window", "count:5", "--deletes", 40)
-    assert status == 2 and "--deletes are of edges in windows of time" in err
+    assert status == 2 and "--deletes: deletes are drawn of edges in windows of time" in err
 
 
 def stats_without(rpq, edges) -> str:
@@ -502,7 +502,7 @@ def test_a_file_whose_name_has_a_sign_of_equality(rpq, edges):
     status, _, err = rpq(*run, "--input", "./a=b.txt")
     assert status == 1 and "./a=b.txt: cannot be read" in err
     status, _, err = rpq(*run, "--input", "=b.txt")
-    assert status == 2 and "--input =b.txt: is no file, and no NAME=FILE" in err
+    assert status == 2 and "--input =b.txt: is neither a file nor NAME=FILE" in err
     Path("own.csv").write_text("source,target,label,timestamp,stream\ns,t,a,1,x\n")
     status, _, err = rpq(*run, "--input", "a=own.csv")
     assert status == 1 and "own.csv: has a column 'stream', but the input is assigned to the stream 'a'" in err

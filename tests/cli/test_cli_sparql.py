@@ -91,7 +91,7 @@ def test_a_query_file_names_the_query_and_the_place(rpq):
         (("SELECT ?x { ?x <a> ?y }", "--window", 10), "Missing option '--slide'"),
         (
             ("SELECT ?x FROM NAMED WINDOW <w> [RANGE PT1H] { WINDOW <w> { ?x <a> ?y } }",),
-            "--time-unit says it",
+            "the unit of the timestamps is unknown; expected --time-unit",
         ),
         (
             ("SELECT ?x FROM NAMED WINDOW <w> [RANGE PT0.5S] { WINDOW <w> { ?x <a> ?y } }", "--time-unit", "s"),

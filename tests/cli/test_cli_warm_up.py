@@ -206,7 +206,7 @@ def test_where_nothing_can_be_written_it_ends_with_an_error(monkeypatch):
     finally:
         monkeypatch.undo()
         kernel_cache.places.cache_clear()
-    assert done.exit_code == 1 and "the kernels can be kept nowhere: none of these can be written: " in done.output
+    assert done.exit_code == 1 and "there is no place for the kernels: none of these folders can be written: " in done.output
 
 
 def test_without_compiling_there_is_nothing_to_warm_up():

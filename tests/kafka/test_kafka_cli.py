@@ -240,8 +240,8 @@ REFUSED = [
     (["--input", "kafka://localhost/a", "edges.csv"], "a run reads topics or files, not both"),
     (["--input", "kafka://localhost/a", "--format", "avro"], "messages in Avro are not read"),
     (["--input", "kafka://localhost/a", "--format", "protobuf"], "messages in Protobuf are not read"),
-    (["--input", "kafka://localhost/a", "--format", "ldbc"], "messages are of edges or jsonl"),
-    (["--input", "kafka://localhost/a", "--deletes", "5"], "--deletes goes with files"),
+    (["--input", "kafka://localhost/a", "--format", "ldbc"], "is a format of files; expected edges or jsonl"),
+    (["--input", "kafka://localhost/a", "--deletes", "5"], "--deletes applies to files"),
     (["--input", "kafka://one/a", "--output", "kafka://two/b"], "all topics of a run are on one cluster"),
     (["--input", "kafka://localhost/a b"], "is no name of a topic"),
     (["--input", "kafka://localhost"], "is no topic; expected kafka://BROKER"),
@@ -250,7 +250,7 @@ REFUSED = [
     (["--input", "kafka://localhost/a", "--output", "kafka://localhost/b", "--upsert"], "upsert needs semantics 'explicit'"),
     (["--input", "kafka://localhost/a", "--on-error", "letters"], "is not one of 'stop', 'skip'"),
     (["--input", "kafka://localhost/a", "--max-delay", "soon"], "is no length of time"),
-    (["--input", "edges.csv", "--upsert"], "--upsert is of topics"),
+    (["--input", "edges.csv", "--upsert"], "--upsert applies to topics"),
 ]
 
 

@@ -94,8 +94,8 @@ def test_rows_are_the_same_one_by_one_and_column_by_column(count):
     changes = engine.push_rows(edges)
     expected = [(row.query, row.op, row.timestamp, row[1:-2]) for row in changes.rows()]
     found = PublishedChanges(changes, position=1, time=1, run="aa").parts(None)
-    changes = [one for part in found for one in json.loads(part.split(b"data: ")[1])["changes"]]
-    rows = [(one["query"], one["op"], one["timestamp"], tuple(one["values"])) for one in changes]
+    sent = [one for part in found for one in json.loads(part.split(b"data: ")[1])["changes"]]
+    rows = [(one["query"], one["op"], one["timestamp"], tuple(one["values"])) for one in sent]
     assert sorted(rows) == sorted(expected) and [row[2] for row in rows] == sorted(row[2] for row in rows)
     wanted = frozenset(names[:2])
     some = PublishedChanges(changes, position=1, time=1, run="aa").parts(wanted)

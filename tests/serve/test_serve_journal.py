@@ -653,7 +653,7 @@ FAULTS = {
     ),
     "as a query is written down": lambda served: ("rpq.serve.storage.TupleJournal.write_done", bang),
     "on disk": lambda served: ("rpq.serve.storage.TupleJournal.synchronise", bang),
-    "as changes are published": lambda served: ("rpq.serve.service.Published", bang),
+    "as changes are published": lambda served: ("rpq.serve.service.PublishedChanges", bang),
     "as changes are told": lambda served: ("rpq.serve.changes.ChangeHub.publish", raising(KeyError("bang"))),
     "as it is acknowledged": lambda served: ("rpq.serve.service.Service._acknowledge", bang),
     "as the size of pushes is adapted": lambda served: ("rpq.run.loop.SliceSize.update", bang),

@@ -95,7 +95,7 @@ def test_engines_that_know_no_events_do_not_look_at_the_column() -> None:
     assert len(engine.push({**tuples, "event": ["g", "g"]})) == 2
     with pytest.raises(rpq.InputError, match='an engine with events: rpq.Engine'):
         engine.push(tuples, event=["g", "g"])
-    with pytest.raises(rpq.InputError, match="have a column 'event', and are said to be of one"):
+    with pytest.raises(rpq.InputError, match="have a column 'event', and event makes them one"):
         rpq.Engine(rpq.Query("a", window=W), events="window").push({**tuples, "event": ["g", "g"]}, event=True)
 
 

@@ -90,7 +90,7 @@ def test_the_names_are_kept_for_what_reads_them() -> None:
         ({**OPS, "stream": ["one", None, "\ud800"]}, {}, 2, "row 2: column 'stream': .* lone surrogate"),
         ({**OPS, "stream": pa.array([1, 2, 3])}, {}, None, "column 'stream' is of type int64; the names of streams"),
         ({**OPS, "stream": ["one"]}, {}, None, "the columns are of different lengths"),
-        ({**OPS, "stream": NAMES}, {"stream": "one"}, None, "have a column 'stream', and all are said to be of one"),
+        ({**OPS, "stream": NAMES}, {"stream": "one"}, None, "have a column 'stream', and stream names one for all"),
         (OPS, {"stream": 5}, None, "a stream is named by text: 5 is of type int"),
         (OPS, {"stream": ["one"]}, None, "a stream is named by text"),
     ],
