@@ -95,6 +95,11 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
     number = np.cumsum(is_named, dtype=np.int32) - np.int32(1)
     named = np.flatnonzero(is_named)
     number[edge_ids] = np.arange(len(named), len(named) + len(edge_ids))
+    # Among parallel edges are the links of edges that have left the windows of their queries: their ids are free again.
+    is_link = np.array([isinstance(name, EdgeEnd) for name in evaluation.labels.names] or [False])[parallel_label]
+    from_edge = are_edges[parallel_source] & is_named[parallel_target]
+    to_edge = is_named[parallel_source] & are_edges[parallel_target]
+    stays = ~is_link | from_edge | to_edge
     labels = _label_numbers(evaluation)
     names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(named)])
     return Edges(
@@ -113,10 +118,10 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
         version_target=number[version_target],
         version_label=labels[version_label],
         version_timestamp=version_timestamp,
-        parallel_source=number[parallel_source],
-        parallel_target=number[parallel_target],
-        parallel_label=labels[parallel_label],
-        parallel_timestamp=parallel_timestamp,
+        parallel_source=number[parallel_source[stays]],
+        parallel_target=number[parallel_target[stays]],
+        parallel_label=labels[parallel_label[stays]],
+        parallel_timestamp=parallel_timestamp[stays],
         version_names=_edge_names_of(evaluation),
         version_set=np.unique(version_set, return_inverse=True)[1].astype(np.int32),
         values=_edge_values_of(evaluation, window_edges),
@@ -398,14 +403,16 @@ class SavedState:
         """Raise `Damage` unless the edges that are vertices are ends of edges with the labels of such."""
         saved = self.edges
         of_ends = np.array([isinstance(name, EdgeEnd) for name in self.content.labels.names] or [False])
-        for ends in (saved.source, saved.target, saved.static_source, saved.static_target):
-            labels = saved.label if len(ends) == len(saved.label) else saved.static_label
-            if ((ends >= named) & ~of_ends[labels]).any():
+        for source, target, label in (
+            (saved.source, saved.target, saved.label),
+            (saved.static_source, saved.static_target, saved.static_label),
+            (saved.parallel_source, saved.parallel_target, saved.parallel_label),
+        ):
+            if (((source >= named) | (target >= named)) & ~of_ends[label]).any():
                 raise Damage("an edge with a plain label leads to an edge")
-        if ((saved.source >= named) == (saved.target >= named))[of_ends[saved.label]].any():
-            raise Damage("the end of an edge leads between two vertices, or two edges")
-        others = (saved.version_source, saved.version_target, saved.parallel_source, saved.parallel_target)
-        if any((ends >= named).any() for ends in others):
+            if ((source >= named) == (target >= named))[of_ends[label]].any():
+                raise Damage("the end of an edge leads between two vertices, or two edges")
+        if any((ends >= named).any() for ends in (saved.version_source, saved.version_target)):
             raise Damage("a version is of an edge from or to an edge")
 
     def _restore_multigraph(

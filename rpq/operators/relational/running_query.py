@@ -123,7 +123,6 @@ class RunningSparql(HostedQuery):
     question: SparqlQuery
     _relations: WindowedReads
     has_witnesses = False
-    nets_events = True
     holds_vertices = True
 
     def __init__(
@@ -150,6 +149,7 @@ class RunningSparql(HostedQuery):
         """The number of time units that one report covers, None if every event is reported."""
         self._is_netted = not network.is_plain or any(window.kind == "count" for window in self.windows)
         self._is_netted &= not network.is_net
+        self.nets_events = self._is_netted or network.is_net  # else the rows are those of one join, as of a pattern
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
         self._places = {name: place for place, name in enumerate(question.windows)}
         self._parts: dict[int, tuple[dict[str, int], int, tuple[int, ...]]] = {}
