@@ -634,3 +634,36 @@ def test_decimals_of_one_property_have_the_digits_of_all():
         kind_and_rows(pa.array([short, tiny], pa.decimal256(61, 60)))
     assert sorted(engine.answers("q")) == [("u", short)]  # of the null the filter is null
     engine._check()
+
+
+@pytest.mark.parametrize(
+    ("texts", "static", "edges"),
+    [
+        (["?x ?e:a ?y . ?y (a+ in order) ?z"], [], ["u a v 5"]),
+        (["?x ?e:a ?y", "b"], ["u a v"], ["u b v 0", "v b w 1", "w b u 2"]),
+        (["?x ?e:a ?y . ?y ((a|b)+ in order within 4 gap 2) ?z", "a"], [], ["u a v 20", "v b v 29"]),
+    ],
+    ids=["order", "as many static edges as links", "links of edges that have left"],
+)
+@pytest.mark.parametrize("identity", ["parallel", "id"])
+def test_links_of_bound_edges_survive_states(texts, static, edges, identity):
+    windows = rpq.Window(size=6, slide=2), rpq.Window(size=12, slide=2)
+    queries = [rpq.Query(text, window=window, name=text) for text, window in zip(texts, windows)]
+    engine = rpq.Engine(*queries, edges=identity, _capacity=1)
+    for source, label, target in map(str.split, static):
+        engine.load_static([(source, target, label)])
+
+    def insert(engine, place, text):
+        source, label, target, time = text.split()
+        known = {"edge": str(place)} if identity == "id" else {}
+        return engine.insert(source, target, label, int(time), **known).rows()
+
+    for place, text in enumerate(edges):
+        insert(engine, place, text)
+    again = restored(engine)
+    again._check()
+    for query in queries:
+        assert set(again.answers(query.name)) == set(engine.answers(query.name))
+    for place, text in enumerate(["v a w 30", "w b u 31", "u a v 31"], len(edges)):
+        assert insert(again, place, text) == insert(engine, place, text)
+        again._check()

@@ -272,7 +272,7 @@ def test_a_pattern_is_a_query_and_paths_stay_what_they_are():
         (CHAIN, {"distinct": 1}, "distinct"),
         (CHAIN, {"report": "slide", "semantics": "implicit"}, "are explicit"),
         (CHAIN, {"report": "hour"}, "reports are"),
-        ("a/b", {"select": ["x"]}, "option of graph patterns"),
+        ("a/b", {"select": ["x"]}, "'x' is no column of a path query"),
     ],
 )
 def test_what_is_refused(text, options, message):
