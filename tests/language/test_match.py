@@ -27,11 +27,11 @@ EDGES = [
 WINDOW = rpq.Window(size=100, slide=1)
 
 
-def answers(text: str, **options: Any) -> Counter[tuple[Any, ...]]:
-    """Return the answer over the edges, each of which is an edge of its own."""
+def answers(text: str, edges: list[tuple[Any, ...]] = EDGES, **options: Any) -> Counter[tuple[Any, ...]]:
+    """Return the answer over edges, each of which is an edge of its own."""
     engine = rpq.Engine(rpq.Query(text, window=WINDOW, **options), edges="parallel")
     columns = ("source", "target", "label", "timestamp", "amount")
-    engine.push(pa.table({name: [edge[place] for edge in EDGES] for place, name in enumerate(columns)}))
+    engine.push(pa.table({name: [edge[place] for edge in edges] for place, name in enumerate(columns)}))
     engine._check()
     return Counter(map(tuple, engine.answers()))
 
@@ -116,6 +116,87 @@ def test_rows(text, rows):
     assert answers(text) == Counter(expected)
 
 
+FORKS = [("u", "x", "T", 1, 1), ("v", "x", "T", 2, 2), ("u", "y", "S", 3, 3), ("v", "y", "S", 4, 4)]
+"""u and v lead to x by T and to y by S."""
+
+LABELS = [("a", "A", "type", 1, 1), ("a", "B", "type", 2, 2), ("b", "B", "type", 3, 3), ("a", "b", "T", 4, 4)]
+"""a has the labels A and B, b the label B."""
+
+CHAINS = [("a", "b", "T", 1, -5), ("b", "c", "T", 2, 2), ("x", "b", "T", 3, 3), ("a", "y", "T", 4, 4), ("y", "z", "T", 5, 1)]
+"""a and x lead by b to c, and a by y to z."""
+
+
+@pytest.mark.parametrize(
+    ("edges", "text", "rows"),
+    [
+        (FORKS, "MATCH (a)-[:T]->(b) WHERE EXISTS { (a {id: 'u'})-[:S]->(c) } RETURN a", "u"),
+        (FORKS, "MATCH (a)-[:T]->(b) WHERE NOT EXISTS { (a {id: 'u'})-[:S]->(c) } RETURN a", "v"),
+        (FORKS, "MATCH (a)-[:T]->(b) OPTIONAL MATCH (a {id: 'u'})-[:S]->(c) RETURN a, c", [("u", "y"), ("v", None)]),
+        (
+            FORKS,
+            "MATCH (a)-[:T]->(b) WHERE EXISTS { (c)-[:S]->(d) WHERE EXISTS { (a {id: 'u'})-[:S]->(d) } } RETURN a",
+            "u",
+        ),
+        (LABELS, "MATCH (z:A|B) RETURN z", "a b"),
+        (LABELS, "MATCH (z:A|B {id: 'b'}) RETURN z", "b"),
+        (LABELS, "MATCH (z:A|B) WHERE z.id <> 'b' RETURN z", "a"),
+        (LABELS, "MATCH (z:A&(A|B)) RETURN z", "a"),
+        (LABELS, "MATCH (z:A|B), (z)-[:T]->(y) RETURN z, y", "ab"),
+        (LABELS, "MATCH (:A|B), (z:B) RETURN z", "a a b b"),
+        (LABELS, "MATCH (:A|B {id: 'b'}), (z:B) RETURN z", "a b"),
+        (LABELS, "MATCH (:A|B {id: 'c'}), (z:B) RETURN z", []),
+        (LABELS, "MATCH (x)-[:T]->(y) OPTIONAL MATCH (w:A|B) RETURN x, w", "aa ab"),
+        (LABELS, "MATCH (x)-[:T]->(y) WHERE EXISTS { (y:A|C) } RETURN x", []),
+        (CHAINS, "MATCH ANY (a {id: 'a'})-[:T]->(m {id: 'b'})-[:T]->(b) RETURN a, b", "ac"),
+        (CHAINS, "MATCH ANY (a)-[:T]->(m {id: 'b'})-[:T]->(b {id: 'c'}) RETURN a, b", "ac xc"),
+        (CHAINS, "MATCH (a)-[`4`:T]->(b)-[:T]->(c) RETURN a, b, c", "abc ayz xbc"),
+        (CHAINS, "MATCH (a)-[:T]->(`1`)-[:T]->(`2`) RETURN a, `1`, `2`", "abc ayz xbc"),
+        (LABELS, "MATCH (:A|B), (`1`)-[:T]->(`2`) RETURN `1`, `2`", "ab ab"),
+        (CHAINS, "MATCH ANY (a) ((m)-[:T]->(n)){2} (b) RETURN a, b", "ac xc az"),
+        (CHAINS, "MATCH ANY (a)-[e:T]->(m {id: 'b'})-[f:T WHERE f.amount > e.amount]->(b) RETURN a, b", "ac"),
+        (CHAINS, "MATCH ANY (a)-[e:T]->(m)-[f:T WHERE f.amount > e.amount]->(b) RETURN a, b", "ac"),
+        (CHAINS[:1], "MATCH DIFFERENT EDGES ANY (a)-[:T]-(b) RETURN a, b", "ab ba"),
+        (CHAINS, "MATCH (a)-[e:T {amount: -5}]->(b) RETURN a, b", "ab"),
+        (CHAINS, r"MATCH (a {id: '\u0061'})-[:T]->(b) RETURN b", "b y"),
+        ([(-7, 1, "T", 1, 1), (7, 2, "T", 2, 2)], "MATCH (a {id: -7})-[:T]->(b) RETURN b", [(1,)]),
+        ([(12, 1, "T", 1, 1), (12, 2, "T", 2, 2)], "MATCH (a)-[:T]->(b) RETURN sum(a) AS s", [(24,)]),
+    ],
+)
+def test_rows_over_other_edges(edges, text, rows):
+    expected = [tuple(row) for row in rows.split()] if isinstance(rows, str) else rows
+    assert answers(text, edges) == Counter(expected)
+
+
+@pytest.mark.parametrize("item", ["e.number", "max(e.number) AS most"])
+def test_a_property_may_be_called_number(item):
+    engine = rpq.Engine(rpq.Query(f"MATCH (a)-[e:T]->(b) RETURN e, {item}", window=WINDOW), edges="parallel")
+    engine.insert("a", "b", "T", 5, properties={"number": 7})
+    assert [*engine.answers()] == [(1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("language", "given", "rows"),
+    [
+        ("gql", 5, [(None, "+"), (None, "-"), (5, "+")]),
+        ("cypher", 5, [(0, "+"), (0, "-"), (5, "+")]),
+        ("cypher", 5.5, [(0, "+"), (0, "-"), (5.5, "+")]),
+    ],
+)
+def test_a_sum_is_a_number_before_its_property_has_a_type(language, given, rows):
+    query = rpq.Query("MATCH (a)-[e:T]->(b) RETURN sum(e.w) AS s", window=WINDOW, language=language, semantics="explicit")
+    engine = rpq.Engine(query, edges="parallel")
+    found = [engine.insert("a", "b", "T", time, properties={"w": w}).rows() for time, w in enumerate([None, given])]
+    assert [(row[1], row[-1]) for changes in found for row in changes] == rows
+
+
+def test_a_sum_of_times_is_an_integer():
+    engine = rpq.Engine(rpq.Query("MATCH (a)-[e:T]->(b) RETURN sum(e.at) AS s", window=WINDOW), edges="parallel")
+    at = pa.array([7, 8], pa.timestamp("ms"))
+    columns = {"source": ["a", "a"], "target": ["b", "b"], "label": ["T", "T"], "timestamp": [1, 2], "at": at}
+    engine.push(pa.table(columns))
+    assert [*engine.answers()] == [(15,)]
+
+
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
@@ -186,6 +267,17 @@ def test_rows_in_cypher(text, rows):
         ("MATCH (a)-[e:T]->(b) WHERE e.amount + 'x' > 5 RETURN a", (1, 28), ""),
         ("MATCH (a)-[e:T]->(b) RETURN e.amount * 2", (1, 29), "compute with the rows"),
         ("MATCH (a)-[e:T]->(b) RETURN sum(e.amount * 2) AS n", (1, 29), "a computed value"),
+        ("MATCH (a)-[e:T]->(b) RETURN sum(e.timestamp) AS n", (1, 29), "take min or max"),
+        ("MATCH (a)-[e:T]->(b) RETURN avg(e.timestamp) AS n", (1, 29), "take min or max"),
+        (r"MATCH (a {id: '\u00g1'})-[e:T]->(b) RETURN a", (1, 15), "four hexadecimal digits"),
+        (r"MATCH (a {id: '\ud800'})-[e:T]->(b) RETURN a", (1, 15), r"\ud800 is no character"),
+        ("MATCH ANY (a)-[:T]->(m)-[:T]->(m)-[:T]->(b) RETURN a", (1, 31), "m is inside a path"),
+        ("MATCH ANY (a)-[:T]->(b)-[:T]->(b) RETURN a", (1, 21), "b is inside a path"),
+        ("MATCH ANY (a)-[e:T]->()-[e:T]->(b) RETURN a", (1, 24), "name them apart"),
+        ("MATCH ANY (a) ((m)-[:T]->(m)){2} (b) RETURN a", (1, 26), "m is inside a path"),
+        ("MATCH ANY (a) ((a)-[:T]->(m)){2} (b) RETURN a", (1, 16), "a is inside a path"),
+        ("MATCH ANY (a) ((m)-[:T]->(n)){2} (b), (m)-[:S]->(c) RETURN a", (1, 39), "m is inside a path"),
+        ("MATCH (a) ((m)-[:T]->()){2} (m) RETURN DISTINCT a", (1, 29), "m is inside a path"),
         ("MATCH (a)-[e:T]->(b) RETURN collect(a) AS n", (1, 29), "as rows"),
         ("MATCH (a)-[e:T]->(b) RETURN a, a", (1, 32), "two columns"),
         ("MATCH (a)-[e:T]->(b) RETURN a AS query", (1, 29), "a column called query"),

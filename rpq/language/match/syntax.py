@@ -338,13 +338,24 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 
 
 def _text_value(token: str) -> str:
+    r"""Return the text that a token in quotes stands for. Raises `ValueError` for an escape of no character.
+
+    >>> _text_value(r"'it''s \u0041'")
+    "it's A"
+    """
     quote, inner = token[0], token[1:-1]
 
     def replaced(found: re.Match[str]) -> str:
         escaped: str = found[0]
+        if escaped[1] in "uU":
+            code = None if found[1] is None else int(found[1], 16)
+            if code is None or 0xD800 <= code < 0xE000:
+                advice = "write \\u and four hexadecimal digits, or the character itself"
+                raise ValueError(f"{escaped} is no character: {advice}")
+            return chr(code)
         return quote if escaped == quote * 2 else _ESCAPES.get(escaped[1], escaped[1])
 
-    return re.sub(rf"\\.|{quote}{quote}", replaced, inner, flags=re.DOTALL)
+    return re.sub(rf"\\u([0-9a-fA-F]{{4}})|\\.|{quote}{quote}", replaced, inner, flags=re.DOTALL)
 
 
 def _reader(text: str) -> Any:
@@ -406,12 +417,18 @@ def _reader(text: str) -> Any:
             (token,), column = children, start(meta) + 1
             match token.type:
                 case "TEXT":
-                    return Constant(_text_value(str(token)), column=column)
+                    try:
+                        return Constant(_text_value(str(token)), column=column)
+                    except ValueError as error:
+                        refuse(column - 1, str(error))
                 case "TRUE" | "FALSE":
                     return Constant(token.type == "TRUE", column=column)
                 case "INTEGER" if len(token) < 20 and int(token) < 2**63:
                     return Constant(int(token), column=column)
             return Constant(float(token), column=column)
+
+        def negative_value(self, meta: Any, children: list[Token]) -> Node:
+            return self.negative(meta, [self.value(meta, children[1:])])
 
         # --- labels
 

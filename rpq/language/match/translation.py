@@ -13,7 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import combinations
+from operator import or_
 from typing import Any, Literal, NoReturn
 
 from rpq import automata
@@ -159,9 +161,12 @@ class _Block:
     def operator(self) -> Operator:
         """Return the operator of the block."""
         of_parts = frozenset().union(*map(algebra.possible_variables, self.parts))
-        fixed = {name: constant for name, constant in self.constants.items() if name not in of_parts}
+        own = {known.internal for known in self.scope.own.values()}
+        # A name that an outer block binds is compared with its constant: `Extend` would leave the outer value in place.
+        tabled = {name for name in self.constants if name in of_parts or name not in own | self.inherited}
+        fixed = {name: constant for name, constant in self.constants.items() if name not in tabled}
         atoms = tuple(WindowAtom(_placed(atom, fixed)) for atom in self.atoms)
-        tables = [Values((name,), ((constant.name,),)) for name, constant in self.constants.items() if name in of_parts]
+        tables = [Values((name,), ((constant.name,),)) for name, constant in self.constants.items() if name in tabled]
         found = make_join(*([Conjunction(atoms)] if atoms or not self.parts else []), *self.parts, *tables)
         for name, constant in fixed.items():
             if name not in self.inherited and any(Variable(name) in (atom.subject, atom.object) for atom in self.atoms):
@@ -251,7 +256,7 @@ class _Translator:
 
     def _fresh(self) -> str:
         self._numbers += 1
-        return str(self._numbers)
+        return self._internal(str(self._numbers))
 
     def _check_name(self, name: str, at: int) -> None:
         if _NAME.fullmatch(name) is None:
@@ -259,8 +264,8 @@ class _Translator:
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
-    def _node(self, block: _Block, node: NodePattern, *, inside: str | None = None) -> Term:
-        """Return the term of a node, whose labels and conditions become those of the block."""
+    def _node(self, block: _Block, node: NodePattern, *, is_lone: bool = False) -> Term:
+        """Return the term of a node, whose labels and conditions become those of the block; a lone one has no edge."""
         term: Term = Blank(self._fresh())
         name = node.variable
         if name is not None:
@@ -295,7 +300,7 @@ class _Translator:
             if known is not None:
                 block.scope.own[name or ""] = replace(known, constant=constant)
         if node.label is not None:
-            self._add_labels(block, term, node.label, node.at)
+            self._add_labels(block, term, node.label, node.at, is_lone=is_lone)
         block.deferred += _conjuncts(node.where)
         return term
 
@@ -306,11 +311,14 @@ class _Translator:
             f"({name})-[:{attribute}]->(value)",
         )
 
-    def _add_labels(self, block: _Block, term: Term, label: LabelTree, at: int) -> None:
-        """Add the condition that a node has labels: edges of the node-label relation, which count once."""
+    def _add_labels(self, block: _Block, term: Term, label: LabelTree, at: int, *, is_lone: bool) -> None:
+        """Add the condition that a node has labels: edges of the node-label relation, which count once.
+
+        One label of several is a test of values that edges give, but of a lone node it gives the values.
+        """
         if label.operator == "&":
             for part in label.parts:
-                self._add_labels(block, term, part, at)
+                self._add_labels(block, term, part, at, is_lone=is_lone)
             return
         names = [part.name for part in label.parts] if label.operator == "|" else [label.name]
         if label.operator not in ("name", "|") or any(part.operator != "name" for part in label.parts):
@@ -323,6 +331,10 @@ class _Translator:
             self._add_atom(block, atoms[0], at)
             return
         self._atoms += len(atoms)
+        if is_lone and not isinstance(term, Constant):
+            found = make_union(*(Conjunction((WindowAtom(atom),)) for atom in atoms))
+            block.parts.append(Distinct(Project(found, (_variable_name(term),))))
+            return
         bodies = [Conjunction((WindowAtom(_placed(atom, block.constants)),)) for atom in atoms]
         block.tests.append((make_union(*bodies), False))
 
@@ -413,7 +425,7 @@ class _Translator:
         nodes, connectors = self._alternating(path)
         if not connectors:
             (node,) = nodes
-            self._node(block, node)
+            self._node(block, node, is_lone=True)
             if node.label is None:
                 known = block.scope.get(node.variable or "")
                 internal = "" if known is None else known.internal
@@ -470,7 +482,7 @@ class _Translator:
     def _name_of_term(self, block: _Block, term: Term, path: PathPattern) -> str:
         if isinstance(term, Constant):
             self._fail(path.at, f"{path.mode} with a node without a name that has an id is refused: name the node")
-        return str(term) if isinstance(term, Blank) else term.name
+        return _variable_name(term)
 
     def _check_mode(self, path: PathPattern, connectors: Sequence[Any], quantified: Sequence[Any]) -> None:
         """Refuse path modes that are not evaluated."""
@@ -516,8 +528,9 @@ class _Translator:
         return labels
 
     def _declare_edge(self, block: _Block, connector: EdgePattern | Group) -> None:
-        """Make the variable of an edge known."""
+        """Make the variable of an edge known, and those inside a group."""
         if isinstance(connector, Group):
+            self._declare_inner(block, connector)
             return
         name, at = connector.variable, connector.at
         if name is not None:
@@ -529,6 +542,20 @@ class _Translator:
                 self._fail(at, f"{name} is an edge here, and {what} already: {advice}")
             kind: Literal["edge", "inner"] = "edge" if connector.quantifier is None else "inner"
             block.scope.own[name] = _Binding(kind, self._internal(name))
+
+    def _declare_inner(self, block: _Block, element: Element) -> None:
+        """Make the variables inside a path whose ends alone are told known. Nothing compares them, so each stands once."""
+        if isinstance(element, Group):
+            for part in element.elements:
+                self._declare_inner(block, part)
+        elif element.variable is not None:
+            if block.scope.get(element.variable) is not None:
+                self._fail(
+                    element.at,
+                    f"{element.variable} is inside a path whose ends alone are told, and stands in another place as well, "
+                    "which nothing would compare: name them apart, or write the path edge by edge",
+                )
+            block.scope.own[element.variable] = _Binding("inner", element.variable)
 
     def _own_conditions(self, edge: EdgePattern) -> tuple[str, list[Node]]:
         """Return the condition on an edge by itself, as a text, and the conditions that read something else as well."""
@@ -666,16 +693,25 @@ class _Translator:
         target = self._node(block, last)
         is_plain = all(node.is_bare for node in nodes[1:-1]) and path.mode in (None, "WALK")
         is_plain |= len(connectors) == 1
-        steps = [self._step(one) for one in connectors] if is_plain else []
+        is_plain &= not any(
+            isinstance(one, EdgePattern) and one.quantifier is None and self._own_conditions(one)[1] for one in connectors
+        )
         if is_plain:
+            for element in (*nodes[1:-1], *connectors):
+                self._declare_inner(block, element)
+            steps = [self._step(one) for one in connectors]
+            labels = [of_step for _, of_step in steps]
             expression = self._expression(chain_text([text for text, _ in steps]), path.at)
             self._add_atom(block, Atom(source, expression, target), path.at)
         else:
             if first.variable is None or last.variable is None:
-                self._fail(path.at, "the ends of a path behind ANY need names where its inner nodes have conditions")
+                self._fail(
+                    path.at, "the ends of a path behind ANY need names where its edges or inner nodes have conditions"
+                )
             ends = [first, *nodes[1:-1], replace(last, label=None, properties=(), where=None)]
             found: list[_BoundEdge] = []
             self._add_steps(inner, path, ends, connectors, found)
+            inner.inherited.clear()  # the ends are columns of the part, whose values join it
             self._add_inner_conditions(inner)
             body = inner.operator()
             bound = algebra.possible_variables(body)
@@ -683,20 +719,10 @@ class _Translator:
                 term.name for term in (source, target) if isinstance(term, Variable) and term.name in bound
             )
             block.parts.append(Distinct(Project(body, tuple(names))))
-        for node in nodes[1:-1]:
-            if node.variable is not None:
-                block.scope.own[node.variable] = _Binding("inner", node.variable)
-        for connector in connectors:
-            name = connector.variable if isinstance(connector, EdgePattern) else None
-            if name is not None:
-                if (known := block.scope.get(name)) is not None and known.kind != "inner":
-                    self._fail(connector.at, f"{name} is an edge here, and known outside this path: name them apart")
-                block.scope.own[name] = _Binding("inner", name)
-        labels = edge_labels(None, self._node_label)
-        for number, connector in enumerate(connectors):
-            of_step = self._step(connector)[1]
-            labels = of_step if not number else labels | of_step
-        edges.append(_BoundEdge(labels, None, path.at, is_trail=len(connectors) == 1 and _has_trails(connectors[0])))
+            block.scope.own |= {name: _Binding("inner", name) for name in inner.scope.own}
+            labels = [edge.labels for edge in found]
+        is_trail = len(connectors) == 1 and _has_trails(connectors[0])
+        edges.append(_BoundEdge(reduce(or_, labels), None, path.at, is_trail=is_trail))
 
     def _add_inner_conditions(self, inner: _Block) -> None:
         """Add the conditions inside a path behind ANY, which read nothing else."""
@@ -904,7 +930,9 @@ class _Translator:
             return inner, value.variable
         if value.kind == "property":
             self._properties.add(value.name)
-        name = f".{value.name or value.kind} of {value.variable}{' as a number' if is_summed else ''}"
+        # A property may be called number.
+        what = f"{value.name} of" if value.kind == "property" else f"{value.kind} of the edge"
+        name = f".{what} {value.variable}{' as a number' if is_summed else ''}"
         if name not in algebra.possible_variables(inner):
             inner = Extend(inner, name, EdgeValue(value, is_summed))
         return inner, name
@@ -931,6 +959,11 @@ class _Translator:
         value = self._value(scope, item.argument)
         if value.kind == "number" and item.function != "count":
             self._fail(item.column - 1, f"{item.function} of an edge is refused: take one of its properties")
+        if value.kind == "timestamp" and item.function in ("sum", "avg"):
+            self._fail(
+                item.column - 1,
+                f"{item.function} of timestamps is refused: take min or max of them, or {item.function} of a property",
+            )
         inner, column = self._extended(inner, value, is_summed=item.function != "count")
         argument = Variable(column)
         if item.function == "count":
@@ -964,11 +997,19 @@ def _nameless(at: int) -> NodePattern:
     return NodePattern(None, None, (), None, at)
 
 
+def _variable_name(term: Variable | Blank) -> str:
+    """Return the name that a term has among the variables of the algebra."""
+    return str(term) if isinstance(term, Blank) else term.name
+
+
 def _has_trails(connector: EdgePattern | Group) -> bool:
-    """Return whether all pairs of a quantified path are pairs of trails: a shortest path along one directed edge is one."""
-    if isinstance(connector, Group) or connector.direction == "either":
+    """Return whether all pairs of an edge or a quantified path are pairs of trails.
+
+    One edge is a trail, and so is a shortest path along edges of one direction.
+    """
+    if isinstance(connector, Group):
         return False
-    return connector.quantifier is None or connector.quantifier.least == 1
+    return connector.quantifier is None or (connector.direction != "either" and connector.quantifier.least == 1)
 
 
 def _conjuncts(condition: Any) -> list[Any]:

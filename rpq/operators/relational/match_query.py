@@ -25,7 +25,6 @@ from rpq.operators.relational.running_query import (
 )
 from rpq.rows.typed_columns import ValueColumns
 from rpq.stream.durations import TIME_UNITS
-from rpq.stream.edge_vertices import EdgeVertices
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 
@@ -48,26 +47,38 @@ class RunningMatch(RunningSparql):
         super().make_room(vertices, fresh, graph)
         if isinstance(self._own_columns, ValueColumns):
             for column in self.question.translation.columns:
-                kind = type_of(column, vertices.edges)
+                kind = type_of(column, vertices)
                 if kind is not None:
                     self._own_columns.types[column.name] = kind
 
 
-def type_of(column: Column, edges: EdgeVertices) -> pa.DataType | None:
+def type_of(column: Column, vertices: VertexDictionary) -> pa.DataType | None:
     """Return the type of a column as far as values of edges determine it, None where they do not, or do not yet."""
     if column.source == "avg":
         return pa.float64()
+    edges = vertices.edges
     if column.value is None or column.source in ("count", "vertex", "timestamp"):
         return None
+    if column.source == "sum" and column.value.kind == "vertex":
+        return pa.int64() if vertices.kind == "int64" else None
     if column.value.kind == "number":
         return edges.identity_type
     kind = edges.types.known.get(column.value.name) if column.value.kind == "property" else None
     if column.source == "sum":
-        if kind is not None and pa.types.is_decimal(kind):
-            return pa.decimal128(38, kind.scale)
-        is_number = kind is not None and (pa.types.is_integer(kind) or pa.types.is_floating(kind))
-        return kind if is_number else None
+        return _type_of_sum(kind)
     return kind
+
+
+def _type_of_sum(kind: pa.DataType | None) -> pa.DataType:
+    """Return the type of the sum of values of a type. That of loose values is a text.
+
+    Nothing but nulls, which have no type yet, has the sum 0 in Cypher. Times are summed as integers in their unit.
+    """
+    if kind is None or pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(38, kind.scale)
+    return kind if pa.types.is_integer(kind) or pa.types.is_floating(kind) else pa.string()
 
 
 def start_match(question: MatchQuery, resources: Resources) -> RunningSparql | DividedQuery:
