@@ -219,7 +219,7 @@ def time_unit(when: str) -> Option:
     return click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help=f"Unit of the timestamps, {when}.")
 
 
-class KindOfPaths(click.Choice[str]):
+class KindOfPaths(click.Choice):  # type: ignore[type-arg]  # generic in the newest click only
     """A kind of paths; what is refused has a hint."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import rpq
@@ -61,9 +61,13 @@ def plain(rows: Any) -> Counter[tuple[Any, ...]]:
 
 def check(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: str, chunk: int) -> None:
     """Check the answer and the sum of the changes after each chunk of a stream."""
-    asked = rpq.Query(
-        query.text, window=rpq.Window(size=SIZE, slide=1), semantics="explicit", language=query.language, name="q"
-    )
+    try:
+        asked = rpq.Query(
+            query.text, window=rpq.Window(size=SIZE, slide=1), semantics="explicit", language=query.language, name="q"
+        )
+    except rpq.QueryError as error:
+        assume("has two ids" not in str(error))  # which is refused, as nothing can match
+        raise
     engine, snapshots = rpq.Engine(asked, edges=identity), Snapshots(identity)
     told: Counter[tuple[Any, ...]] = Counter()
     edges: list[Edge] = []
@@ -95,7 +99,7 @@ def test_answers_are_those_of_brute_force_in_cypher(query, stream, identity, chu
 
 
 @pytest.mark.ci
-@settings(max_examples=1000, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@settings(max_examples=300, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
     edge_streams(size=40),

@@ -155,7 +155,8 @@ def test_answers_are_those_of_a_database(seed):
     assert check(seed, queries=8, size=24, moments=3, window=14)
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("seed", range(100, 200))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=pytest.mark.ci if seed < 103 else pytest.mark.long) for seed in range(100, 200)]
+)
 def test_answers_are_those_of_a_database_on_200_edges(seed):
     assert check(seed, queries=3, size=400, moments=50, window=100)

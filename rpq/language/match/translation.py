@@ -833,6 +833,7 @@ class _Translator:
         """Return the left join with an optional clause."""
         block = _Block(_Scope(scope), is_set)
         conditions = self._add_paths(block, pattern)
+        block.inherited.clear()  # nodes with a constant are columns, which its own inequalities read and which join it
         self._check_lone(block)
         of_block = algebra.possible_variables(block.operator())
         for name, known in scope.own.items():
