@@ -54,7 +54,7 @@ e886682920fa0fb9d6eb6395dcb4de088443f8646c89c5e5846e168e327f406f org/apache/logg
 87a3017d3f43e6ace7566fe4c3d615134c6914ff871c8d64bb32ca1d996d0545 com/typesafe/scala-logging/scala-logging_2.13/3.9.5/scala-logging_2.13-3.9.5.jar
 d3ef575e3e4979678dc01bf1dcce51021493b4d11fb7f1be8ad982877c16a1c0 org/slf4j/slf4j-api/1.7.36/slf4j-api-1.7.36.jar
 """.split("\n")[1:-1]  # noqa: E501
-"""What a broker loads, with the SHA-256 of each: 27 MB."""
+"""The jars that a broker loads, with the SHA-256 of each: 27 MB."""
 
 STARTUP_SECONDS = 90
 

@@ -157,7 +157,7 @@ VICTIMS = {
     "worker": "pyspark",
     "engines": "rpq.spark.stream.engine_host",
 }
-"""What the commands of those that are killed hold: of workers their daemon, or one of them."""
+"""Parts of the commands of processes that are killed: of workers their daemon, or one of them."""
 
 
 @pytest.mark.long

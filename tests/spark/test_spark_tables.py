@@ -45,7 +45,7 @@ ICEBERG = {
     "spark.sql.catalog.lake.type": "hadoop",
 }
 UNFIT = ("unresolved dependency", "NoClassDefFound", "NoSuchMethod", "NoSuchField", "AbstractMethod", "IncompatibleClass")
-"""What Spark says where jars cannot be had, or are not for it: the newest of Iceberg are for Spark 4.1, too old for us."""
+"""Words of errors where jars cannot be had, or are not for this Spark: the newest of Iceberg are for Spark 4.1."""
 
 PROGRAM = """
 import json, sys

@@ -42,7 +42,7 @@ CONNECTOR_JARS = """
 f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f org/apache/commons/commons-pool2/2.13.1/commons-pool2-2.13.1.jar
 4eae6e68cf44e9f709970355590ae981883edf6484608d747376a56cbb285432 org/scala-lang/modules/scala-parallel-collections_2.13/1.2.0/scala-parallel-collections_2.13-1.2.0.jar
 """.split("\n")[1:-1]  # noqa: E501
-"""What `--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0` brings beside what PySpark has: 11 MB."""
+"""The jars that `--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0` brings beside what PySpark has: 11 MB."""
 
 QUERY = rpq.Query("a/b*", window=rpq.Window(size=40, slide=5), semantics="explicit")
 OPTIONS = ["a/b*", "--window", "40", "--slide", "5", "--semantics", "explicit"]

@@ -57,7 +57,7 @@ import rpq
 
 sys.stdout.buffer.write(pickle.dumps((found, rpq.__file__)))
 """
-"""What a Python of its own runs that is sent a task."""
+"""The script of a separate Python that is sent a task."""
 
 
 def test_executors_find_the_package_in_a_wheel_that_is_shipped(tmp_path: Path) -> None:

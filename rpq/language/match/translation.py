@@ -74,7 +74,7 @@ _NUMBER = re.compile(r"\s*[+-]?(\d|\.\d|inf|nan)", re.IGNORECASE)
 _RESERVED = ("query", "timestamp", "op")
 
 ColumnSource = Literal["vertex", "number", "timestamp", "property", "count", "sum", "avg", "ends"]
-"""What a column has: a vertex, a value of an edge, or an aggregate; "ends" is a least or greatest value."""
+"""The content of a column: a vertex, a value of an edge, or an aggregate; "ends" is a least or greatest value."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class _Binding:
-    """What a name stands for: a vertex, an edge, or something inside a quantified path."""
+    """The meaning of a name: a vertex, an edge, or something inside a quantified path."""
 
     kind: Literal["vertex", "edge", "inner"]
     internal: str

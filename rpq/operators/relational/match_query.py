@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rpq.errors import QueryError, RpqError
-from rpq.files.json_values import Damage, JsonValue
+from rpq.errors import QueryError
+from rpq.files.json_values import JsonValue
 from rpq.language.kinds import Kind
 from rpq.language.match.query import MatchQuery
 from rpq.language.match.translation import Column
@@ -20,11 +20,10 @@ from rpq.operators.relational.running_query import (
     RunningSparql,
     describe_query,
     division_of,
-    read_window_of,
+    read_query,
     start_sparql,
 )
 from rpq.rows.typed_columns import ValueColumns
-from rpq.stream.durations import TIME_UNITS
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 
@@ -110,15 +109,7 @@ def describe_match(query: MatchQuery) -> dict[str, Any]:
 
 def parse_match(content: JsonValue) -> MatchQuery:
     """Return the query that JSON values describe. Raises `Damage`."""
-    options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report")}
-    options |= {name: content[name].unicode() for name in ("language", "node_label")}
-    options["simple_budget"] = content["simple_budget"].whole(1)
-    options["window"] = read_window_of(content)
-    try:
-        query = MatchQuery(content["match"].unicode(), **options)
-        return query if content["unit"].is_none else query.in_unit(content["unit"].one_of(*TIME_UNITS))
-    except (RpqError, RecursionError) as problem:
-        raise Damage(f"a query is not understood: {problem}") from problem
+    return read_query(content, MatchQuery, text="match", own=("language", "node_label"))
 
 
 KIND = Kind(

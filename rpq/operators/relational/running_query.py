@@ -10,7 +10,7 @@ operators of their own, as their windows hold less than those of others.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -53,6 +53,8 @@ from rpq.stream.stream_labels import LabelName
 from rpq.stream.stream_time import report_times
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
+
+AnySparqlQuery = TypeVar("AnySparqlQuery", bound=SparqlQuery)
 
 _CONTENT: dict[Reporting, ReportContent] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
 
@@ -511,11 +513,16 @@ def read_window_of(content: JsonValue) -> AnyWindow | None:
 
 def parse_query(content: JsonValue) -> SparqlQuery:
     """Return the query that JSON values describe. Raises `Damage`."""
-    options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report")}
+    return read_query(content, SparqlQuery, text="sparql")
+
+
+def read_query(content: JsonValue, kind: type[AnySparqlQuery], *, text: str, own: Sequence[str] = ()) -> AnySparqlQuery:
+    """Return the query of a kind that JSON values describe, whose options of its `own` are texts. Raises `Damage`."""
+    options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report", *own)}
     options["simple_budget"] = content["simple_budget"].whole(1)
     options["window"] = read_window_of(content)
     try:
-        query = SparqlQuery(content["sparql"].unicode(), **options)
+        query = kind(content[text].unicode(), **options)
         return query if content["unit"].is_none else query.in_unit(content["unit"].one_of(*TIME_UNITS))
     except (RpqError, RecursionError) as problem:
         raise Damage(f"a query is not understood: {problem}") from problem

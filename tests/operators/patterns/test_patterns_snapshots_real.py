@@ -26,7 +26,7 @@ pyoxigraph = pytest.importorskip("pyoxigraph")
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the real streams are not here")
 
 FEW = {"?x a ?y . ?y b ?z", "?x a ?y . ?y b ?z . ?z c ?x", *list(LDBC)[:4]}
-"""Those whose snapshots have few answers."""
+"""The queries whose snapshots have few answers."""
 
 
 class Stream(NamedTuple):
