@@ -17,11 +17,10 @@ import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.compiled.views import view
-from rpq.engine.running.collector import Collector
 from rpq.engine.running.crew import Crew
 from rpq.engine.running.derived_edges import DerivedChunk
 from rpq.engine.running.edge_restrictions import reading_of, refuse_late_conditions, refuse_order, refuse_statics
-from rpq.engine.running.intake import Intake, IntakeChunk
+from rpq.engine.running.intake import Collector, Intake, IntakeChunk
 from rpq.engine.running.limits import MemoryGuard
 from rpq.engine.running.multigraph import Identity, Multigraph
 from rpq.engine.running.output import Output
