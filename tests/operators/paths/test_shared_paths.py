@@ -262,4 +262,4 @@ def test_a_query_of_a_root_that_has_left_comes_and_goes(first: str, threads: int
     engine._check()
     engine.unregister("s")
     engine._check()
-    assert {name: [*engine.answers(name)] for name in "pqt"} == dict.fromkeys("pqt", [("x", "y")])
+    assert {name: [*engine.answers(name)] for name in "pqt"} == {name: [("x", "y")] for name in "pqt"}
