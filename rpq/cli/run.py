@@ -92,8 +92,8 @@ run over topics ends with 0 after SIGTERM.
 @shared.rdf_options
 @shared.events
 @shared.edge_identity(
-    "When two inserts are the same edge: with equal source, label and target, never, or with equal values of the column edge "
-    "(--columns edge=NAME)."
+    "When two inserts are the same edge: with equal source, label and target, never, or with equal values of the column "
+    "edge (--columns edge=NAME)."
 )
 @click.option(
     "--static",

@@ -98,7 +98,7 @@ class Evaluation:
         """The edges with properties; None where edges are triples and no query has a condition."""
         self.witness = witness
         self.keeps_values = witness or keeps_values
-        """Whether values of properties are kept for witnesses."""
+        """True if values of properties are kept for witnesses."""
         self._sharing: Literal["auto", "always", "never"] = sharing
         self.share = share
         self.graph = SnapshotGraph(capacity=capacity)
