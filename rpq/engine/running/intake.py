@@ -136,7 +136,7 @@ AdmitLabels = Callable[[np.ndarray], None]
 """Registers new label ids in queries and graph."""
 
 
-class _NamelessChunk(NamedTuple):
+class NamelessChunk(NamedTuple):
     """Tuples of a push from `first` on, with ids for their labels."""
 
     tuples: Columns
@@ -154,7 +154,7 @@ class _NamelessChunk(NamedTuple):
 class _NamedChunk(NamedTuple):
     """The same tuples, with ids for the names of their ends, of which these are `fresh`."""
 
-    begun: _NamelessChunk
+    begun: NamelessChunk
     source: np.ndarray
     target: np.ndarray
     fresh: np.ndarray
@@ -184,22 +184,9 @@ class Intake:
         self._make_room = make_room
         self._admit_labels = admit_labels
 
-    def chunk(
-        self,
-        tuples: Columns,
-        first: int,
-        count: int,
-        is_read: Callable[[np.ndarray], np.ndarray],
-        *,
-        keeps_all: bool = False,
-        names: np.ndarray | None = None,
-    ) -> IntakeChunk:
-        """Return tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
-
-        `is_read` returns of label ids whether any query reads them. With `keeps_all` the filter plays no part. `names` says
-        which tuples get ids for their ends (uint8); by default those with a label that is read.
-        """
-        return self.finish(self.name_ends(self.begin(tuples, first, count, is_read, keeps_all=keeps_all, names=names)))
+    def chunk(self, chunk: NamelessChunk) -> IntakeChunk:
+        """Return the tuples of `begin` with ids for names; there is room for all of them afterwards. O(tuples)."""
+        return self.finish(self.name_ends(chunk))
 
     def begin(
         self,
@@ -210,8 +197,12 @@ class Intake:
         *,
         keeps_all: bool = False,
         names: np.ndarray | None = None,
-    ) -> _NamelessChunk:
-        """Return tuples of a push with ids for their labels: the first of the three steps of `chunk`."""
+    ) -> NamelessChunk:
+        """Return tuples of a push with ids for their labels: the first of three steps, before `name_ends` and `finish`.
+
+        `is_read` returns of label ids whether any query reads them. With `keeps_all` the filter plays no part. `names` says
+        which tuples get ids for their ends (uint8); by default those with a label that is read.
+        """
         label = self._label_ids(tuples.label[first : first + count])
         of_streams = self._of_streams(tuples, first, label)
         has_reader = is_read(label)
@@ -229,9 +220,9 @@ class Intake:
         if passed_by is not None:
             has_reader = has_reader & (passed_by == 0)
         has_ends = names is None or bool(names.any())
-        return _NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, edges, has_ends)
+        return NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, edges, has_ends)
 
-    def name_ends(self, chunk: _NamelessChunk) -> _NamedChunk:
+    def name_ends(self, chunk: NamelessChunk) -> _NamedChunk:
         """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.
 
         While no other thread uses that, this one may take it while others apply the chunk before.
