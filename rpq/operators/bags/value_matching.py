@@ -221,7 +221,7 @@ class ValueMatches:
 
     @property
     def entries(self) -> int:
-        """Rows that are held, and values."""
+        """The number of stored rows, and values."""
         return int(self._bags.bags.different[:TREE].sum() + self._bags.bags.total[TREE])
 
     def ids(self) -> np.ndarray:
