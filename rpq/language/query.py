@@ -40,7 +40,7 @@ PAIR = ("source", "target")
 """The columns of path queries."""
 
 PAIR_AND_LENGTH = ("source", "target", "length")
-"""Those of path queries that select the length of a shortest path, too."""
+"""The columns of path queries that select the length of a shortest path, too."""
 
 _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 """The automata of all existing queries: thousands of queries often share a few expressions."""

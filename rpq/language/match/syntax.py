@@ -57,7 +57,7 @@ class NodePattern:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it says nothing but, perhaps, a name."""
+        """True if it says nothing but, perhaps, a name."""
         return self.label is None and not self.properties and self.where is None
 
 
@@ -69,7 +69,7 @@ class Quantifier(NamedTuple):
     text: str
     at: int
     is_cypher: bool = False
-    """Whether it is written as in Cypher, `*1..3`."""
+    """True if it is written as in Cypher, `*1..3`."""
 
 
 Direction = Literal["right", "left", "either"]
@@ -117,7 +117,7 @@ class GraphPattern:
     """The paths and the condition of a clause, or of an EXISTS."""
 
     different_edges: bool | None
-    """Whether the edges of a solution must differ: None where the text does not say."""
+    """True if the edges of a solution must differ; None where the text does not say."""
     paths: tuple[PathPattern, ...]
     where: Node | None
     at: int
