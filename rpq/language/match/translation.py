@@ -744,8 +744,10 @@ class _Translator:
             negated, inner = False, part
             while isinstance(inner, Not) and not isinstance(inner.inner, IsNull):
                 negated, inner = not negated, inner.inner
-            if isinstance(inner, Exists):
-                block.tests.append((self._exists(block.scope, inner), negated))
+            choices = _disjuncts(inner)
+            if all(isinstance(one, Exists) for one in choices):
+                bodies = [self._exists(block.scope, one) for one in choices]
+                block.tests.append((bodies[0] if len(bodies) == 1 else make_union(*bodies), negated))
                 continue
             if self._is_id(block, part):
                 continue
@@ -770,6 +772,11 @@ class _Translator:
 
     def _exists(self, outer: _Scope, exists: Exists) -> Operator:
         """Return the body of an EXISTS."""
+        if exists.node is not None and self._value(outer, exists.node).kind != "vertex":
+            name = exists.node.name
+            self._fail(
+                exists.node.column - 1, f"{name} is an edge, whose labels stand in its brackets, as in -[{name}:KNOWS|HATES]->"
+            )
         block = _Block(_Scope(outer), is_set=True)
         self._add_pattern(block, exists.pattern)
         self._check_lone(block)
@@ -1019,6 +1026,13 @@ def _conjuncts(condition: Any) -> list[Any]:
         return []
     if isinstance(condition, Logical) and condition.word == "and":
         return [part for one in condition.parts for part in _conjuncts(one)]
+    return [condition]
+
+
+def _disjuncts(condition: Any) -> list[Any]:
+    """Return the parts of a condition one of which must hold."""
+    if isinstance(condition, Logical) and condition.word == "or":
+        return [part for one in condition.parts for part in _disjuncts(one)]
     return [condition]
 
 
