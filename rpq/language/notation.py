@@ -124,7 +124,8 @@ def unsuitable_option(language: Language, text: str, option_names: Iterable[str]
     """
     for option in option_names:
         if option in MATCH_OPTIONS and language not in ("gql", "cypher"):
-            return UnsuitableOption(option, "is an option of MATCH; elsewhere an edge to a label is written, as in ?x type Account")
+            reason = "is an option of MATCH; elsewhere an edge to a label is written, as in ?x type Account"
+            return UnsuitableOption(option, reason)
         if language == "path" and option in PATTERN_OPTIONS and option != "select":
             return UnsuitableOption(option, f"is an option of graph patterns (?x a ?y . ?y b ?z); {text!r} is a path")
         if language == "pattern" and option in PATH_OPTIONS:

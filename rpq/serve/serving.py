@@ -46,7 +46,9 @@ from rpq.stream.window import WindowTextError, window_of
 SWITCH_SECONDS = 0.001
 """The longest time that the engine's thread keeps the interpreter while a request waits."""
 
-_DEFAULTS = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS, *MATCH_OPTIONS)
+_DEFAULTS = (
+    "window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS, *MATCH_OPTIONS
+)  # fmt: skip
 
 
 def serve_with(

@@ -365,7 +365,7 @@ def test_messages_are_edges_that_a_match_text_binds(kafka, tmp_path) -> None:
     for edge in stream:
         properties = {"fee": edge["fee"]} if "fee" in edge else None
         made += engine.insert(edge["source"], edge["target"], edge["label"], edge["timestamp"], properties=properties)
-    wanted = [{name: value for name, value in row._asdict().items() if name != "query"} for row in made]
-    found = Counter(json.dumps({**row, "f.fee": str(row["f.fee"])}, sort_keys=True) for row in kafka.rows(written))
-    assert found == Counter(json.dumps({**row, "f.fee": str(row["f.fee"])}, sort_keys=True) for row in wanted)
-    assert len(wanted) > 50 and {row["op"] for row in wanted} == {"+", "-"}
+    names = ("x", "z", "f.fee", "n", "timestamp", "op")
+    found = Counter(tuple(str(row[name]) for name in names) for row in kafka.rows(written))
+    assert found == Counter(tuple(map(str, row))[1:] for row in made)
+    assert len(made) > 50 and {row[-1] for row in made} == {"+", "-"}

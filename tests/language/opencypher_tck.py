@@ -93,9 +93,8 @@ def _scenario(steps: str, name: str) -> Scenario:
     error = re.search(r"Then an? (\w+) should be raised", steps)
     expected = re.search(r"Then the result should be[^\n]*\n(.*?)(?=\n\s*And|\Z)", steps, re.DOTALL)
     rows = _cells(expected[1]) if expected else []
-    return Scenario(
-        name, tuple(texts.get("having executed", ())), texts["executing query"][0], tuple(rows), error[1] if error else None
-    )
+    set_up = tuple(texts.get("having executed", ()))
+    return Scenario(name, set_up, texts["executing query"][0], tuple(rows), error[1] if error else None)
 
 
 def _cells(text: str) -> list[tuple[str, ...]]:
@@ -266,7 +265,7 @@ def shown(graph: Graph, value: Any, kind: str) -> Any:
 
 
 def cell(text: str) -> Any:
-    """Return the value of a cell of an expected table, as `shown` returns it. Raises `OtherSetUpError` for lists and paths."""
+    """Return the value of a cell of a table, as `shown` returns it. Raises `OtherSetUpError` for lists and paths."""
     if text == "null":
         return text
     found = re.fullmatch(r"([(\[])((?::\w+)*)\s*(\{.*\})?[)\]]", text)
@@ -310,7 +309,7 @@ def is_same(found: Counter[tuple[Any, ...]], expected: Counter[tuple[Any, ...]])
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or isinstance(value, tuple):
+    if isinstance(value, (bool, tuple)):
         return False
     return re.fullmatch(r"-?\d+(\.\d+)?", str(value)) is not None
 
@@ -400,11 +399,11 @@ def listing() -> str:
         "",
         "| end | scenarios |",
         "|---|---|",
-        *(f"| {titles[how].lower()} | {sum(map(len, ends[how].values()))} |" for how in titles if how in ends),
+        *(f"| {title} | {sum(map(len, ends[how].values()))} |" for how, title in titles.items() if how in ends),
     ]
-    for how in titles:
+    for how, title in titles.items():
         if how in ends:
-            lines += ["", f"## {titles[how]}", ""]
+            lines += ["", f"## {title}", ""]
             lines += [f"- {group} ({len(names)}): {', '.join(names)}" for group, names in sorted(ends[how].items())]
     return "\n".join(lines) + "\n"
 

@@ -131,7 +131,8 @@ def generate(
     if output is None:
         raise click.UsageError("--output is missing: the file for the stream")
     check_files(
-        written=[("--output", output), ("--static", static), ("--truth", truth)], read=[("--schema", schema), ("--over", over)]
+        written=[("--output", output), ("--static", static), ("--truth", truth)],
+        read=[("--schema", schema), ("--over", over)],
     )
     if (over is not None) != (kind == "queries"):
         raise click.UsageError("queries needs --over FILE, a stream" if over is None else "--over is for queries only")

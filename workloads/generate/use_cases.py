@@ -143,7 +143,8 @@ def _plant_chain(block: Block) -> None:
         people = [f"{role} {block.number * 3 + kind}" for role in ("victim", "mule", "runner", "machine")]
         times = [random.randint(1, HOUR)]
         for step in range(2):
-            times.append(times[-1] + (random.randint(5, 6) * HOUR if (kind, step) == (1, 0) else random.randint(60, 2 * HOUR)))
+            is_late = (kind, step) == (1, 0)
+            times.append(times[-1] + (random.randint(5 * HOUR, 6 * HOUR) if is_late else random.randint(60, 2 * HOUR)))
         amounts = [random.randint(2_000, 9_000)]
         for step in range(2):
             low, high = (40, 60) if (kind, step) == (2, 1) else (91, 99)

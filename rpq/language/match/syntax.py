@@ -535,7 +535,8 @@ def _reader(text: str) -> Any:
             return Exists(GraphPattern(None, (path,), None, at), at + 1, named)
 
         def has_no_labels(self, meta: Any, children: list[Any]) -> Not:
-            return Not(self.has_labels(meta, children), column=start(meta) + 1)
+            found: Any = self.has_labels(meta, children)
+            return Not(found, column=start(meta) + 1)
 
         def exists(self, meta: Any, children: list[Any]) -> Exists:
             return Exists(of_type(children, GraphPattern), start(meta) + 1)

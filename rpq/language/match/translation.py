@@ -492,8 +492,8 @@ class _Translator:
             if not all(map(_has_trails, connectors)) or self._has_common_labels(connectors):
                 self._fail(
                     path.at,
-                    "TRAIL is refused on this path: it is evaluated where it has the same pairs as WALK, on directed edges with "
-                    "+ or {1,m} that have no label in common; leave TRAIL out",
+                    "TRAIL is refused on this path: it is evaluated where it has the same pairs as WALK, on directed edges "
+                    "with + or {1,m} that have no label in common; leave TRAIL out",
                 )
             return
         self._fail(
@@ -777,10 +777,8 @@ class _Translator:
     def _exists(self, outer: _Scope, exists: Exists) -> Operator:
         """Return the body of an EXISTS."""
         if exists.node is not None and self._value(outer, exists.node).kind != "vertex":
-            name = exists.node.name
-            self._fail(
-                exists.node.column - 1, f"{name} is an edge, whose labels stand in its brackets, as in -[{name}:KNOWS|HATES]->"
-            )
+            at, name = exists.node.column - 1, exists.node.name
+            self._fail(at, f"{name} is an edge, whose labels stand in its brackets, as in -[{name}:KNOWS|HATES]->")
         block = _Block(_Scope(outer), is_set=True)
         self._add_pattern(block, exists.pattern)
         self._check_lone(block)
