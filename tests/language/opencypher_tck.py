@@ -126,8 +126,8 @@ class Graph:
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the columns of the stream."""
-        edges = [Relationship(name, label, "type", {}) for name, (labels, _) in self.nodes.items() for label in sorted(labels)]
-        edges = [*self.relationships, *edges]
+        labelled = ((name, label) for name, (labels, _) in self.nodes.items() for label in sorted(labels))
+        edges = [*self.relationships, *(Relationship(name, label, "type", {}) for name, label in labelled)]
         names = sorted({name for edge in edges for name in edge.properties})
         return {
             "source": [edge.source for edge in edges],
