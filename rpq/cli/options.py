@@ -284,10 +284,17 @@ order_options = combine_options(
 )
 
 
-language = click.option(
-    "--language",
-    type=click.Choice(CHOICES["language"]),
-    help="Notation of the query: a path, a graph pattern, SPARQL, or MATCH as in GQL or Cypher.  [default: detected]",
+language = combine_options(
+    click.option(
+        "--language",
+        type=click.Choice(CHOICES["language"]),
+        help="Notation of the query: a path, a graph pattern, SPARQL, or MATCH as in GQL or Cypher.  [default: detected]",
+    ),
+    click.option(
+        "--node-label",
+        metavar="LABEL",
+        help="For MATCH: the label of the edges to the labels of nodes, which (a:Account) reads.  [default: type]",
+    ),
 )
 pattern_options = combine_options(
     click.option(

@@ -27,7 +27,8 @@ after -- (then it may begin with a -):
 fields
   name (by default the expression), query (the expression or pattern), language, window, slide, paths, semantics;
   select (a list); for paths sources, targets (lists), order, max_gap, max_span, simple_budget, on_budget; for patterns
-  distinct (true), matching, report, filter; output (as --output; queries with the same columns may share one).
+  distinct (true), matching, report, filter; for MATCH node_label; output (as --output; queries with the same columns may
+  share one).
 The table [defaults] of a TOML file sets fields that a query leaves out; the options of the same names, --source, --target
 and --output set those that are still missing.  The first column of all outputs is query, the name.  A tuple is late if it
 is late for every query.  If the file has an error, no query is run.

@@ -128,6 +128,8 @@ class Query(_Options):
         if cls is not Query or not isinstance(expression, str):
             return super().__new__(cls)
         language = options.get("language") or language_of(expression)
+        if "node_label" in options and (misfit := unsuitable_option(language, expression, ["node_label"])):
+            raise QueryError(f"{misfit.option} {misfit.reason}")
         if language == "pattern":
             return PatternQuery.__new__(PatternQuery, expression, **options)
         if language in _classes:
