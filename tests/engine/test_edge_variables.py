@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -33,6 +34,7 @@ from tests.engine.test_edge_properties import (
 from tests.reference_patterns import Atom, Constant, Variable, extended
 from tests.reference_properties import (
     COUNTS,
+    CountedQuery,
     Edge,
     EdgeAtom,
     PropertyEngine,
@@ -172,6 +174,31 @@ def test_random_streams(identity, data):
             time += data.draw(st.sampled_from((0, 1, 5)))
             assert rows_of(engine.advance(time), queries) == Counter(oracle.advance(time))
             check(engine, oracle, queries)
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(100)
+@given(data=st.data())
+def test_count_windows(identity, data):
+    one = data.draw(described("q", identity))
+    one.oracle = replace(CountedQuery.of(one.oracle), semantics="explicit")
+    window = rpq.CountWindow(size=one.oracle.size, step=one.oracle.slide)
+    one.query = replace(one.query.over(window), semantics="explicit")
+    oracle = PropertyEngine(one.oracle, identity=identity)
+    engine = rpq.Engine(one.query, edges=identity, _capacity=data.draw(st.sampled_from((1, 2, 16))))
+    time = 5
+    for _ in range(data.draw(st.integers(1, 6))):
+        rows = drawn_tuples(data, identity, time, most=6)
+        time = max(time, *(row[3] for row in rows))
+        note(rows)
+        expected: Counter = Counter()
+        for row in rows:
+            expected.update(apply(oracle, row))
+        assert rows_of(engine.push(as_batch(rows, arrow=False)), [one]) == expected
+        check(engine, oracle, [one])
+        if data.draw(st.integers(0, 3)) == 0:
+            engine = restored(engine)
+            check(engine, oracle, [one])
 
 
 @pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
