@@ -595,7 +595,6 @@ def test_rows_that_wait_for_a_report_are_saved():
         ("?x ?e:a ?y", {"filter": "n > 1"}, "values are named by variables"),
         ("?x ?e:a ?y", {"filter": "?e.n > 'x' + 1"}, "text is not a number"),
         ("?x ?e:a ?y", {"filter": 5}, "is text, not 5"),
-        ("?x ?e:a ?y", {"window": rpq.CountWindow(size=3)}, "edge variables do not go with"),
         ('?x ?e:a "u"', {"matching": "isomorphism", "filter": None}, None),
         ("?x ?e:a '\"u\"'", {"matching": "isomorphism"}, "no literal constants"),
         ("a/b", {"filter": "?x = 1"}, "is an option of graph patterns"),

@@ -141,11 +141,12 @@ def refuse_statics(question: Question, identity: Identity) -> None:
 
 def _refuse_unkept_statics(question: Question, evaluation: Evaluated) -> None:
     """Raise `RegistrationError` for a query on properties of static edges that no query read when they were loaded."""
-    unread = frozenset() if evaluation.multigraph is None else evaluation.multigraph.statics.unread
-    if lost := sorted(unread & properties_of(question)):
+    if evaluation.multigraph is None:
+        return
+    if lost := evaluation.multigraph.statics.lost(properties_of(question)):
         raise RegistrationError(
             f"query {question.name!r}: the values of {', '.join(lost)} of static edges were not kept, as no query read them "
-            "when the edges were loaded; register it before load_static",
+            "when the edges were loaded; register it before load_static, or begin the server with it",
             available_from=None,
         )
 

@@ -282,7 +282,8 @@ class Multigraph:
         self, data: Any, *, count: int, times: StreamTime, problems: list[InputError]
     ) -> Mapping[str, pa.Array]:
         """Return the columns of properties that queries need and static edges have. Raises `InputError`."""
-        columns = self.sets.read(data, count=count, problems=problems, is_timed=False)
+        more = self.statics.known or ()
+        columns = self.sets.read(data, count=count, problems=problems, is_timed=False, more=more)
         self.note_types()
         return columns
 
