@@ -231,7 +231,7 @@ def load_static(
 def _read_static_edges(
     path: str, format: str, number: int, *, properties: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the edges of a file in batches; times are ignored, and a delete is an error. It may lack any of the properties."""
+    """Yield the edges of a file, which may lack properties, in batches; times are ignored, and a delete is an error."""
     is_named = format in ("edges", "jsonl")
     columns = ColumnNames(timed=False, fixed=True, properties=tuple(properties)) if is_named else None
     rdf = _rdf_reading(scope=f"s{number}.") if format == "rdf" else None

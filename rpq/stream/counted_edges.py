@@ -1,4 +1,4 @@
-"""The edges of a count window that have an identity: the last inserts, which replace each other, and what they do to a graph.
+"""The edges of a count window that have an identity: the last inserts, which replace each other.
 
 A count window numbers the inserts with labels that its queries read, and holds an edge until its last insert is too far
 back. Where edges have an identity, what an insert replaces depends on what the window holds, so the window is decided here
@@ -36,7 +36,9 @@ _Link = tuple[int, int, int]
 class CountedEdge:
     """An edge that a count window holds."""
 
-    __slots__ = ("is_plain", "key", "label", "number", "satisfied", "source", "target", "timestamp", "twin", "values", "vertex")
+    __slots__ = (
+        "is_plain", "key", "label", "number", "satisfied", "source", "target", "timestamp", "twin", "values", "vertex",
+    )  # fmt: skip
 
     def __init__(
         self, key: Hashable, ends: _Link, timestamp: int, *, satisfied: int, is_plain: bool, number: int

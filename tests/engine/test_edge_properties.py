@@ -502,13 +502,12 @@ def test_expressions_that_are_refused(expression, column, said):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: rpq.Engine(CONDITION.over(rpq.CountWindow(size=3))), "one of time"),
         (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
         (lambda: rpq.Engine(CONDITION).load_static([("x", "y", "a")]), "static edges"),
         (lambda: rpq.Engine(BOUND).load_static([("x", "y", "a")]), "static edges"),
         (lambda: static_engine().register(CONDITION), "static edges"),
     ],
-    ids=["count", "identity", "load_static", "static variable", "statics"],
+    ids=["identity", "load_static", "static variable", "statics"],
 )
 def test_what_does_not_go_with_conditions_is_refused(make, said):
     with pytest.raises(rpq.QueryError, match=re.escape(said)):
@@ -1230,7 +1229,7 @@ def test_count_windows_that_are_refused():
     near, far = rpq.CountWindow(size=2), rpq.CountWindow(size=3)
     with pytest.raises(rpq.QueryError, match="another query has another window or reads other labels"):
         rpq.Engine(rpq.Query("a[n > 1]", window=near), rpq.Query("a[n > 2]", window=far))
-    with pytest.raises(rpq.QueryError, match='where edges are bound rows that leave it are reported: give semantics="explicit"'):
+    with pytest.raises(rpq.QueryError, match='where edges are bound rows .* give semantics="explicit"'):
         rpq.Engine(rpq.Query("?x ?e:a ?y", window=near), edges="parallel")
     with pytest.raises(rpq.QueryError, match="where events have several tuples rows that leave it are reported"):
         rpq.Engine(rpq.Query("a[n > 1]", window=near), events="window")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Evaluated(Protocol):
     graph: SnapshotGraph
     labels: LabelDictionary
     multigraph: Multigraph | None
-    events: str | None
+    events: Literal["window", "alone"] | None
 
 
 def reading_of(question: Question, evaluation: Evaluated) -> Reading:
@@ -68,7 +68,7 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
 
 
 def _reason_against_count(question: Question, reading: Reading, evaluation: Evaluated) -> str | None:
-    """Return why a query cannot have its window beside those of others, or a count window at all; None where it can."""
+    """Return why a query cannot have its window beside those of others, or a count window; None where it can."""
     others = [] if evaluation.multigraph is None else evaluation.multigraph.readings
     is_count = reading.window.kind == "count"
     if not is_count and not any(other.window.kind == "count" for other in others):
@@ -92,8 +92,8 @@ def refuse_counted_before(running: Iterable[RunningQuery], question: Question) -
     for one in running:
         if any(window.kind == "count" for window in one.windows):
             raise QueryError(
-                f"query {question.name!r} has conditions on edges, and query {one.question.name!r} already counts inserts in "
-                f"{one.question.window!r}: register the two together"
+                f"query {question.name!r} has conditions on edges, and query {one.question.name!r} already counts inserts "
+                f"in {one.question.window!r}: register the two together"
             )
 
 
@@ -101,16 +101,16 @@ def refuse_netted_count(running: RunningQuery) -> None:
     """Raise `QueryError` for a query over a count window that cannot tell which rows evictions alone remove."""
     if running.nets_events and getattr(running.question, "semantics", None) == "implicit":
         raise QueryError(
-            f"query {running.question.name!r}: over a count window of edges with an identity all rows that leave are reported "
-            'here: give semantics="explicit"'
+            f"query {running.question.name!r}: over a count window of edges with an identity all rows that leave are "
+            'reported here: give semantics="explicit"'
         )
 
 
 def refuse_late_count(question: Question) -> None:
     """Raise `RegistrationError` for a count window that is to begin empty in mid-stream."""
     raise RegistrationError(
-        f"query {question.name!r}: in mid-stream a count window over edges with an identity begins with its edges; leave out "
-        'start="empty"',
+        f"query {question.name!r}: in mid-stream a count window over edges with an identity begins with its edges; leave "
+        'out start="empty"',
         available_from=None,
     )
 

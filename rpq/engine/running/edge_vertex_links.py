@@ -211,9 +211,10 @@ class EdgeVertexLinks:
         found: list[tuple[int, TupleEdges]] = []
         gone = [one for one in applied.left if one[2].vertex != NO_VERTEX]
         for stage, label in sorted({(stage, edge.label) for _, stage, edge in gone}):
-            mine = [(row, *edge.ends, edge.vertex, edge.twin) for row, of, edge in gone if (of, edge.label) == (stage, label)]
-            rows = np.array([row for row, *_ in mine], np.int64)
-            source, _, target, first, second = np.array([of_edge for _, *of_edge in mine], np.int32).T
+            mine = [(row, edge) for row, of_edge, edge in gone if (of_edge, edge.label) == (stage, label)]
+            rows = np.array([row for row, _ in mine], np.int64)
+            ends = [(edge.source, edge.target, edge.vertex, edge.twin) for _, edge in mine]
+            source, target, first, second = np.array(ends, np.int32).T
             for walk in self._walks(label):
                 bound = second if walk.is_second else first
                 found += [(stage, one) for one in walk.links(rows, source, target, bound, is_deleted=True)]

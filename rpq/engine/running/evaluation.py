@@ -22,8 +22,8 @@ from rpq.engine.running.crew import Crew
 from rpq.engine.running.derived_edges import DerivedChunk
 from rpq.engine.running.edge_restrictions import (
     reading_of,
-    refuse_late_conditions,
     refuse_counted_before,
+    refuse_late_conditions,
     refuse_late_count,
     refuse_netted_count,
     refuse_order,

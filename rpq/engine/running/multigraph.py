@@ -195,7 +195,7 @@ class Multigraph:
             self.parallel = ParallelEdges(capacity=self._capacity)
         self._is_ordered = np.zeros(0, np.uint8)
 
-    def evaluated(self, question: Question) -> Question:
+    def evaluated(self, question: Any) -> Any:
         """Return a query as it is evaluated behind this: a count window is decided here, and none is there."""
         return question if self.counted is None else question.over(UnboundedWindow())
 
@@ -414,16 +414,14 @@ class Multigraph:
         if self._links.are_read:
             values = self._values_of_vertices
             links = self._links.derive_counted(chunk, properties, timestamp, applied, number=number, values=values)
-            pieces += [
-                StagedChanges(
-                    one.row, np.full(len(one.row), stage), one.source, one.label, one.target, chunk.timestamp[one.row], one.delete
-                )
-                for stage, one in links
-            ]
-        row, stage, *columns = (np.concatenate([*column]) for column in zip(*pieces, strict=True))
-        order = np.lexsort((stage, row))
-        made = Operations(*(column[order] for column in columns), row[order])
-        evicted = stage[order] == EVICTIONS
+            for stage, (rows, source, label, target, delete) in links:
+                stages, times = np.full(len(rows), stage, np.int8), chunk.timestamp[rows]
+                pieces.append(StagedChanges(rows, stages, source, label, target, times, delete))
+        changes = StagedChanges(*(np.concatenate([*column]) for column in zip(*pieces, strict=True)))
+        order = np.lexsort((changes.stage, changes.row))
+        ordered = StagedChanges(*(column[order] for column in changes))
+        made = Operations(*ordered[2:], ordered.row)
+        evicted: np.ndarray = ordered.stage == EVICTIONS
         return chunk_of_operations(made, chunk, now, outcome=applied.outcome, evicted=evicted)
 
     def derive_statics(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -540,7 +538,7 @@ class Multigraph:
         number = label if isinstance(label, int) else self._labels.ids[label]
         if isinstance(self._labels.names[number], EdgeEnd):
             return None  # the edge is a vertex, which has the values
-        found = None
+        found: Mapping[str, Any] | None = None
         if self.counted is not None:
             name = self._labels.names[number]
             is_derived = isinstance(name, ConditionLabel)

@@ -73,8 +73,11 @@ class Output:
         for number, delta in split_by_query(deltas):
             net = delta
             if first is not None and not queries[number].nets_events:
-                is_silent = evicted is not None and getattr(queries[number].question, "semantics", None) == "implicit"
-                net = _without_evictions(delta, first, evicted) if is_silent else net_delta(delta, first)
+                is_implicit = getattr(queries[number].question, "semantics", None) == "implicit"
+                if evicted is not None and is_implicit:
+                    net = _without_evictions(delta, first, evicted)
+                else:
+                    net = net_delta(delta, first)
             net = net if times is None else without_boundaries(net, times)
             self._running.count_unreported(queries[number], delta.counts() - net.counts())
             found.append((number, net))
@@ -174,7 +177,6 @@ def _without_evictions(delta: Delta, first: np.ndarray, evicted: np.ndarray) -> 
 
     What an event changes without its evictions is netted first; of that, evictions take back what they can.
     """
-
     is_evicted = np.repeat(evicted[delta.orders // 2], delta.lengths())
     if not is_evicted.any():
         return net_delta(delta, first)

@@ -608,7 +608,8 @@ class SavedState:
         """Restore the edges of a count window, whose ids have these numbers if they have any. Raises `Damage`."""
         saved, table, names = self.edges, self.edges.counted_table(), self.content.labels.names
         ends = (identity[saved.version_source], saved.version_label, identity[saved.version_target])
-        if any(number >= len(names) or not isinstance(names[number], ConditionLabel) for one in state.sets for number in one):
+        in_sets = [number for one in state.sets for number in one]
+        if any(number >= len(names) or not isinstance(names[number], ConditionLabel) for number in in_sets):
             raise Damage("a set of labels has one without a condition")
         sets = [multigraph.sets.number_of(one) for one in state.sets]
         prefix = "value."

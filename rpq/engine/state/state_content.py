@@ -223,7 +223,8 @@ class MultigraphState:
 
     `unit` is the unit of timestamps in conditions, None for plain numbers; `is_timed` whether tuples have come. `inserts` is
     the number of well-formed inserts. Where edges have ids, `by_id` is what is known of them. `unread` are properties of
-    static edges that were not kept. `counted` is the count window of all queries, whose edges are the versions, if they have one.
+    static edges that were not kept. `counted` is the count window that all queries have, whose edges are the
+    versions, if there is one.
     """
 
     identity: Literal["triple", "parallel", "id"]
