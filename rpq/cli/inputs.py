@@ -240,8 +240,7 @@ def _read_static_edges(
         if "delete" in names and pc.any(batch.columns.column("delete")).as_py():
             message = "deletes an edge; edges without time are there from the beginning to the end"
             raise InputError(f"{path}: {message}", file=path)
-        found = [*_NAMES, *(name for name in properties if name in names)]
-        yield pa.RecordBatch.from_arrays([batch.columns.column(name) for name in found], found)
+        yield batch.columns.select([*_NAMES, *(name for name in properties if name in names)])
 
 
 def digests(paths: Sequence[str]) -> list[str]:

@@ -798,6 +798,13 @@ def test_static_edges_whose_values_were_not_kept_are_refused():
         rpq.Engine(CONDITION, edges="parallel").load_static({**edges, "n": [5, "much"]})
 
 
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+def test_static_edges_with_ids_are_refused(identity):
+    edges = {"source": ["x"], "target": ["y"], "label": ["a"], "edge": ["t1"]}
+    with pytest.raises(rpq.InputError, match="static edges have no ids: leave out the column 'edge'"):
+        rpq.Engine(edges=identity).load_static(edges)
+
+
 def test_a_query_that_comes_later_reads_static_edges_under_its_condition():
     engine = static_engine(edges="parallel")
     engine.register(rpq.Query("b[n is null]", window=WINDOW, name="first"))
