@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -73,11 +73,8 @@ def _reason_against_count(question: Question, reading: Reading, evaluation: Eval
     is_count = reading.window.kind == "count"
     if not is_count and not any(other.window.kind == "count" for other in others):
         return None
-    if any((other.window, other.labels.plain) != (reading.window, reading.labels.plain) for other in others):
-        return (
-            f"its window is {reading.window!r}, and another query has another window or reads other labels: which insert "
-            "replaces which depends on the count window, so give it an engine of its own"
-        )
+    if not _have_one_window([reading, *others]):
+        return _OTHER_WINDOW.format(reading.window)
     if is_ordered(question):
         return f"its window is {reading.window!r}: paths in time order need one of time, or rpq.UnboundedWindow()"
     is_implicit = getattr(question, "semantics", None) == "implicit"
@@ -104,6 +101,25 @@ def refuse_netted_count(running: RunningQuery) -> None:
             f"query {running.question.name!r}: over a count window of edges with an identity all rows that leave are "
             'reported here: give semantics="explicit"'
         )
+
+
+_OTHER_WINDOW = (
+    "its window is {!r}, and another query has another window or reads other labels: which insert replaces which depends on "
+    "the count window, so give it an engine of its own"
+)
+
+
+def _have_one_window(readings: Iterable[Reading]) -> bool:
+    """Return whether all read the same plain labels over the same window."""
+    return len({(reading.window, reading.labels.plain) for reading in readings}) < 2
+
+
+def refuse_other_windows(readings: Mapping[str, Reading], identity: Identity) -> None:
+    """Raise `QueryError` for queries, by name, that come together and of which one has a count window that not all have."""
+    if any(reading.window.kind == "count" for reading in readings.values()) and not _have_one_window(readings.values()):
+        name, reading = next((name, one) for name, one in readings.items() if one.window.kind == "count")
+        what = "a query with conditions on edges" if identity == "triple" else f'an engine with edges="{identity}"'
+        raise QueryError(f"query {name!r} in {what}: {_OTHER_WINDOW.format(reading.window)}")
 
 
 def refuse_late_count(question: Question) -> None:

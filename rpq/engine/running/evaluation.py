@@ -27,6 +27,7 @@ from rpq.engine.running.edge_restrictions import (
     refuse_late_count,
     refuse_netted_count,
     refuse_order,
+    refuse_other_windows,
     refuse_statics,
 )
 from rpq.engine.running.intake import Intake, IntakeChunk
@@ -597,6 +598,7 @@ class Evaluation:
                 self.begin_multigraph()
             if self.multigraph is not None:
                 readings = {question.name: reading_of(question, self) for question in questions}
+                refuse_other_windows(readings, self.identity)
                 if is_late and any(reading.window.kind == "count" for reading in readings.values()):
                     refuse_late_count(questions[0])
                 self.multigraph.add(questions, readings)
