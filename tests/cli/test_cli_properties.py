@@ -181,10 +181,9 @@ def test_a_file_without_a_header_has_no_properties(rpq, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--window", "count:5", "--slide", 1), "one of time"),
         (("--format", "stackoverflow"), "no properties"),
     ],
-    ids=["count", "format"],
+    ids=["format"],
 )
 def test_options_that_do_not_go_with_properties_are_refused(rpq, tmp_path, monkeypatch, options, said):
     monkeypatch.chdir(tmp_path)
@@ -258,6 +257,18 @@ def test_static_edges_have_properties(rpq, tmp_path, kind):
     code, out, err = rpq("run", text, *files, *options, *WINDOW, "--edges", "parallel")
     assert code == 0, err
     assert rows(out) == Counter([("x", "z", "1", "+")])
+
+
+def test_a_count_window_goes_on_from_a_checkpoint(rpq, tmp_path):
+    lines = "x,y,a,1,700\ny,z,b,2,\nx,y,a,3,7\nx,y,a,4,700\nu,v,b,5,\n"
+    (tmp_path / "edges.csv").write_text(f"source,target,label,timestamp,amount\n{lines}")
+    files = ("--input", tmp_path / "edges.csv", "--output", tmp_path / "rows.csv", "--checkpoint", tmp_path / "state")
+    for limit in (("--limit", 2), ("--limit", 4), ()):
+        window = ("--window", "count:3", "--slide", 1)
+        code, _, err = rpq("run", "a[amount > 500]/b", *files, *window, *limit)
+        assert code == 0, err
+    found = rows((tmp_path / "rows.csv").read_text())
+    assert found == Counter([("x", "z", "2", "+"), ("x", "z", "3", "-"), ("x", "z", "4", "+")])
 
 
 def test_static_edges_may_lack_properties(rpq, tmp_path):
