@@ -450,11 +450,6 @@ class PatternQuery(Query):
 
     def _check_values(self, pattern: Pattern) -> None:
         """Refuse what does not go with edge variables and filters."""
-        if self.window.kind == "count" and pattern.edge_variables:
-            raise QueryError(
-                f"edge variables do not go with {self.window!r}: use a window of time, rpq.Window(size=…, slide=…), or "
-                "rpq.UnboundedWindow()"
-            )
         if self.matching == "isomorphism" and any(one.name.startswith('"') for one in pattern.constants):
             raise QueryError(
                 'matching="isomorphism" with an edge variable or a filter takes no literal constants, which mean two '

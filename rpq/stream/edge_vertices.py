@@ -112,6 +112,12 @@ class EdgeVertices:
         if self._current is not None:
             self._enter(key, number, vertex)
 
+    def end(self, ids: np.ndarray) -> None:
+        """Note that edges are there no longer."""
+        if self._current is not None:
+            self._remove(ids.tolist())
+        self._is_current[ids] = False
+
     def _enter(self, key: tuple[int, ...], number: int, vertex: int) -> None:
         assert self._current is not None
         self._current.setdefault(key, {})[vertex] = None

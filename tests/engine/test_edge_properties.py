@@ -28,6 +28,7 @@ from tests.oracle import test_reference_properties as worked
 from tests.reference_patterns import Variable
 from tests.reference_properties import (
     COUNTS,
+    CountedQuery,
     Edge,
     EdgeAtom,
     PropertyEngine,
@@ -521,13 +522,12 @@ def test_expressions_that_are_refused(expression, column, said):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: rpq.Engine(CONDITION.over(rpq.CountWindow(size=3))), "one of time"),
         (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
         (lambda: rpq.Engine(CONDITION).load_static([("x", "y", "a")]), "static edges"),
         (lambda: rpq.Engine(BOUND).load_static([("x", "y", "a")]), "static edges"),
         (lambda: static_engine().register(CONDITION), "static edges"),
     ],
-    ids=["count", "identity", "load_static", "static variable", "statics"],
+    ids=["identity", "load_static", "static variable", "statics"],
 )
 def test_what_does_not_go_with_conditions_is_refused(make, said):
     with pytest.raises(rpq.QueryError, match=re.escape(said)):
@@ -664,7 +664,7 @@ def test_an_engine_says_start_empty_only_where_it_takes_it():
 
 def test_an_engine_goes_on_after_a_query_was_refused():
     engine = rpq.Engine(rpq.Query("b", window=rpq.CountWindow(size=3), name="counted"))
-    with pytest.raises(rpq.QueryError, match="one of time"):
+    with pytest.raises(rpq.QueryError, match="register the two together"):
         engine.register(CONDITION)
     engine.register(rpq.Query("c", window=rpq.CountWindow(size=3)))
     assert engine.insert("x", "y", "b", 1).added == 1
@@ -672,7 +672,7 @@ def test_an_engine_goes_on_after_a_query_was_refused():
     engine.insert("x", "y", "a", 1, properties={"n": 5})
     with pytest.raises(rpq.QueryError, match="was not kept"):
         engine.register(rpq.Query("a[n = 'x']", window=WINDOW))
-    with pytest.raises(rpq.QueryError, match="one of time"):
+    with pytest.raises(rpq.QueryError, match="another query has another window"):
         engine.register(rpq.Query("b", window=rpq.CountWindow(size=3)), start="empty")
     assert engine.insert("y", "z", "b", 2).added == 1
     engine = rpq.Engine(CONDITION, edges="parallel")
@@ -804,6 +804,13 @@ def test_static_edges_whose_values_were_not_kept_are_refused():
         assert state.witness("x", "z", query=CONDITION.name).labels == ("a", "b")
     with pytest.raises(rpq.InputError, match="'much' is a string"):
         rpq.Engine(CONDITION, edges="parallel").load_static({**edges, "n": [5, "much"]})
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+def test_static_edges_with_ids_are_refused(identity):
+    edges = {"source": ["x"], "target": ["y"], "label": ["a"], "edge": ["t1"]}
+    with pytest.raises(rpq.InputError, match="static edges have no ids: leave out the column 'edge'"):
+        rpq.Engine(edges=identity).load_static(edges)
 
 
 def test_a_query_that_comes_later_reads_static_edges_under_its_condition():
@@ -1159,3 +1166,120 @@ def test_an_index_that_is_built_anew_asks_for_memory_in_the_name_of_its_tuple():
     assert engine.insert("t", "u", "b", 1).added == count
     assert engine.insert("s0", "t", "a", 1, properties={"n": 1}).removed == 0  # two edges of one tuple, one of which goes
     assert engine.delete("s0", "t", "a", 1).removed == 1
+
+# --- count windows -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(150)
+@given(data=st.data())
+def test_count_windows(identity, data):
+    """The last inserts, counted by label: replacements, deletes, evictions, states, and what comes in mid-stream."""
+    size, slide = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 3))
+    semantics = data.draw(st.sampled_from(("explicit", "implicit")))
+    options = {"size": size, "slide": slide, "semantics": semantics, "paths": data.draw(st.sampled_from(("walk", "simple")))}
+    described_query = Described("q", data.draw(st.sampled_from([*EXPRESSIONS[1:-1], *PATTERNS])), **options)
+    described_query.query = described_query.query.over(rpq.CountWindow(size=size, step=slide))
+    queries = [described_query]
+    oracle = PropertyEngine(CountedQuery.of(described_query.oracle), identity=identity)
+    engine = rpq.Engine(
+        described_query.query,
+        edges=identity,
+        threads=data.draw(st.sampled_from((1, 1, 2))),
+        _capacity=data.draw(st.sampled_from((1, 2, 16))),
+    )
+    time = 5
+    for _ in range(data.draw(st.integers(1, 6))):
+        rows = drawn_tuples(data, identity, time, most=6)
+        time = max(time, *(row[3] for row in rows))
+        note(rows)
+        expected: Counter = Counter()
+        for row in rows:
+            expected.update(apply(oracle, row))
+        changes = engine.push(as_batch(rows, arrow=data.draw(st.booleans())))
+        assert rows_of(changes, queries) == expected
+        check_counts(engine, oracle, queries)
+        assert Counter(map(tuple, engine.answers("q"))) == oracle.solutions("q")
+        if data.draw(st.integers(0, 3)) == 0:
+            engine = restored(engine, threads=data.draw(st.sampled_from((1, 2))))
+            assert engine.queries[0].window == described_query.query.window
+            check_counts(engine, oracle, queries)
+        if data.draw(st.booleans()):
+            time += 5
+            assert not engine.advance(time).added
+            oracle.advance(time)
+
+
+def counted(*rows: tuple, size: int = 2, edges: str = "triple", semantics: str = "implicit", **options) -> list[list[str]]:
+    """Return the rows for each insert (source, target, label, amount) into a window of the last inserts."""
+    query = rpq.Query("a[n > 1]/b", window=rpq.CountWindow(size=size), semantics=semantics)
+    engine = rpq.Engine(query, edges=edges, **options)
+    found = []
+    for time, (source, target, label, amount) in enumerate(rows):
+        changes = engine.insert(source, target, label, time, properties={"n": amount})
+        found.append([f"{row.op} {row.source} {row.target}" for row in changes.rows()])
+    return found
+
+
+def test_what_a_count_window_evicts_leaves_in_silence_and_what_is_replaced_does_not():
+    rows = ("x", "y", "a", 5), ("y", "z", "b", None), ("u", "v", "b", None)
+    assert counted(*rows) == [[], ["+ x z"], []]
+    assert counted(*rows, semantics="explicit") == [[], ["+ x z"], ["- x z"]]
+    assert counted(*rows[:2], ("x", "y", "a", 1)) == [[], ["+ x z"], ["- x z"]]
+    assert counted(*rows[:2], ("x", "y", "a", 1), edges="parallel", size=3) == [[], ["+ x z"], []]
+
+
+def test_an_older_insert_renews_the_edge_that_a_count_window_holds():
+    query = rpq.Query("a[n > 1]", window=rpq.CountWindow(size=2), semantics="explicit")
+    engine = rpq.Engine(query)
+    engine.push(source=["x"], target=["y"], label=["a"], timestamp=[5], n=[3])
+    engine.push(source=["u"], target=["v"], label=["a"], timestamp=[5], n=[3])
+    assert not engine.push(source=["x"], target=["y"], label=["a"], timestamp=[4], n=[0]).rows()
+    changes = engine.push(source=["s"], target=["t"], label=["a"], timestamp=[6], n=[3])
+    assert [(row.op, row.source) for row in changes.rows()] == [("-", "u"), ("+", "s")]
+    assert sorted(source for source, _ in engine.answers()) == ["s", "x"]
+
+
+def test_count_windows_that_are_refused():
+    near, far = rpq.CountWindow(size=2), rpq.CountWindow(size=3)
+    with pytest.raises(rpq.QueryError, match="another query has another window or reads other labels"):
+        rpq.Engine(rpq.Query("a[n > 1]", window=near), rpq.Query("a[n > 2]", window=far))
+    with pytest.raises(rpq.QueryError, match='where edges are bound rows .* give semantics="explicit"'):
+        rpq.Engine(rpq.Query("?x ?e:a ?y", window=near), edges="parallel")
+    with pytest.raises(rpq.QueryError, match="where events have several tuples rows that leave it are reported"):
+        rpq.Engine(rpq.Query("a[n > 1]", window=near), events="window")
+    engine = rpq.Engine(rpq.Query("a", window=near))
+    with pytest.raises(rpq.QueryError, match="already counts inserts in .* register the two together"):
+        engine.register(rpq.Query("a[n > 1]", window=near))
+    engine = rpq.Engine(rpq.Query("a[n > 1]", window=near, name="one"))
+    engine.insert("x", "y", "a", 1, properties={"n": 3})
+    with pytest.raises(rpq.RegistrationError, match="which edges satisfy .* was not kept"):
+        engine.register(rpq.Query("a[n > 2]", window=near, name="two"))
+    with pytest.raises(rpq.RegistrationError, match='leave out start="empty"'):
+        engine.register(rpq.Query("^a[n > 1]", window=near, name="two"), start="empty")
+    assert engine.register(rpq.Query("^a[n > 1]", window=near, name="two")).added == 1
+
+
+def test_names_of_ids_leave_with_a_count_window():
+    query = rpq.Query("a[n > 1]", window=rpq.CountWindow(size=5))
+    engine = rpq.Engine(query, edges="id", _capacity=4)
+    for start in range(0, 2000, 100):
+        ids = list(range(start, start + 100))
+        vertices = [f"v{one}" for one in ids]
+        engine.push(source=vertices, target=vertices, label=["a"] * 100, timestamp=ids, edge=ids, n=[2] * 100)
+        engine._check()
+    assert engine._evaluation.multigraph.by_id.names.live < 120
+    assert engine._evaluation.vertices.live < 120
+
+
+@pytest.mark.parametrize("expression", ["a", "^a"])
+@pytest.mark.parametrize("window", [rpq.Window(size=5, slide=1), rpq.CountWindow(size=1)])
+def test_a_static_edge_that_the_window_no_longer_holds_has_no_timestamp(expression, window):
+    queries = rpq.Query(expression, window=window, name="q"), rpq.Query("b", window=rpq.Window(size=100, slide=1))
+    engine = rpq.Engine(*queries)
+    engine.load_static([("x", "y", "a")])
+    engine.insert("x", "y", "a", 1)
+    ends = ("x", "y") if expression == "a" else ("y", "x")
+    assert engine.witness(*ends, query="q").timestamps == (1,)
+    engine.insert("s", "t", "a", 20)
+    assert engine.witness(*ends, query="q").timestamps == (None,)

@@ -340,13 +340,16 @@ def test_the_language_of_a_text():
     assert {text: language_of(text) for text in texts} == texts
 
 
-def test_a_count_window_takes_what_binds_no_edge():
+def test_a_count_window_takes_what_binds_edges_too():
     query = rpq.Query("MATCH (a)-[:T]->(b) RETURN a", window=rpq.CountWindow(size=2))
     engine = rpq.Engine(query)
     engine.push_rows([("a", "b", "T", 1), ("c", "b", "T", 2), ("d", "b", "T", 3), ("d", "e", "T", 4)])
     assert [*engine.answers()] == [("d",), ("d",)]
-    with pytest.raises(rpq.QueryError, match="use one of time"):
-        rpq.Engine(query, edges="parallel")
+    text = "MATCH (a)-[e:T WHERE e.n > 1]->(b) RETURN a, e.n AS n"
+    bound = rpq.Engine(rpq.Query(text, window=rpq.CountWindow(size=2), semantics="explicit"), edges="parallel")
+    rows = [bound.insert(source, "b", "T", time, properties={"n": time}).rows() for time, source in enumerate("aaaca", 1)]
+    shown = [[f"{row.op} {row.a} {row.n}" for row in of_one] for of_one in rows]
+    assert shown == [[], ["+ a 2"], ["+ a 3"], ["- a 2", "+ c 4"], ["- a 3", "+ a 5"]]
 
 
 def test_static_edges_and_threads_go_with_what_binds_no_edge():

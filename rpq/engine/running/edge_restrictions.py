@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from rpq.engine.running.multigraph import Identity, Multigraph
 from rpq.engine.running.outcome_counts import lower_bounds
 from rpq.engine.running.retention import latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
-from rpq.language.protocol import Question
+from rpq.language.protocol import Question, RunningQuery
 from rpq.language.readings import (
     Reading,
     has_conditions,
@@ -36,6 +36,7 @@ class Evaluated(Protocol):
     graph: SnapshotGraph
     labels: LabelDictionary
     multigraph: Multigraph | None
+    events: Literal["window", "alone"] | None
 
 
 def reading_of(question: Question, evaluation: Evaluated) -> Reading:
@@ -56,14 +57,78 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         )
     if more or reading.stream is not None:
         reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
-    elif reading.window.kind == "count":
-        reason = f"its window is {reading.window!r}: use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"
+    else:
+        reason = _reason_against_count(question, reading, evaluation)
     if reason is None and evaluation.graph.statics:
         refuse_statics(question, evaluation.identity)
         _refuse_unkept_statics(question, evaluation)
     if reason is not None:
         raise QueryError(f"query {question.name!r} in {what}: {reason}")
     return reading
+
+
+def _reason_against_count(question: Question, reading: Reading, evaluation: Evaluated) -> str | None:
+    """Return why a query cannot have its window beside those of others, or a count window; None where it can."""
+    others = [] if evaluation.multigraph is None else evaluation.multigraph.readings
+    is_count = reading.window.kind == "count"
+    if not is_count and not any(other.window.kind == "count" for other in others):
+        return None
+    if not _have_one_window([reading, *others]):
+        return _OTHER_WINDOW.format(reading.window)
+    if is_ordered(question):
+        return f"its window is {reading.window!r}: paths in time order need one of time, or rpq.UnboundedWindow()"
+    is_implicit = getattr(question, "semantics", None) == "implicit"
+    if is_implicit and (values_read_by(question) is not None or evaluation.events is not None):
+        what = "where events have several tuples" if evaluation.events is not None else "where edges are bound"
+        return f'its window is {reading.window!r}, and {what} rows that leave it are reported: give semantics="explicit"'
+    return None
+
+
+def refuse_counted_before(running: Iterable[RunningQuery], question: Question) -> None:
+    """Raise `QueryError` for a query with conditions that comes to a query over a count window that knew of none."""
+    for one in running:
+        if any(window.kind == "count" for window in one.windows):
+            raise QueryError(
+                f"query {question.name!r} has conditions on edges, and query {one.question.name!r} already counts inserts "
+                f"in {one.question.window!r}: register the two together"
+            )
+
+
+def refuse_netted_count(running: RunningQuery) -> None:
+    """Raise `QueryError` for a query over a count window that cannot tell which rows evictions alone remove."""
+    if running.nets_events and getattr(running.question, "semantics", None) == "implicit":
+        raise QueryError(
+            f"query {running.question.name!r}: over a count window of edges with an identity all rows that leave are "
+            'reported here: give semantics="explicit"'
+        )
+
+
+_OTHER_WINDOW = (
+    "its window is {!r}, and another query has another window or reads other labels: which insert replaces which depends on "
+    "the count window, so give it an engine of its own"
+)
+
+
+def _have_one_window(readings: Iterable[Reading]) -> bool:
+    """Return whether all read the same plain labels over the same window."""
+    return len({(reading.window, reading.labels.plain) for reading in readings}) < 2
+
+
+def refuse_other_windows(readings: Mapping[str, Reading], identity: Identity) -> None:
+    """Raise `QueryError` for queries, by name, that come together and of which one has a count window that not all have."""
+    if any(reading.window.kind == "count" for reading in readings.values()) and not _have_one_window(readings.values()):
+        name, reading = next((name, one) for name, one in readings.items() if one.window.kind == "count")
+        what = "a query with conditions on edges" if identity == "triple" else f'an engine with edges="{identity}"'
+        raise QueryError(f"query {name!r} in {what}: {_OTHER_WINDOW.format(reading.window)}")
+
+
+def refuse_late_count(question: Question) -> None:
+    """Raise `RegistrationError` for a count window that is to begin empty in mid-stream."""
+    raise RegistrationError(
+        f"query {question.name!r}: in mid-stream a count window over edges with an identity begins with its edges; leave "
+        'out start="empty"',
+        available_from=None,
+    )
 
 
 def refuse_order(question: Question, identity: Identity) -> None:
@@ -92,11 +157,12 @@ def refuse_statics(question: Question, identity: Identity) -> None:
 
 def _refuse_unkept_statics(question: Question, evaluation: Evaluated) -> None:
     """Raise `RegistrationError` for a query on properties of static edges that no query read when they were loaded."""
-    unread = frozenset() if evaluation.multigraph is None else evaluation.multigraph.statics.unread
-    if lost := sorted(unread & properties_of(question)):
+    if evaluation.multigraph is None:
+        return
+    if lost := evaluation.multigraph.statics.lost(properties_of(question)):
         raise RegistrationError(
             f"query {question.name!r}: the values of {', '.join(lost)} of static edges were not kept, as no query read them "
-            "when the edges were loaded; register it before load_static",
+            "when the edges were loaded; register it before load_static, or begin the server with it",
             available_from=None,
         )
 
@@ -115,7 +181,9 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated)
 
 def begins_empty(question: Question, evaluation: Evaluated) -> bool:
     """Return whether a query may begin with an empty window in mid-stream: no edge unknown to it is replaced later."""
-    identity = evaluation.identity
+    identity, multigraph = evaluation.identity, evaluation.multigraph
+    if multigraph is not None and multigraph.counted is not None:
+        return False
     return identity == "parallel" or (identity == "triple" and not has_conditions(question))
 
 

@@ -19,7 +19,16 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.compiled.views import view
 from rpq.engine.running.crew import Crew
 from rpq.engine.running.derived_edges import DerivedChunk
-from rpq.engine.running.edge_restrictions import reading_of, refuse_late_conditions, refuse_order, refuse_statics
+from rpq.engine.running.edge_restrictions import (
+    reading_of,
+    refuse_counted_before,
+    refuse_late_conditions,
+    refuse_late_count,
+    refuse_netted_count,
+    refuse_order,
+    refuse_other_windows,
+    refuse_statics,
+)
 from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamelessChunk
 from rpq.engine.running.limits import MemoryGuard
 from rpq.engine.running.multigraph import Identity, Multigraph
@@ -280,7 +289,7 @@ class Evaluation:
             times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
             if times is not None and derived is not None and derived.row is not None:
                 times = times[derived.row]
-            deltas = self.output.net(deltas, details.first, times)
+            deltas = self.output.net(deltas, details.first, times, evicted=None if derived is None else derived.evicted)
         if running.reports:
             try:
                 deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
@@ -588,11 +597,19 @@ class Evaluation:
         try:
             if not had_multigraph and any(has_conditions(question) for question in questions):
                 refuse_late_conditions(questions, self)
+                refuse_counted_before(self.running, next(one for one in questions if has_conditions(one)))
                 self.begin_multigraph()
             if self.multigraph is not None:
-                self.multigraph.add(questions, {question.name: reading_of(question, self) for question in questions})
+                readings = {question.name: reading_of(question, self) for question in questions}
+                refuse_other_windows(readings, self.identity)
+                if is_late and any(reading.window.kind == "count" for reading in readings.values()):
+                    refuse_late_count(questions[0])
+                self.multigraph.add(questions, readings)
+                questions = tuple(self.multigraph.evaluated(question) for question in questions)
             for question in questions:
-                added.append(self._start(question, is_late, (ids, names)))  # noqa: PERF401  some may have begun
+                added.append(self._start(question, is_late, (ids, names)))  # some may have begun
+                if self.multigraph is not None and self.multigraph.counted is not None:
+                    refuse_netted_count(added[-1])
         except BaseException:
             for running in reversed(added):
                 self.running.drop(running.question.name)

@@ -149,6 +149,13 @@ class OutcomeCounts:
         self.total += np.bincount(outcome, minlength=OUTCOME_COUNT)
         return outcome
 
+    def count(self, outcome: np.ndarray) -> None:
+        """Count outcomes that are the same for each reader."""
+        counts = np.bincount(outcome, minlength=OUTCOME_COUNT)
+        for reader in self._readers.values():
+            reader.counts += counts
+        self.total += counts
+
     def _outcomes(
         self,
         chunk: Chunk,
