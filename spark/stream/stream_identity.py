@@ -145,7 +145,7 @@ def refuse_unsupported(queries: Sequence[rpq.Query]) -> None:
     names = [query.name for query in queries]
     if len(set(names)) < len(names):
         raise PipelineError(f"two queries have the same name: {', '.join(names)}; give them different names")
-    if any(query.paths == "simple" and query.on_budget == "set_aside" for query in queries):
+    if any(query.paths != "walk" and query.on_budget == "set_aside" for query in queries):
         raise PipelineError(
             "on_budget is 'set_aside': a worker that rebuilds its index from the window does not know which roots were set "
             "aside; use 'error', with a larger simple_budget"
