@@ -15,7 +15,7 @@ import rpq
 import rpq.engine.engine  # registers the kinds of queries
 from rpq.errors import QueryError
 from rpq.language import kinds
-from rpq.language.readings import readings_of, refuse_edge_values
+from rpq.language.readings import readings_of, refuse_edge_values, refuse_lengths
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 
@@ -152,6 +152,7 @@ def refuse_unsupported(queries: Sequence[rpq.Query]) -> None:
         )
     try:
         refuse_edge_values(queries, "on Spark")
+        refuse_lengths(queries, "in streams of Spark")
     except QueryError as error:
         raise PipelineError(str(error)) from error
     for query in queries:

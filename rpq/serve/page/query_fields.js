@@ -19,6 +19,8 @@ export function queryRequest() {
   if (window !== undefined) query.window = window;
   if (slide !== undefined) query.slide = slide;
   if (name) query.name = name;
+  const paths = byId("paths").value;
+  if (paths) query.paths = paths;
   const order = byId("order").value;
   if (order) {
     query.order = order;
