@@ -61,7 +61,7 @@ def check_query_options(options: dict[str, Any], *, is_stream: bool = False) -> 
 def _refuse_unsupported(
     expression: str, options: QueryOptions | QueryEntry, *, name: str | None = None, edges: str, is_stream: bool
 ) -> None:
-    """Raise a usage error for a query that reads values of edges, or has a filter, an order in time or, in a stream, lengths."""
+    """Raise a usage error for a query with values of edges, a filter, an order in time or, in a stream, lengths."""
     from rpq.errors import QueryError
     from rpq.language.query import query_in
     from rpq.language.readings import refuse_lengths

@@ -185,8 +185,8 @@ class Query(_Options):
         if order is not None:
             if self.paths != "walk":
                 raise QueryError(
-                    f"order={self.order!r} does not go with paths={self.paths!r} yet: paths in time order are walks, so leave out "
-                    "paths, or the order"
+                    f"order={self.order!r} does not go with paths={self.paths!r} yet: paths in time order are walks, so "
+                    "leave out paths, or the order"
                 )
             object.__setattr__(self, "max_gap", order.max_gap)
             object.__setattr__(self, "max_span", order.max_span)

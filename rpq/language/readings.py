@@ -197,12 +197,12 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
 
 
 def refuse_lengths(questions: Iterable[Any], where: str) -> None:
-    """Raise `QueryError` for queries with the length of paths, where rows are pairs alone: `where`, as "in streams of Spark"."""
+    """Raise `QueryError` for queries with the length of paths where rows are pairs alone, as in "in streams of Spark"."""
     for question in questions:
         if getattr(question, "has_length", False):
             raise QueryError(
-                f"query {question.name!r} selects the length of paths, and rows {where} are pairs alone: run it with rpq run "
-                "over files, replay a data set with rpq spark replay, or push to an rpq.Engine; or leave out select"
+                f"query {question.name!r} selects the length of paths, and rows {where} are pairs alone: run it with rpq "
+                "run over files, replay a data set with rpq spark replay, or push to an rpq.Engine; or leave out select"
             )
 
 

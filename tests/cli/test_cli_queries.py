@@ -219,7 +219,7 @@ GOOD = '{"name": "good", "query": "a/b"}\n'
         ('{"name": "x", "query": "a/b||c"}', ["line 2, field query: the expression", "column 5", "a/b||c\n      ^"]),
         ('{"name": "x", "query": "a", "windw": 5}', ["line 2, field windw: is not known", "did you mean 'window'?"]),
         ('{"name": "x", "query": "a", "semantics": "explict"}', ["line 2, field semantics", "did you mean 'explicit'?"]),
-        ('{"name": "x", "query": "a", "paths": 3}', ["line 2, field paths: expected one of walk, simple, simple_cycle, not 3"]),
+        ('{"name": "x", "query": "a", "paths": 3}', ["line 2, field paths: expected one of walk, simple, simple_cycle"]),
         ('{"name": "good", "query": "a"}', ["line 2, field name: there is already a query named 'good'", "line 1"]),
         ('{"query": "c"}\n\n{"query": "c"}', ["line 4, field name", "already a query named 'c'", "line 2"]),
         ('{"name": "x", "query": "a", "query": "b"}', ["line 2, field query: occurs twice"]),

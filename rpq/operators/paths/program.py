@@ -4,9 +4,9 @@ Two things change on the way. Symbols with equal columns become one *class*, so 
 and adjacency lists are kept a class, not a label. And a start state with incoming transitions gets a copy that
 has none: the root's own node is then never entered, needs no row, and (x, x) is a cell like any other.
 
-Where a path may end at its root but not go on from it (`paths="simple_cycle"`), there is one more state, the *closing state*:
-each transition into an accepting state has a twin into it, and nothing leads out of it. Kernels take the twin where a step
-comes back to the root, and the other one everywhere else.
+Where a path may end at its root but not go on from it (`paths="simple_cycle"`), there is one more state, the *closing
+state*: each transition into an accepting state has a twin into it, and nothing leads out of it. Kernels take the twin where
+a step comes back to the root, and the other one everywhere else.
 """
 
 from __future__ import annotations

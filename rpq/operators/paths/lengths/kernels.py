@@ -79,7 +79,7 @@ from rpq.operators.paths.program import ACCEPTING
 from rpq.stream.outcomes import ABSENT, IRRELEVANT, outcome_of
 
 OLD, NEW = np.bool_(False), np.bool_(True)
-"""Which lengths `_write_rows` writes. For each literal among the arguments of a kernel numba would compile a kernel of its own."""
+"""Which lengths `_write_rows` writes; for each literal among the arguments of a kernel, numba compiles a kernel."""
 
 SETTLING = LOSING
 """A value of PHASE: the stages of the current change (`progress.STAGE`) are left."""
