@@ -330,6 +330,10 @@ def test_ids_stand_for_names(session, tmp_path):
     assert rows_of(pipeline.replay(session, folder, query, partitions=2, names=True)) == expected
     numbers = rows_of(pipeline.replay(session, folder, query, partitions=2))
     assert all(isinstance(change.source, int) for change in numbers) and len(numbers) == len(expected)
+    lengths = rpq.Query("a+", window=query.window, select=["source", "target", "length"])
+    rows = rpq.Engine(lengths).push(table(open_reader("edges", str(tmp_path / "in.tsv")))).rows()
+    named = pipeline.replay(session, folder, lengths, partitions=2, names=True)
+    assert Counter(tuple(row) for row in named.collect()) == Counter(map(tuple, rows))
 
 
 def streamed(session, edges, queries, folder: Path, **options) -> Counter:
