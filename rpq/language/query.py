@@ -185,7 +185,7 @@ class Query(_Options):
         if order is not None:
             if self.paths != "walk":
                 raise QueryError(
-                    f"order={self.order!r} does not go with paths={self.paths!r} yet: paths in time order are walks, so "
+                    f'order={self.order!r} does not go with paths="{self.paths}" yet: paths in time order are walks, so '
                     "leave out paths, or the order"
                 )
             object.__setattr__(self, "max_gap", order.max_gap)
@@ -443,8 +443,8 @@ class PatternQuery(Query):
         if self.paths != "walk" and pattern.orders:
             atom = next(atom for atom in pattern.atoms if atom.order is not None)
             raise QueryError(
-                f"{atom} does not go with paths={self.paths!r} yet: paths in time order are walks: leave out paths, or the "
-                "order"
+                f'{atom} does not go with paths="{self.paths}" yet: paths in time order are walks: leave out paths, or '
+                "the order"
             )
         self._set_default_name()
 
