@@ -18,7 +18,7 @@ from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
 from rpq.cli.request import QueryOptions, convert_windows, is_sparql
 from rpq.kafka.topic_names import is_topic
-from rpq.language.notation import ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS
+from rpq.language.notation import MATCH_OPTIONS, ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from rpq.language.query_file import QueryEntry
     from rpq.spark.stream.topics import TopicEdges
 
-_QUERY_OPTION_NAMES = ("language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS)
+_QUERY_OPTION_NAMES = (
+    "language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS, *MATCH_OPTIONS
+)  # fmt: skip
 
 queries_file = click.option(
     "--queries",

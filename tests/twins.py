@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 import rpq
@@ -21,6 +22,11 @@ def examples(moderate: int) -> settings:
     """So many examples by default, and proportionally more under the profile "long"."""
     scale = settings.get_profile(settings.get_current_profile_name()).max_examples / 100
     return settings(max_examples=max(1, int(moderate * scale)))
+
+
+def left_to_ci(*values: Any) -> list[Any]:
+    """Values of a parameter of a test that CI runs, beside one that everybody runs."""
+    return [pytest.param(value, marks=pytest.mark.ci) for value in values]
 
 
 def tiny(capacity: int) -> type[rpq.Engine]:

@@ -69,6 +69,7 @@ def explain(
     edges: Identity | None,
     paths: Paths | None,
     language: Language | None,
+    node_label: str | None,
 ) -> None:
     """Show EXPRESSION as it was parsed, and its minimal deterministic automaton.
 
@@ -82,6 +83,9 @@ def explain(
     from rpq.language.notation import language_of
     from rpq.operators.paths.explanation import explain_expression
 
+    is_match = queries is None and (language or language_of(expression or "")) in ("gql", "cypher")
+    if node_label is not None and not is_match:
+        raise click.UsageError("--node-label is for MATCH; in a file of queries, it is the field node_label")
     if queries is not None:
         if paths is not None:
             raise click.UsageError("--paths is for EXPRESSION: in the file of --queries, write it as a field of a query")
@@ -97,7 +101,7 @@ def explain(
         drawings = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
         if drawings:
             raise click.UsageError(f"{drawings[0]}: a query in SPARQL or MATCH has no drawing; its algebra is shown as text")
-        click.echo(str(_explain_algebra(expression, language, paths or "walk")))
+        click.echo(str(_explain_algebra(expression, language, paths or "walk", node_label=node_label)))
         return
     try:
         tree = parse_expression(expression)
@@ -146,7 +150,9 @@ def _output(
                 raise click.ClickException(str(error)) from error
 
 
-def _explain_algebra(text: str, language: Language | None = None, paths: Paths = "walk") -> SparqlExplanation:
+def _explain_algebra(
+    text: str, language: Language | None = None, paths: Paths = "walk", *, node_label: str | None = None
+) -> SparqlExplanation:
     """Explain a query in SPARQL or MATCH; of its windows, list those that the text declares."""
     from dataclasses import replace
 
@@ -156,8 +162,9 @@ def _explain_algebra(text: str, language: Language | None = None, paths: Paths =
     from rpq.operators.relational.explanation import explain_query
     from rpq.stream.window import Window
 
+    given = {} if node_label is None else {"node_label": node_label}
     try:
-        query = query_in(language or language_of(text), text, window=Window(size=1, slide=1), paths=paths)
+        query = query_in(language or language_of(text), text, window=Window(size=1, slide=1), paths=paths, **given)
         explanation = explain_query(query, "")  # type: ignore[arg-type]  # these languages have such queries
     except QueryError as error:
         raise click.UsageError(str(error)) from error
@@ -263,7 +270,7 @@ def _options(query: QueryEntry) -> list[str]:
 def _explain_entry(entry: QueryEntry, edges: Identity | None) -> Explanation | SparqlExplanation:
     """Explain a pattern of a file, or a query in SPARQL."""
     if entry.language not in ("path", "pattern"):
-        return _explain_algebra(entry.expression, entry.language, entry.paths)
+        return _explain_algebra(entry.expression, entry.language, entry.paths, node_label=entry.node_label)
     from dataclasses import replace
 
     from rpq.language.query import PatternQuery

@@ -57,6 +57,9 @@ PATH_OPTIONS = ("sources", "targets")
 ORDER_OPTIONS = ("order", "max_gap", "max_span")
 """Options of path queries that patterns express in the text."""
 
+MATCH_OPTIONS = ("node_label",)
+"""Options that only MATCH has."""
+
 TEXT_OPTIONS = ("select", "distinct", "matching", "filter")
 """Options that SPARQL expresses in the text."""
 
@@ -117,6 +120,9 @@ def unsuitable_option(language: Language, text: str, option_names: Iterable[str]
     UnsuitableOption(option='distinct', reason="is an option of graph patterns (?x a ?y . ?y b ?z); 'a/b*' is a path")
     """
     for option in option_names:
+        if option in MATCH_OPTIONS and language not in ("gql", "cypher"):
+            reason = "is an option of MATCH; elsewhere an edge to a label is written, as in ?x type Account"
+            return UnsuitableOption(option, reason)
         if language == "path" and option in PATTERN_OPTIONS and option != "select":
             return UnsuitableOption(option, f"is an option of graph patterns (?x a ?y . ?y b ?z); {text!r} is a path")
         if language == "pattern" and option in PATH_OPTIONS:

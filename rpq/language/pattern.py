@@ -395,7 +395,7 @@ class Pattern:
 
     @property
     def has_values(self) -> bool:
-        """Whether solutions are more than the bindings of a join: there are edge variables, or a filter."""
+        """True if solutions are more than the bindings of a join: there are edge variables, or a filter."""
         return self.filter is not None or bool(self.edge_variables)
 
     @property

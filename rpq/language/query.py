@@ -40,7 +40,7 @@ PAIR = ("source", "target")
 """The columns of path queries."""
 
 PAIR_AND_LENGTH = ("source", "target", "length")
-"""Those of path queries that select the length of a shortest path, too."""
+"""The columns of path queries that select the length of a shortest path, too."""
 
 _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 """The automata of all existing queries: thousands of queries often share a few expressions."""
@@ -129,6 +129,8 @@ class Query(_Options):
         if cls is not Query or not isinstance(expression, str):
             return super().__new__(cls)
         language = options.get("language") or language_of(expression)
+        if "node_label" in options and (misfit := unsuitable_option(language, expression, ["node_label"])):
+            raise QueryError(f"{misfit.option} {misfit.reason}")
         if language == "pattern":
             return PatternQuery.__new__(PatternQuery, expression, **options)
         if language in _classes:

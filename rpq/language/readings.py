@@ -56,7 +56,7 @@ class LabelSet(NamedTuple):
 
     @property
     def has_others(self) -> bool:
-        """Whether labels are in the set that are not named."""
+        """True if labels that are not named are in the set."""
         return self.others or bool(self.conditions)
 
     def has(self, label: LabelSymbol) -> bool:
@@ -75,7 +75,7 @@ class LabelSet(NamedTuple):
 
     @property
     def has_conditions(self) -> bool:
-        """Whether labels with a condition are in the set."""
+        """True if labels with a condition are in the set."""
         return bool(self.conditions) or any(isinstance(one, ConditionLabel) for one in self.named)
 
     @property

@@ -31,7 +31,7 @@ from rpq.errors import QueryError, QueryTextError, RpqError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
 from rpq.language.kinds import single_thread_warning
-from rpq.language.notation import PATTERN_OPTIONS
+from rpq.language.notation import MATCH_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query_file import QueryEntry
 from rpq.serve.application import Application, KernelCompiler
 from rpq.serve.connections import Connections, Repetitions, raise_file_limit
@@ -46,7 +46,9 @@ from rpq.stream.window import WindowTextError, window_of
 SWITCH_SECONDS = 0.001
 """The longest time that the engine's thread keeps the interpreter while a request waits."""
 
-_DEFAULTS = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS)
+_DEFAULTS = (
+    "window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS, *MATCH_OPTIONS
+)  # fmt: skip
 
 
 def serve_with(

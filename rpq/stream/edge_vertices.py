@@ -59,7 +59,7 @@ class EdgeVertices:
         self.names: EdgeNames | None = None
         """The ids of edges; None where they have none."""
         self.have_identities = False
-        """Whether edges have ids, or numbers that tell them apart."""
+        """True if edges have ids, or numbers that tell them apart."""
         self._room = 0
         self._columns = EdgeVertexColumns(*(np.zeros(0, dtype) for dtype in (np.int32,) * 3 + (np.int64,) * 2 + (np.int32,)))
         self._values: dict[str, np.ndarray] = {}

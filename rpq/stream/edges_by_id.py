@@ -267,7 +267,7 @@ class EdgesById:
 
     @property
     def wants_collection(self) -> bool:
-        """Whether so many edges and groups came since the last collection that looking for old ones is paid for."""
+        """True if so many edges and groups came since the last collection that looking for old ones is paid for."""
         used = max(int(self._arrays.fields[_GROUPS]), self.names.live)
         return used > 2 * max(self._capacity, self._used_after_collect)
 

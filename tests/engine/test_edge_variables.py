@@ -24,6 +24,7 @@ from tests.engine.test_edge_properties import (
     apply,
     as_batch,
     check_shares,
+    check_stream,
     drawn_events,
     drawn_tuples,
     restored,
@@ -41,7 +42,7 @@ from tests.reference_properties import (
     StaticQuery,
     pairs,
 )
-from tests.twins import examples
+from tests.twins import examples, left_to_ci
 
 PATTERNS = (
     # text, columns, filter
@@ -141,7 +142,7 @@ def check(engine: rpq.Engine, oracle: PropertyEngine, queries: list[Described]) 
         assert answers == oracle.solutions(one.query.name)
 
 
-@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@pytest.mark.parametrize("identity", ["id", *left_to_ci("triple", "parallel")])
 @examples(200)
 @given(data=st.data())
 def test_random_streams(identity, data):
@@ -154,27 +155,10 @@ def test_random_streams(identity, data):
         threads=data.draw(st.sampled_from((1, 1, 2))),
         _capacity=data.draw(st.sampled_from((1, 2, 16))),
     )
-    time = 5
-    for _ in range(data.draw(st.integers(1, 6))):
-        rows = drawn_tuples(data, identity, time, most=6)
-        time = max(time, *(row[3] for row in rows))
-        note(rows)
-        expected: Counter = Counter()
-        for row in rows:
-            expected.update(apply(oracle, row))
-        changes = engine.push(as_batch(rows, arrow=data.draw(st.booleans())))
-        assert rows_of(changes, queries) == expected
-        check(engine, oracle, queries)
-        if data.draw(st.integers(0, 3)) == 0:
-            engine = restored(engine, threads=data.draw(st.sampled_from((1, 2))))
-            check(engine, oracle, queries)
-        if data.draw(st.booleans()):
-            time += data.draw(st.sampled_from((0, 1, 5)))
-            assert rows_of(engine.advance(time), queries) == Counter(oracle.advance(time))
-            check(engine, oracle, queries)
+    check_stream(data, identity, engine, oracle, queries, rows_of=rows_of, check=check)
 
 
-@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@pytest.mark.parametrize("identity", ["id", *left_to_ci("triple", "parallel")])
 @examples(100)
 @given(data=st.data())
 def test_events_of_several_tuples(identity, data):
@@ -231,23 +215,7 @@ def test_static_edges(identity, data):
         engine.load_static(static_columns(some))
     if data.draw(st.booleans()):
         engine = restored(engine)
-    time = 5
-    for _ in range(data.draw(st.integers(1, 4))):
-        rows = drawn_tuples(data, identity, time, most=6)
-        note(rows)
-        expected: Counter = Counter()
-        for row in rows:
-            if oracle.time is None:  # what static edges bring is an event before the first tuple
-                oracle.advance(row[3])
-                for running in oracle._running:
-                    expected.update(running.rows(row[3]))
-            expected.update(apply(oracle, row))
-        time = max(time, *(row[3] for row in rows))
-        assert rows_of(engine.push(as_batch(rows, arrow=data.draw(st.booleans()))), queries) == expected
-        check(engine, oracle, queries)
-        if data.draw(st.integers(0, 3)) == 0:
-            engine = restored(engine)
-            check(engine, oracle, queries)
+    check_stream(data, identity, engine, oracle, queries, rows_of=rows_of, check=check, threads=(1,))
 
 
 def test_static_edges_have_numbers_below_zero_and_no_time():

@@ -96,6 +96,7 @@ queries = st.fixed_dictionaries(
         "window": st.sampled_from([10, 1, "count:3", "unbounded", "30d", "10", "count:x", 2**63]) | values,
         "slide": st.sampled_from([1, 3, "1d"]) | values,
         "language": st.sampled_from(["path", "pattern", "sparql"]) | values,
+        "node_label": values,
         "semantics": st.sampled_from(["implicit", "explicit"]) | values,
         "paths": st.sampled_from(["walk", "simple", "simple_cycle"]) | values,
         "report": st.sampled_from(["change", "slide", "time"]) | values,

@@ -293,7 +293,7 @@ class PathTrees:
         else:
             for name in reader.roots:
                 if (root := vertices.id_of(name)) >= 0:
-                    self._named.meet_one(root, name, reader.place)
+                    self._named.meet_one(root, name)
             reader.to_load = self._owned(vertices, self._named.ids(reader.roots))
         self._announce_capacity(graph)
 

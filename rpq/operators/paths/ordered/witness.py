@@ -7,9 +7,19 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.ordered.edge_times import EdgeTimes
 from rpq.operators.paths.ordered.timeline import GAP, SPAN, STRICT, Timeline
 from rpq.operators.paths.program import STATES
+
+
+class EdgeTimes(NamedTuple):
+    """Edges with their timestamps, parallel ones too, the oldest first."""
+
+    time: np.ndarray  # int64
+    slide: np.ndarray  # int64: the absolute slide at which it leaves the window
+    source: np.ndarray  # int32
+    target: np.ndarray  # int32
+    label: np.ndarray  # int32
+    edge: np.ndarray  # int32: the edge of the snapshot graph
 
 
 class TimedSteps(NamedTuple):
