@@ -212,7 +212,7 @@ class PropertyQuery:
     filter: str | None = None
     distinct: bool = False
     semantics: Literal["implicit", "explicit"] = "implicit"
-    paths: Literal["walk", "simple"] = "walk"
+    paths: Literal["walk", "simple", "simple_cycle"] = "walk"
 
     @classmethod
     def path(cls, expression: str, **options: Any) -> PropertyQuery:

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     type=click.Choice(["triple", "parallel", "id"]),
     help="When two inserts are the same edge (as for rpq run), which is shown too.",
 )
+@click.option("--paths", type=shared.KindOfPaths(), help="Kind of paths (as for rpq run), which is shown too.")
 @shared.language
 def explain(
     expression: str | None,
@@ -66,6 +67,7 @@ def explain(
     svg: str | None,
     png: str | None,
     edges: Identity | None,
+    paths: Paths | None,
     language: Language | None,
     node_label: str | None,
 ) -> None:
@@ -85,19 +87,21 @@ def explain(
     if node_label is not None and not is_match:
         raise click.UsageError("--node-label is for MATCH; in a file of queries, it is the field node_label")
     if queries is not None:
+        if paths is not None:
+            raise click.UsageError("--paths is for EXPRESSION: in the file of --queries, write it as a field of a query")
         _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None], edges)
         return
     if expression is None:
         raise click.UsageError("Missing argument 'EXPRESSION' (or --queries FILE).")
     language = language or language_of(expression)
     if language == "pattern":
-        _explain_pattern(expression, dot, svg, png, edges)
+        _explain_pattern(expression, dot, svg, png, edges, paths)
         return
     if language != "path":
         drawings = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
         if drawings:
             raise click.UsageError(f"{drawings[0]}: a query in SPARQL or MATCH has no drawing; its algebra is shown as text")
-        click.echo(str(_explain_algebra(expression, language, node_label=node_label)))
+        click.echo(str(_explain_algebra(expression, language, paths or "walk", node_label=node_label)))
         return
     try:
         tree = parse_expression(expression)
@@ -105,7 +109,7 @@ def explain(
     except automata.ExpressionError as error:
         raise click.UsageError(f"the expression is not understood\n{error}") from error
     _output(
-        lambda: explain_expression(tree, dfa, options=_edges_line(edges)),
+        lambda: explain_expression(tree, dfa, options=[*_paths_line(paths), *_edges_line(edges)]),
         "automaton",
         dfa.to_dot(),
         lambda figure: _fill_automaton(figure, dfa),
@@ -178,23 +182,31 @@ def _edges_line(edges: Identity | None) -> list[str]:
     return [] if edges is None else [f"edges        {_identity(edges)}"]
 
 
-def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | None, edges: Identity | None) -> None:
+def _paths_line(paths: Paths | None) -> list[str]:
+    return [] if paths is None else [f"paths        {paths}"]
+
+
+def _explain_pattern(
+    text: str, dot: str | None, svg: str | None, png: str | None, edges: Identity | None, paths: Paths | None
+) -> None:
     """Print the explanation of a graph pattern, and write the drawings that options name."""
     from dataclasses import replace
 
     from rpq import automata
     from rpq.errors import QueryError
-    from rpq.language.pattern import Pattern
+    from rpq.language.pattern import Pattern, never_simple
     from rpq.operators.patterns.explanation import explain_pattern
 
     try:
-        explanation = replace(explain_pattern(Pattern.read(text, None), text), identity=_identity(edges))
+        pattern = Pattern.read(text, None)
+        warnings = never_simple(pattern.atoms) if paths == "simple" else ()
+        explanation = replace(explain_pattern(pattern, text), identity=_identity(edges), warnings=warnings)
     except automata.ExpressionError as error:
         raise click.UsageError(f"the pattern is not understood\n{error}") from error
     except QueryError as error:
         raise click.UsageError(str(error)) from error
     _output(
-        lambda: str(explanation),
+        lambda: "\n".join([*_paths_line(paths), str(explanation)]),
         "pattern",
         explanation.to_dot(),
         lambda figure: _fill_pattern(figure, explanation),

@@ -243,7 +243,8 @@ paths = click.option(
     type=KindOfPaths(),
     default="walk",
     show_default=True,
-    help="Kind of paths: any walk, or simple paths only.",
+    help="Kind of paths: any walk; simple paths, which visit no vertex twice; or these and simple cycles, which end where "
+    "they begin.",
 )
 simple_budget_options = combine_options(
     click.option(

@@ -17,6 +17,7 @@ import numpy as np
 from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.engine.engine import Engine
 from rpq.language.kinds import kind_of
+from rpq.language.notation import Paths
 from rpq.language.query import PAIR_AND_LENGTH, PatternQuery, Query
 from rpq.language.readings import has_conditions, is_ordered
 from rpq.operators.paths.index.delta_index import cell_type
@@ -356,7 +357,7 @@ def _count(
     window: AnyWindow,
     name: Callable[[int], int | str],
     *,
-    paths: Literal["walk", "simple"],
+    paths: Paths,
     threads: int,
     witness: bool,
     state: bool,
@@ -440,7 +441,7 @@ def _measure_lengths(
     engine._evaluation.collector.collect()
 
 
-def _replace_edges(name: Callable[[int], int | str], *, paths: Literal["walk", "simple"]) -> None:
+def _replace_edges(name: Callable[[int], int | str], *, paths: Paths) -> None:
     """Replace edges that have properties, so that one tuple is an event of several."""
     query = Query("a[n > 1]/b", window=Window(size=10, slide=1), paths=paths, name="path")
     pattern = Query("?x a[n > 1] ?y . ?y a[n > 2] ?z", window=Window(size=10, slide=1), name="pattern")

@@ -96,7 +96,7 @@ def described(draw, name: str) -> Described:
         size=draw(st.integers(1, 9)),
         slide=draw(st.integers(1, 4)),
         semantics=draw(st.sampled_from(("explicit", "implicit"))),
-        paths=draw(st.sampled_from(("walk", "walk", "simple"))),
+        paths=draw(st.sampled_from(("walk", "walk", "simple", "simple_cycle"))),
     )
 
 
@@ -309,7 +309,7 @@ def test_queries_that_come_and_go(identity, data):
         size=first.oracle.size,
         slide=first.oracle.slide,
         semantics=data.draw(st.sampled_from(("explicit", "implicit"))),
-        paths=data.draw(st.sampled_from(("walk", "simple"))),
+        paths=data.draw(st.sampled_from(("walk", "simple", "simple_cycle"))),
     )
     note([first.query, second.query])
     oracle = PropertyEngine(first.oracle, second.oracle, identity=identity)

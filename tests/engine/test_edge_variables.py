@@ -110,7 +110,7 @@ def described(draw, name: str, identity: str) -> Described:
         size=draw(st.integers(1, 9)),
         slide=draw(st.integers(1, 4)),
         semantics=draw(st.sampled_from(("explicit", "implicit"))),
-        paths=draw(st.sampled_from(("walk", "walk", "simple"))),
+        paths=draw(st.sampled_from(("walk", "walk", "simple", "simple_cycle"))),
         distinct=draw(st.booleans()),
     )
 
@@ -587,7 +587,7 @@ def test_what_an_engine_refuses():
     assert engine.witness("v", "u") is None
 
 
-@pytest.mark.parametrize("paths", ["walk", "simple"])
+@pytest.mark.parametrize("paths", ["walk", "simple", "simple_cycle"])
 def test_the_properties_of_a_query_are_those_of_conditions_columns_and_filter(paths):
     """These are the columns that a server and a run over topics read of their input."""
     text = "?x ?e:!(b)[n > 1]|^a[m > timestamp] ?y . ?y a[k > 1]+ ?z"

@@ -331,6 +331,21 @@ def test_messages_carry_properties_and_ids_of_edges(kafka) -> None:
     assert len(wanted) > 50
 
 
+def test_rows_are_those_of_simple_cycles(kafka) -> None:
+    read, written = kafka.new(), kafka.new()
+    stream = edges(400)
+    kafka.send(read, stream)
+    query = rpq.Query("(a|b){2,3}", window=WINDOW, semantics="explicit", name="q", paths="simple_cycle")
+    run_topics(query, input=kafka.uri(read), output=kafka.uri(written), until_end=True)
+    engine, made = rpq.Engine(query), []
+    for edge in stream:
+        change = engine.delete if edge.get("op") == "-" else engine.insert
+        made += change(edge["source"], edge["target"], edge["label"], edge["timestamp"])
+    wanted = [{name: value for name, value in row._asdict().items() if name != "query"} for row in made]
+    assert unordered(kafka.rows(written)) == unordered(wanted)
+    assert {row["op"] for row in wanted if row["source"] == row["target"]} == {"+", "-"}
+
+
 def test_messages_are_edges_of_paths_in_time_order(kafka) -> None:
     read, written = kafka.new(), kafka.new()
     stream = edges(400)

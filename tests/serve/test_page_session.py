@@ -137,6 +137,18 @@ def test_a_query_with_an_order_is_written(windows: Windows):
         expect(page.locator("#max-gap")).to_be_hidden()
 
 
+def test_a_query_of_simple_cycles_is_written(windows: Windows):
+    with Served() as server:
+        page = open_page(windows, server)
+        write(page, "?x a{2,3} ?x", window="100", slide="10")
+        page.locator("#paths").select_option("simple_cycle")
+        registered(page, "?x a{2,3} ?x")
+        server.post(("x", "y", "a", 5), ("y", "x", "a", 6), ("z", "z", "a", 7))
+        expect_answers(page, 2)  # x and y; under walks z too
+        page.get_by_role("button", name="New query").click()
+        expect(page.locator("#paths")).to_have_value("")
+
+
 def test_a_match_text_is_written(windows: Windows):
     """What is wrong is underlined in the line where it is, and the label of labels has a field for MATCH alone."""
     with Served(edges="parallel") as server:

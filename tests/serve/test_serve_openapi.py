@@ -98,7 +98,7 @@ queries = st.fixed_dictionaries(
         "language": st.sampled_from(["path", "pattern", "sparql"]) | values,
         "node_label": values,
         "semantics": st.sampled_from(["implicit", "explicit"]) | values,
-        "paths": st.sampled_from(["walk", "simple"]) | values,
+        "paths": st.sampled_from(["walk", "simple", "simple_cycle"]) | values,
         "report": st.sampled_from(["change", "slide", "time"]) | values,
         "select": st.just(["x"]) | values,
         "distinct": values,

@@ -138,7 +138,7 @@ def several_queries(draw: Any, vertices: tuple) -> list[rpq.Query]:
         expression = draw(st.sampled_from(("a", "a/b*", "(a|b|c)+", "a*/b*", "a/^b", "!(a)/b?", "(a/a)+", "a/b*/a")))
         size, slide = draw(st.sampled_from(((1, 1), (10, 3), (4, 7), (100, 1), (30, 30))))
         semantics = draw(st.sampled_from(("explicit", "explicit", "implicit")))
-        paths = draw(st.sampled_from(("walk", "walk", "simple")))
+        paths = draw(st.sampled_from(("walk", "walk", "simple", "simple_cycle")))
         targets = draw(st.sampled_from((None, None, vertices[:3])))
         options = {"semantics": semantics, "paths": paths, "targets": targets, "name": f"q{number}"}
         made.append(query(expression, size=size, slide=slide, **options))
@@ -346,6 +346,7 @@ def test_longer_streams(partitions: int):
     chooser = random.Random(partitions)
     queries = [query("a/b*", size=60, slide=7, semantics="explicit"), query("(a|b)+", size=25, slide=5)]
     queries += [query("a/b*/c", size=25, slide=5, paths="simple")]
+    queries += [query("(a/b)+/c?", size=25, slide=5, paths="simple_cycle")]
     parts, engine, time = Partitions(*queries, partitions=partitions), rpq.Engine(*queries), 0
     for _ in range(40):
         batch = []

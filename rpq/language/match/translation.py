@@ -208,7 +208,7 @@ class _Translator:
         self._text = tree.text
         self._dialect = dialect
         self._node_label = node_label
-        self._ends = EDGE_ENDS[:2] if paths == "walk" else EDGE_ENDS[2:]
+        self._ends = EDGE_ENDS[2:] if paths == "simple" else EDGE_ENDS[:2]
         self._is_triple = is_triple
         self._used: set[str] = set()
         self._numbers = 0

@@ -24,6 +24,8 @@ export function queryRequest() {
   if (window !== undefined) query.window = window;
   if (slide !== undefined) query.slide = slide;
   if (name) query.name = name;
+  const paths = byId("paths").value;
+  if (paths) query.paths = paths;
   const nodeLabel = byId("node-label").value.trim();
   if (nodeLabel && isMatch(query.expression)) query.node_label = nodeLabel;
   const order = byId("order").value;

@@ -22,7 +22,7 @@ export class QueryWriter {
     this.text = byId("expression");
     this.underlined = byId("underlined");
     this.error = byId("query-error");
-    const fields = ["expression", "window", "slide", "query-name", "order", "max-gap", "max-span", "node-label"];
+    const fields = ["expression", "window", "slide", "query-name", "paths", "order", "max-gap", "max-span", "node-label"];
     for (const id of fields) byId(id).addEventListener("input", () => this.#typed());
     byId("order").addEventListener("input", () => this.#showBounds());
     this.text.addEventListener("scroll", () => this.#scroll());
@@ -111,7 +111,7 @@ export class QueryWriter {
       if (turn === this.#turn) {
         this.dialog.close();
         this.text.value = "";
-        for (const id of ["query-name", "order", "max-gap", "max-span", "node-label"]) byId(id).value = "";
+        for (const id of ["query-name", "paths", "order", "max-gap", "max-span", "node-label"]) byId(id).value = "";
         this.#showBounds();
         this.#show(null);
         this.#showError(null);

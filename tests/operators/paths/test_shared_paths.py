@@ -39,7 +39,7 @@ def queries(draw: st.DrawFn, first: int = 0) -> list[rpq.Query]:
     for _ in range(draw(st.integers(1, 5))):
         text, window = draw(st.sampled_from(TEXTS)), draw(st.sampled_from(WINDOWS))
         semantics: Any = draw(st.sampled_from(["implicit", "explicit"]))
-        paths: Any = draw(st.sampled_from(["walk", "walk", "simple"]))
+        paths: Any = draw(st.sampled_from(["walk", "walk", "simple", "simple_cycle"]))
         side = draw(st.sampled_from(["sources", "targets"]))
         for one in draw(st.lists(ends, min_size=1, max_size=4)):
             both: dict[str, Any] = {side: one, "sources" if side == "targets" else "targets": draw(st.none() | ends)}
