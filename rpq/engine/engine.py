@@ -400,7 +400,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         ends, own_label = (source, target), label
         if edge is not None and op == "-":  # neither ends nor a label play a part
             ends, own_label = (0, 0) if kind == "int64" else ("-", "-"), "-" if label is None else label
-        plain = self._times.is_of_numbers and is_usual and is_plain(*ends, own_label, timestamp, op, kind=kind, latest=latest)
+        plain = self._times.is_of_numbers and is_usual
+        plain = plain and is_plain(*ends, own_label, timestamp, op, kind=kind, latest=latest)
         values: Mapping[str, Any] | None = None
         if plain and multigraph is not None:
             plain = multigraph.takes_id(edge, is_delete=op == "-")

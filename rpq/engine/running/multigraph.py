@@ -376,7 +376,7 @@ class Multigraph:
 
     @property
     def is_bare(self) -> bool:
-        """True if `derive_one` can take the place of `derive`: edges have no ids, are no vertices, and have no values to tell."""
+        """True if edges have no ids, are no vertices and have no values to tell: then `derive_one` is enough."""
         return self.by_id is None and not self._links.are_read and self.kept_values is None
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
