@@ -401,7 +401,9 @@ class Evaluation:
             if total > self.row_guard.most and failure is None and (overflow := self.output.overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             if failure is None:
-                if collect and not self.witness and total <= FEW:
+                # Ids and values of edges have types that columns alone know.
+                are_names = multigraph is None or multigraph.is_bare
+                if collect and are_names and not self.witness and total <= FEW:
                     rows = few_rows_of(deltas, self.vertices, running.texts)
                     counts = rows.counts()
                 else:
