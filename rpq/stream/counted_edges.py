@@ -3,8 +3,8 @@
 A count window numbers the inserts with labels that its queries read, and holds an edge until its last insert is too far
 back. Where edges have an identity, what an insert replaces depends on what the window holds, so the window is decided here,
 before the graph: for each tuple `CountedEdges` returns the inserts and deletes of (source, label, target) that the tuple
-amounts to, also under the derived labels whose conditions the edges satisfy. Evictions are deletes with a mark. To the graph and to
-queries the window is unbounded.
+amounts to, also under the derived labels whose conditions the edges satisfy. Evictions are deletes with a mark. To the
+graph and to queries the window is unbounded.
 
 - An insert of an edge that the window holds replaces that edge, unless the insert is older; then the edge in the window
   gets the number of the insert, and nothing else changes.
