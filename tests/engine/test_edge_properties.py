@@ -1264,6 +1264,18 @@ def test_an_older_insert_renews_the_edge_that_a_count_window_holds():
     assert sorted(source for source, _ in engine.answers()) == ["s", "x"]
 
 
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+def test_a_count_window_that_comes_too_late_is_not_sent_from_one_start_to_the_other(identity):
+    query = rpq.Query("a[n > 1]", window=rpq.CountWindow(size=2), name="one")
+    engine = rpq.Engine(query, edges=identity)
+    engine.insert("x", "y", "a", 1, properties={"n": 3}, edge="e" if identity == "id" else None)
+    engine.unregister("one")
+    with pytest.raises(rpq.RegistrationError, match="is not known, .*; register it before the first tuple$"):
+        engine.register(query)
+    with pytest.raises(rpq.RegistrationError, match='leave out start="empty"|was not kept'):
+        engine.register(query, start="empty")
+
+
 def test_count_windows_that_are_refused():
     near, far = rpq.CountWindow(size=2), rpq.CountWindow(size=3)
     with pytest.raises(rpq.QueryError, match="another query has another window or reads other labels"):
