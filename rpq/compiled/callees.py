@@ -10,8 +10,8 @@ versions than those that were checked compile kernels as numba does it.
 
 Some kernels can therefore not be written. A kernel may call itself with the types of its own arguments, but not with other
 types nor with a number that it writes out, as in `f(0)`; two kernels that call each other are refused. Only kernels of the
-cache may call kernels of the cache: in others, an exception with values becomes a RuntimeError. As in numba, the flags
-`error_model` and `boundscheck` of a callee that has none of its own are those of the caller that compiles it first.
+cache may call kernels of the cache: in others, an exception with values becomes a RuntimeError. As in numba, a callee
+without an `error_model` of its own has that of the caller that compiles it first.
 """
 
 from __future__ import annotations
