@@ -496,9 +496,10 @@ class _Translator:
                     "with + or {1,m} that have no label in common; leave TRAIL out",
                 )
             return
+        kind = "simple" if path.mode == "ACYCLIC" else "simple_cycle"
         self._fail(
             path.at,
-            f'{path.mode} is refused on a quantified path in MATCH: write a path query or a pattern with paths="simple", or '
+            f'{path.mode} is refused on a quantified path in MATCH: write a path query or a pattern with paths="{kind}", or '
             "leave it out",
         )
 
