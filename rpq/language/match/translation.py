@@ -714,7 +714,7 @@ class _Translator:
             if first.variable is None or last.variable is None:
                 self._fail(
                     path.at,
-                    "the ends of a path behind ANY need names where its edges or inner nodes have conditions, or must differ",
+                    "the ends of a path behind ANY need names where its edges or inner nodes have conditions or must differ",
                 )
             ends = [first, *nodes[1:-1], replace(last, label=None, properties=(), where=None)]
             found: list[_BoundEdge] = []
@@ -736,8 +736,8 @@ class _Translator:
         """Add the conditions inside a path behind ANY, which read nothing else."""
         alone = "a condition inside a path behind ANY reads the path alone: write it in WHERE"
         bound = algebra.possible_variables(inner.operator())
-        known = [inner.scope.get(name) for name in inner.scope.names()]
-        outer = {edge_column(one.internal) if one.kind == "edge" else one.internal for one in known if one is not None} - bound
+        known = [one for name in inner.scope.names() if (one := inner.scope.get(name)) is not None]
+        outer = {edge_column(one.internal) if one.kind == "edge" else one.internal for one in known} - bound
         for part in inner.deferred:
             for name in (node for node in _nodes(part) if isinstance(node, Name)):
                 if algebra.column_of_value(self._value(inner.scope, name)) not in bound:
@@ -834,7 +834,8 @@ class _Translator:
                 if isinstance(node, Exists) and node.node is not None:
                     what = "a label of a node"
                 advice = (
-                    "write it as a condition of its own, joined by AND, or by OR with others of its kind; NOT stands before all of it"
+                    "write it as a condition of its own, joined by AND, or by OR with others of its kind; NOT stands "
+                    "before all of it"
                     if isinstance(node, Exists)
                     else "aggregates stand in RETURN; filter rows of groups after collecting them"
                 )
