@@ -7,6 +7,11 @@ optimised there once more. Three kernels of four are only called by kernels, so 
 `call_as_callee` lets the kernels that call a kernel find a *callee*: compiled without all that, and kept in its own file.
 If Python has called the kernel with the same types before, its code serves. This depends on internals of numba, so other
 versions than those that were checked compile kernels as numba does it.
+
+Some kernels can therefore not be written. A kernel may call itself with the types of its own arguments, but not with other
+types nor with a number that it writes out, as in `f(0)`; two kernels that call each other are refused. Only kernels of the
+cache may call kernels of the cache: in others, an exception with values becomes a RuntimeError. As in numba, the flags
+`error_model` and `boundscheck` of a callee that has none of its own are those of the caller that compiles it first.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import llvmlite.binding
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import JITCodeLibrary, RuntimeLinker
 from numba.core.compiler import Compiler, Flags, compile_extra, compile_result
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.types import IntegerLiteral
@@ -36,9 +41,11 @@ class CalleeLibrary(JITCodeLibrary):
     """The optimised code of a callee, which is linked into its callers and never run by itself."""
 
     def _finalize_final_module(self) -> None:
-        # As in numba, without the step that generates machine code.
+        # As in numba, without the step that generates machine code, which would resolve calls of a kernel not yet compiled.
         self._finalize_dynamic_globals()
         self._verify_declare_only_symbols()
+        if any(value.name.startswith(RuntimeLinker.PREFIX) for value in self._final_module.global_variables):
+            raise NotImplementedError(f"{self.name} and a kernel that it calls call each other: make one kernel of the two")
         self._finalized = True
 
 
@@ -89,7 +96,7 @@ class _Callees:
 
 
 def call_as_callee(kernel: Any, cache: Cache) -> None:
-    """Let other kernels that call `kernel` call its callees, which are kept in the `cache`."""
+    """Make other kernels that call `kernel` call its callees, which are kept in the `cache`."""
     callees, name = _Callees(kernel, cache), kernel.py_func.__name__
     is_inlined = kernel.targetoptions.get("forceinline", False)
 

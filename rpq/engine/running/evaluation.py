@@ -633,7 +633,7 @@ class Evaluation:
                 if is_late and any(reading.window.kind == "count" for reading in readings.values()):
                     refuse_late_count(questions[0])
                 self.multigraph.add(questions, readings)
-                questions = tuple(self.multigraph.evaluated(question) for question in questions)
+                questions = tuple(self.multigraph.running_form(question) for question in questions)
             for question in questions:
                 added.append(self._start(question, is_late, (ids, names)))  # some may have begun
                 if self.multigraph is not None and self.multigraph.counted is not None:

@@ -187,21 +187,19 @@ class Multigraph:
         for name, reading in readings.items():
             self.outcome_counts.add(name, reading)
             if self.counted is None and isinstance(reading.window, CountWindow):
-                self.counted = CountedEdges(
-                    reading.window, identity=self.identity, labels_of=self.sets.labels_of, capacity=self._capacity
-                )
+                self.counted = CountedEdges(reading.window, labels_of=self.sets.labels_of, capacity=self._capacity)
         self._questions |= {question.name: question for question in questions}
         if self.parallel is None and self._ordered_questions:
             self.parallel = ParallelEdges(capacity=self._capacity)
         self._is_ordered = np.zeros(0, np.uint8)
 
-    def evaluated(self, question: Any) -> Any:
-        """Return a query as it is evaluated behind this: a count window is decided here, and none is there."""
+    def running_form(self, question: Any) -> Any:
+        """Return a query with the window over which it runs: an unbounded one where a count window is decided here."""
         return question if self.counted is None else question.over(UnboundedWindow())
 
     @property
     def readings(self) -> list[Reading]:
-        """What the queries read, each over its own window."""
+        """The readings of the queries, each over its own window."""
         return [*self._readings.values()]
 
     @property

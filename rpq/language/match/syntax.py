@@ -62,7 +62,7 @@ class NodePattern:
 
 
 class Quantifier(NamedTuple):
-    """How often an edge or a path is repeated; without `most` any number of times."""
+    """The number of repetitions of an edge or a path; any from `least` on if there is no `most`."""
 
     least: int
     most: int | None

@@ -97,7 +97,7 @@ class Translation:
     """The properties of edges that columns and filters read."""
     has_edge_variables: bool
     differs: bool
-    """Whether some clause asks for different edges."""
+    """True if some clause asks for different edges."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class _BoundEdge:
     """The internal name of the edge; None for a path."""
     at: int
     is_trail: bool = False
-    """Whether all pairs of the path are pairs of trails."""
+    """True if all pairs of the path are pairs of trails."""
 
 
 @dataclass
@@ -144,7 +144,7 @@ class _Block:
 
     scope: _Scope
     is_set: bool
-    """Whether nobody can see how often a binding occurs."""
+    """True if nobody can see how often a binding occurs."""
     atoms: list[Atom] = field(default_factory=list)
     parts: list[Operator] = field(default_factory=list)
     conditions: list[Formula] = field(default_factory=list)
