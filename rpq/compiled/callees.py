@@ -16,6 +16,7 @@ without an `error_model` of its own has that of the caller that compiles it firs
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Protocol
 
 import llvmlite.binding
@@ -25,6 +26,9 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.types import IntegerLiteral
 from numba.core.types.misc import unliteral
 from numba.core.typing import make_concrete_template
+
+code_of = attrgetter("library")
+"""Return the code of a kernel that numba compiled, and of what it calls."""
 
 
 class Cache(Protocol):
@@ -53,7 +57,7 @@ class _CalleeCompiler(Compiler):
     """numba's compiler, with another library for its code."""
 
     def define_pipelines(self) -> Any:
-        self.state.library = CalleeLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state["library"] = CalleeLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         return super().define_pipelines()
 
 
@@ -75,7 +79,7 @@ class _Callees:
                     found = self._compile(types)
                     self._cache.save_overload(types, found)
             found = found._replace(entry_point=object())  # no function: the key of the code
-            self._kernel.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
+            self._kernel.targetctx.insert_user_function(found.entry_point, found.fndesc, [code_of(found)])
             self._found[types] = found
         return found
 
@@ -114,10 +118,10 @@ def call_as_callee(kernel: Any, cache: Cache) -> None:
 
 def reduce(callee: Any) -> tuple[Any, ...]:
     """Return what has to be kept of a callee, in the form in which numba keeps a kernel."""
-    bitcode = callee.library._get_module_for_linking().as_bitcode()
+    bitcode = code_of(callee)._get_module_for_linking().as_bitcode()
     callee.fndesc.typemap = callee.fndesc.calltypes = None  # as in numba: they cannot be kept, and nobody needs them
     environments = tuple(callee._find_referenced_environments())
-    code = (callee.library.name, "bitcode", bitcode)
+    code = (code_of(callee).name, "bitcode", bitcode)
     return code, callee.fndesc, callee.environment, callee.signature, False, (), "", callee.reload_init, environments
 
 
@@ -146,4 +150,4 @@ def rebuild(context: Any, reduced: tuple[Any, ...]) -> Any:
 def set_environments(kernel: Any) -> None:
     """Give a kernel that was compiled the environments of its callees, as numba does it for a kernel that was loaded."""
     for environment in kernel._find_referenced_environments():
-        kernel.library.codegen.set_env(environment.env_name, environment)
+        code_of(kernel).codegen.set_env(environment.env_name, environment)

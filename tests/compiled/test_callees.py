@@ -7,7 +7,7 @@ import pytest
 from numba import config, types
 from numba.core.codegen import JITCodeLibrary
 
-from rpq.compiled.callees import CalleeLibrary
+from rpq.compiled.callees import CalleeLibrary, code_of
 from rpq.compiled.kernel_cache import njit
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
@@ -51,7 +51,7 @@ def test_python_may_call_it_afterwards_and_before():
     assert other(12) == 6 and caller(12, False) == 6
     # The code that Python calls is that which the caller contains.
     (overload,) = other.overloads.values()
-    assert not isinstance(overload.library, CalleeLibrary)
+    assert not isinstance(code_of(overload), CalleeLibrary)
     assert other.get_overload(overload.signature.args) is overload.entry_point
 
 

@@ -699,7 +699,8 @@ class _Translator:
         first, last = replace(nodes[0], label=None, properties=(), where=None), nodes[-1]
         target = self._node(block, last)
         is_plain = all(node.is_bare for node in nodes[1:-1]) and path.mode in (None, "WALK", "TRAIL")
-        is_plain &= path.mode != "TRAIL" or not self._has_common_labels(connectors)
+        patterns = [one for one in connectors if isinstance(one, EdgePattern)]  # TRAIL over a group has been refused
+        is_plain &= path.mode != "TRAIL" or not self._has_common_labels(patterns)
         is_plain |= len(connectors) == 1 and path.mode != "ACYCLIC"
         is_plain &= not any(
             isinstance(one, EdgePattern) and one.quantifier is None and self._own_conditions(one)[1] for one in connectors
