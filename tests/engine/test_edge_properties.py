@@ -270,6 +270,19 @@ def test_random_streams_of_single_tuples(identity, data):
             engine = restored(engine, threads=data.draw(st.sampled_from((1, 2))))
 
 
+def test_a_witness_after_a_tuple_of_fewer_edges_than_one_before():
+    window = rpq.Window(size=9, slide=1)
+    queries = [rpq.Query("a", window=window), rpq.Query("?x a[n > 1]/b ?y . ?y a ?z", window=window, name="pattern")]
+    engine = rpq.Engine(*queries, edges="id", witness=True, _capacity=1)
+    # The last tuple replaces an edge and its derived labels, and its witness is the first that needs supports.
+    rows = [("u", "u", "a", "e", 0), ("w", "u", "b", "e", 0), ("u", "u", "a", "f", 0), ("u", "w", "a", "f", 2)]
+    for source, target, label, edge, number in rows:
+        changes = engine.insert(source, target, label, 5, edge=edge, properties={"n": number})
+        engine._check()
+    walks = ['[["u", "a", 5, {"n": 2}, "w", "b", 5, {"n": 0}, "u"], ["u", "a", 5, {"n": 2}, "w"]]']
+    assert changes.to_arrow("pattern", witness=True)["path"].to_pylist() == walks
+
+
 @pytest.mark.parametrize("identity", ["triple", "parallel"])
 def test_a_single_tuple_takes_no_detour_over_tables(identity, monkeypatch):
     queries = [rpq.Query(text, window=rpq.Window(size=9, slide=1)) for text in ("a[n > 1]/b", "b+", "a")]

@@ -300,9 +300,9 @@ class Evaluation:
         if overflow is not None:
             failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
-        self.guard.places = self.row_guard.places = None
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.output.rows(deltas) if collect else []
+        self.guard.places = self.row_guard.places = None
         self.output.note_overruns(first)
         if failure is None:
             if self._upcoming is None:
