@@ -59,8 +59,10 @@ def plain(rows: Any) -> Counter[tuple[Any, ...]]:
     )
 
 
-def check(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: str, chunk: int) -> None:
-    """Check the answer and the sum of the changes after each chunk of a stream."""
+def check(
+    query: DrawnQuery, stream: list[tuple[Any, ...]], identity: str, chunk: int, *, threads: int = 1, shares: int = 1
+) -> None:
+    """Check the answer and the sum of the changes after each chunk of a stream, of all shares together."""
     try:
         asked = rpq.Query(
             query.text, window=rpq.Window(size=SIZE, slide=1), semantics="explicit", language=query.language, name="q"
@@ -68,22 +70,27 @@ def check(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: str, chunk
     except rpq.QueryError as error:
         assume("has two ids" not in str(error))  # which is refused, as nothing can match
         raise
-    engine, snapshots = rpq.Engine(asked, edges=identity), Snapshots(identity)
-    told: Counter[tuple[Any, ...]] = Counter()
+    engines = [
+        rpq.Engine(asked, edges=identity, threads=threads, share=(number, shares), _capacity=4 if threads > 1 else 16)
+        for number in range(shares)
+    ]
+    snapshots = Snapshots(identity)
+    told: list[Counter[tuple[Any, ...]]] = [Counter() for _ in engines]
     edges: list[Edge] = []
     for first in range(0, len(stream), chunk):
         rows = stream[first : first + chunk]
-        changes = engine.push(table(rows)).to_arrow("q").to_pylist()
-        for row in changes:
-            values = tuple(value for name, value in row.items() if name not in ("query", "timestamp", "op"))
-            told[values] += 1 if row["op"] == "+" else -1
+        for engine, told_by_share in zip(engines, told, strict=True):
+            for row in engine.push(table(rows)).to_arrow("q").to_pylist():
+                values = tuple(value for name, value in row.items() if name not in ("query", "timestamp", "op"))
+                told_by_share[values] += 1 if row["op"] == "+" else -1
+            engine._check()
         for row in rows:
             edges = snapshots.take(row)
-        engine._check()
         expected = plain(query.rows(edges))
-        assert plain(Counter(map(tuple, engine.answers()))) == expected, (query.text, edges)
-        assert plain(+told) == expected, (query.text, edges)
-        assert all(count >= 0 for count in told.values()), query.text
+        answers = sum((Counter(map(tuple, engine.answers())) for engine in engines), Counter())
+        assert plain(answers) == expected, (query.text, edges)
+        assert plain(sum((+one for one in told), Counter())) == expected, (query.text, edges)
+        assert all(count >= 0 for one in told for count in one.values()), query.text
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
@@ -98,13 +105,30 @@ def test_answers_are_those_of_brute_force_in_cypher(query, stream, identity, chu
     check(query, stream, identity, chunk)
 
 
+@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
+@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@given(
+    st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
+    edge_streams(),
+    st.sampled_from(["parallel", "triple"]),
+    st.integers(1, 5),
+    st.sampled_from([(2, 1), (1, 2), (1, 3), (2, 2)]),
+)
+def test_threads_and_shares_have_the_rows_between_them(query, stream, identity, chunk, division):
+    threads, shares = division
+    check(query, stream, identity, chunk, threads=threads, shares=shares)
+
+
 @pytest.mark.ci
+@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
 @settings(max_examples=300, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
     edge_streams(size=40),
     st.sampled_from(["parallel", "triple"]),
     st.integers(1, 7),
+    st.sampled_from([(1, 1), (1, 1), (2, 1), (1, 2), (2, 3)]),
 )
-def test_answers_are_those_of_brute_force_on_longer_streams(query, stream, identity, chunk):
-    check(query, stream, identity, chunk)
+def test_answers_are_those_of_brute_force_on_longer_streams(query, stream, identity, chunk, division):
+    threads, shares = division
+    check(query, stream, identity, chunk, threads=threads, shares=shares)

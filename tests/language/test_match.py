@@ -383,6 +383,70 @@ def test_static_edges_and_threads_go_with_what_binds_no_edge():
         assert sorted(engine.answers(texts[1])) == [("b", 2), ("c", 1)]
 
 
+BOUND = "MATCH (x)-[e:T]->(y) OPTIONAL MATCH (y)-[f:T]->(z) RETURN e.who, x, f.n, z"
+
+
+def pushed_one(engine: rpq.Engine, source: str, target: str, time: int, who: str, n: Any) -> Counter[tuple[Any, ...]]:
+    """Push an edge with two properties; return the changes."""
+    one = {"source": [source], "target": [target], "label": ["T"], "timestamp": [time], "who": [who], "n": [n]}
+    return Counter(tuple(row.values()) for row in engine.push(pa.table(one)).to_arrow("bound").to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("MATCH (x)-[e:T]->(y) WHERE e.n <> 3 OPTIONAL MATCH (y)-[f:S]->(z) RETURN e.who, y, f.n", "?y"),
+        ("MATCH (x)-[e:T]->() RETURN sum(e.n) AS s, x, avg(e.n) AS m", "?x"),
+    ],
+)
+def test_threads_divide_what_binds_edges(text, column):
+    query = rpq.Query(text, window=WINDOW, name="bound")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ThreadsWarning)
+        engine = rpq.Engine(query, edges="parallel", threads=2, _capacity=4)
+    alone = rpq.Engine(query, edges="parallel")
+    names = [f"v{number}" for number in range(6)]
+    for number, (one, other) in enumerate((one, other) for one in names for other in names):
+        assert pushed_one(engine, one, other, number, one, number) == pushed_one(alone, one, other, number, one, number)
+    engine._check()
+    lanes = engine._evaluation.running.named("bound").lanes
+    assert [len(lane.answers()[0].values) > 0 for lane in lanes] == [True, True]
+    assert f"2, which divide it by the values of {column}" in str(engine.explain("bound"))
+    assert Counter(engine.answers()) == Counter(alone.answers())
+
+
+@pytest.mark.parametrize("shares", [2, 3, 5])
+def test_shares_divide_what_binds_edges_as_they_divide_patterns(shares):
+    """The first column of vertices says whose a row is, also where a vertex has the name, so the id, of an earlier value."""
+    queries = [rpq.Query(BOUND, window=rpq.Window(size=3, slide=1), name="bound")]
+    queries += [rpq.Query("?x T _:y", window=rpq.Window(size=3, slide=1), select=["x"], name="pattern", semantics="explicit")]
+    whole = rpq.Engine(*queries, edges="parallel")
+    engines = [rpq.Engine(*queries, edges="parallel", share=(number, shares)) for number in range(shares)]
+    edges = [
+        ("x", "y", 1, "bob", 1), ("x", "y", 1, "u", 1), ("bob", "y", 2, "x", 2), ("carl", "x", 3, "bob", 3),
+        ("bob", "bob", 4, "carl", 4), ("bob", "z", 6, "z", 4), ("z", "u", 9, "z", 4), ("u", "bob", 9, "u", None),
+        *((f"v{number}", "bob", 10, "u", number) for number in range(8)),
+    ]  # fmt: skip
+    having_rows = set()
+    for edge in edges:
+        changes = [pushed_one(engine, *edge) for engine in engines]
+        assert sum(changes, Counter()) == pushed_one(whole, *edge)
+        having_rows |= {number for number, one in enumerate(changes) if one}
+        for engine in engines:
+            assert {row[1] for row in engine.answers("bound")} == {row[0] for row in engine.answers("pattern")}
+    assert len(having_rows) > 1
+    assert sum((Counter(engine.answers("bound")) for engine in engines), Counter()) == Counter(whole.answers("bound"))
+
+
+def test_two_engines_with_one_query_have_columns_of_their_own():
+    query = rpq.Query(BOUND, window=WINDOW, name="bound")
+    integers, floats = (rpq.Engine(query, edges="parallel") for _ in range(2))
+    pushed_one(integers, "x", "y", 1, "a", 1)
+    pushed_one(integers, "y", "z", 1, "a", 2)
+    pushed_one(floats, "x", "y", 1, "a", 1.5)
+    assert sorted(integers.answers(), key=str) == [("a", "x", 2, "z"), ("a", "y", None, None)]
+
+
 @pytest.mark.parametrize("identity", ["triple", "parallel"])
 def test_a_query_goes_on_in_a_restored_engine(tmp_path, identity):
     texts = [

@@ -113,6 +113,10 @@ class DividedQuery(RunningQuery):
         for lane in self.lanes:
             lane.leave()
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.first.columns
+
     # --- input -----------------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:

@@ -443,10 +443,6 @@ class DividedEdgeValues(DividedQuery):
         super().__init__(lanes)
         self._terms = terms
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.first.columns
-
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
         return self.first.ids_of_terms(texts)
 

@@ -1,4 +1,8 @@
-"""A registered MATCH text: the network of a query in SPARQL, in which edges are vertices, and columns with their values."""
+"""A registered MATCH text: the network of a query in SPARQL, in which edges are vertices, and columns with their values.
+
+Threads divide it, as SPARQL, by the values of a column that has vertices. In shares each has all rows and gives its own: the
+first column of vertices decides whose a row is, and where there is none, or it is null, all such rows are the first share's.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rpq.errors import QueryError
 from rpq.files.json_values import JsonValue
 from rpq.language.kinds import Kind
-from rpq.language.match.query import MatchQuery
+from rpq.language.match.query import MatchQuery, result_columns
 from rpq.language.match.translation import Column
 from rpq.language.protocol import Resources
-from rpq.operators.patterns.divided_query import DividedQuery
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.relational.running_query import (
+    DividedSparql,
     OperatorPool,
     RunningSparql,
     describe_query,
@@ -23,9 +26,10 @@ from rpq.operators.relational.running_query import (
     read_query,
     start_sparql,
 )
+from rpq.operators.relational.term_ids import FIRST
 from rpq.rows.typed_columns import ValueColumns
 from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.vertices import VertexDictionary, as_vertex
 
 
 class RunningMatch(RunningSparql):
@@ -33,9 +37,13 @@ class RunningMatch(RunningSparql):
 
     question: MatchQuery
 
-    def __init__(self, question: MatchQuery, resources: Resources, *, pool: OperatorPool) -> None:
-        self._own_columns = question.columns
-        super().__init__(question, resources, pool=pool)
+    def __init__(
+        self, question: MatchQuery, resources: Resources, *, pool: OperatorPool, divided_by: str | None = None
+    ) -> None:
+        self._own_columns = result_columns(question.translation)
+        vertices = [place for place, column in enumerate(question.translation.columns) if column.source == "vertex"]
+        self._deciding = vertices[0] if vertices else None  # the column that tells whose a row is
+        super().__init__(question, resources, pool=pool, divided_by=divided_by)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -49,6 +57,20 @@ class RunningMatch(RunningSparql):
                 kind = type_of(column, vertices)
                 if kind is not None:
                     self._own_columns.types[column.name] = kind
+
+    def _are_own(self, rows: np.ndarray) -> np.ndarray:
+        """Return which rows are this share's. A vertex may have the id of a term with its text, which another share lacks."""
+        own = np.full(len(rows), self._host.division.share[0] == 0)
+        if self._deciding is None:
+            return own
+        ids, vertices = rows[:, self._deciding], self._terms.vertices
+        for term in np.unique(ids[ids >= FIRST]).tolist():
+            text = self._terms.text(term)
+            assert text is not None and vertices is not None
+            ids = np.where(ids == term, vertices.id_of(as_vertex(text, vertices.kind)), ids)
+        is_vertex = ids >= 0
+        own[is_vertex] = self._host.is_own[ids[is_vertex]]
+        return own
 
 
 def type_of(column: Column, vertices: VertexDictionary) -> pa.DataType | None:
@@ -80,20 +102,9 @@ def _type_of_sum(kind: pa.DataType | None) -> pa.DataType:
     return kind if pa.types.is_integer(kind) or pa.types.is_floating(kind) else pa.string()
 
 
-def start_match(question: MatchQuery, resources: Resources) -> RunningSparql | DividedQuery:
-    """Start a MATCH text; one thread evaluates it if it binds edges. Raises `QueryError` for that in a share."""
-    if not reads_edges(question):
-        return start_sparql(question, resources)
-    if resources.share[1] > 1:
-        raise QueryError(
-            f"query {question.name!r}: bound edges and conditions do not go with shares: evaluate it in one engine, or "
-            "write RETURN DISTINCT of vertices alone"
-        )
-    pool = OperatorPool.pool_for(resources, is_divided=False)
-    try:
-        return RunningMatch(question, resources, pool=pool)
-    finally:
-        pool.forget_if_unused()
+def start_match(question: MatchQuery, resources: Resources) -> RunningSparql | DividedSparql:
+    """Start a MATCH text in the hosts of all threads where they divide it, else in the first."""
+    return start_sparql(question, resources, RunningMatch if reads_edges(question) else RunningSparql)
 
 
 def reads_edges(question: MatchQuery) -> bool:
@@ -119,5 +130,5 @@ KIND = Kind(
     described=describe_match,
     read=parse_match,
     host=PatternHost,
-    divides=lambda question: not reads_edges(question) and division_of(question) is not None,
+    divides=lambda question: division_of(question) is not None,
 )

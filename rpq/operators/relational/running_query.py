@@ -37,6 +37,7 @@ from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, Wi
 from rpq.operators.patterns.relations.path_relations import STATIC_ALONE, Need
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.operators.patterns.rows.solutions import Place
+from rpq.operators.relational.edge_formulas import EdgeConditionNode, EdgeValueNode
 from rpq.operators.relational.evaluation import LeafChange, LeafChanges, Network, SharedOperators, ids_in
 from rpq.operators.relational.explanation import SparqlExplanation, explain_query
 from rpq.operators.relational.groups import GroupNode
@@ -454,7 +455,8 @@ def divides(node: Node, column: str) -> bool:
             return node.sources()[column] == column and divides(node.inputs[0], column)
         case MatchNode():
             return column in node.key and all(divides(one, column) for one in node.inputs)
-        case FilterNode() | ExtendNode() | DistinctNode() | UnionNode() | GroupNode():  # a group's keys are columns
+        case FilterNode() | ExtendNode() | EdgeConditionNode() | EdgeValueNode() | DistinctNode() | UnionNode() | GroupNode():
+            # A group's keys are columns.
             return all(divides(one, column) for one in node.inputs)
     return False
 
@@ -468,17 +470,17 @@ def division_of(question: SparqlQuery) -> str | None:
     return divide(edges, [variable(name) for name in plan.top.columns if divides(plan.top, name)], by_pairs=False)
 
 
-def start_sparql(question: SparqlQuery, resources: Resources) -> RunningSparql | DividedSparql:
-    """Start a query in the hosts of all threads where they divide it, else in the first."""
+def start_sparql(
+    question: SparqlQuery, resources: Resources, running: Callable[..., RunningSparql] = RunningSparql
+) -> RunningSparql | DividedSparql:
+    """Start a query in the hosts of all threads where they divide it, else in the first; `running` is its class."""
     host: PatternHost = resources.host
     divided_by = division_of(question) if host.divides_more else None
     pool = OperatorPool.pool_for(resources, is_divided=divided_by is not None)
     try:
         if divided_by is None:
-            return RunningSparql(question, resources, pool=pool)
-        return DividedSparql(
-            start_lanes(resources, lambda lane: RunningSparql(question, lane, pool=pool, divided_by=divided_by))
-        )
+            return running(question, resources, pool=pool)
+        return DividedSparql(start_lanes(resources, lambda lane: running(question, lane, pool=pool, divided_by=divided_by)))
     finally:
         pool.forget_if_unused()  # where it failed
 
