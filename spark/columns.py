@@ -10,6 +10,8 @@ import pyarrow as pa
 
 import rpq
 from rpq.errors import InputError
+from rpq.language.edge_variables import Value
+from rpq.language.match.query import MatchQuery
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.readings import readings_of
 from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
@@ -262,7 +264,7 @@ def row_schema(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[st
         found = "; ".join(f"{name!r} has {', '.join(columns)}" for columns, name in different.items())
         raise PipelineError(f"the queries have different columns: {found}; run those with the same columns together")
     (columns,) = different
-    types = {"vertex": vertex, "count": "bigint", "text": "string"}
+    types = {"vertex": vertex, "count": "bigint", "text": "string", "result": vertex}
     values = value_columns(queries, properties or {})
     typed = [(name, values.get(name) or types[kind]) for name, kind in zip(columns, kinds_of(columns), strict=True)]
     return ", ".join(
@@ -276,9 +278,35 @@ def row_schema(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[st
 
 
 def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns of queries with values of properties, and their types."""
-    values = (value for query in queries if isinstance(query, EdgeValuesQuery) for value in query.pattern.values)
-    return {value.column: properties[value.name] for value in values if value.kind == "property"}
+    """Return the columns of queries with values of properties, or with aggregates of them, and their types."""
+    found = {}
+    for query in queries:
+        for name, source, value in selected_columns(query):
+            if source == "avg":
+                found[name] = "double"
+            elif value.kind == "property":
+                found[name] = _type_of_sum(properties[value.name]) if source == "sum" else properties[value.name]
+    return found
+
+
+def selected_columns(query: rpq.Query) -> list[tuple[str, str, Value]]:
+    """Return the columns of a query with something of an edge or a vertex: the name, what it has of it, and of what.
+
+    What it has is a sum, an average, a least or greatest value, or the value itself; counts are left out.
+    """
+    if isinstance(query, EdgeValuesQuery):
+        return [(value.column, value.kind, value) for value in query.pattern.values]
+    if isinstance(query, MatchQuery):
+        columns = query.translation.columns
+        return [(one.name, one.source, one.value) for one in columns if one.value is not None and one.source != "count"]
+    return []
+
+
+def _type_of_sum(kind: str) -> str:
+    """Return the type of the sum of values of a type, as the engine gives it."""
+    if kind.startswith("decimal"):
+        return f"decimal(38,{arrow_type(kind).scale})"
+    return {"double": "double", "string": "string", "boolean": "string"}.get(kind, "bigint")
 
 
 def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq.Query, ...]:

@@ -196,25 +196,29 @@ class DrawnQuery:
     """Of each item its text, the aggregate or nothing, and what it is of."""
     is_distinct: bool
     language: str
+    optional_at: int
+    """How many clauses stand before the optional ones."""
     text: str = field(init=False)
 
     def __post_init__(self) -> None:
-        parts = [f"MATCH {clause.text}" for clause in self.clauses]
-        parts += [f"OPTIONAL MATCH {clause.text}" for clause in self.optional]
+        parts = [f"{'OPTIONAL ' * is_optional}MATCH {clause.text}" for is_optional, clause in self._in_order()]
         returned = ", ".join(text for text, _, _ in self.items)
         self.text = " ".join([*parts, "RETURN", "DISTINCT" if self.is_distinct else "", returned])
+
+    def _in_order(self) -> list[tuple[bool, Clause]]:
+        """Return the clauses in the order of the text, and whether each is optional."""
+        clauses = [(False, clause) for clause in self.clauses]
+        return [*clauses[: self.optional_at], *((True, clause) for clause in self.optional), *clauses[self.optional_at :]]
 
     def rows(self, edges: Sequence[Edge]) -> Counter[tuple[Any, ...]]:
         """Return the rows of the answer, with how often each occurs."""
         as_set = self.is_distinct and not any(function for _, function, _ in self.items)
         found: list[Binding] = [{}]
-        for clause in self.clauses:
-            found = [more for one in found for more in clause.bindings(one, edges, as_set=as_set)]
-        for clause in self.optional:
-            extended = []
+        for is_optional, clause in self._in_order():
+            extended: list[Binding] = []
             for one in found:
                 more = [*clause.bindings(one, edges, as_set=as_set)]
-                extended += more or [one]
+                extended += more or [one] * is_optional
             found = extended
         if any(function for _, function, _ in self.items):
             return self._grouped(found)
@@ -511,12 +515,16 @@ def match_queries(draw: st.DrawFn, *, language: str = "gql") -> DrawnQuery:
     last = found[-1]
     found[-1] = Clause(last.paths, tuple(wanted), last.different, last.mode)
     optional: list[Clause] = []
-    if nodes and draw(st.integers(0, 2)) == 2:
-        begin = draw(st.sampled_from(nodes))
+    optional_at = draw(st.integers(1, len(found)))
+    before = [_names_of(clause) for clause in found[:optional_at]]
+    nodes_before = list(dict.fromkeys(name for names, _ in before for name in names))
+    edges_before = [name for _, names in before for name in names]
+    if nodes_before and draw(st.integers(0, 2)) == 2:
+        begin = draw(st.sampled_from(nodes_before))
         clause = draw(clauses(("m",), ["o"], as_set=as_set, language=language, paths=1, begin=begin, numbers=numbers))
         own_nodes, own_edges = _names_of(clause)
         if draw(st.booleans()):
-            condition = draw(conditions([*nodes, *own_nodes], [*edges, *own_edges]))
+            condition = draw(conditions([*nodes_before, *own_nodes], [*edges_before, *own_edges]))
             clause = Clause(clause.paths, (condition,), clause.different, clause.mode)
         optional.append(clause)
         nodes, edges = list(dict.fromkeys([*nodes, *own_nodes])), [*edges, *own_edges]
@@ -537,7 +545,7 @@ def match_queries(draw: st.DrawFn, *, language: str = "gql") -> DrawnQuery:
     if plain:
         for name in draw(st.lists(st.sampled_from(plain), min_size=0 if items else 1, max_size=3, unique=True)):
             items.append((f"{name} AS x{len(items)}", "", name))
-    return DrawnQuery(tuple(found), tuple(optional), tuple(items), is_distinct, language)
+    return DrawnQuery(tuple(found), tuple(optional), tuple(items), is_distinct, language, optional_at)
 
 
 @st.composite

@@ -24,7 +24,7 @@ import rpq
 from rpq.engine.engine import Engine
 from rpq.errors import InputError, QueryError
 from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import has_conditions, is_ordered, properties_of, readings_of, refuse_edge_values
+from rpq.language.readings import is_ordered, properties_of, refuse_edge_values
 from rpq.rows.changes import Changes
 from rpq.rows.typed_columns import kinds_of
 from rpq.spark.columns import (
@@ -34,6 +34,7 @@ from rpq.spark.columns import (
     parse_column_names,
     queries_in_unit,
     row_schema,
+    selected_columns,
     timestamps_as_times,
     value_columns,
 )
@@ -48,7 +49,6 @@ from rpq.spark.shipping import Shipped
 from rpq.stream.durations import NANOSECONDS
 from rpq.stream.fields import DELETE
 from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
-from rpq.stream.stream_labels import EdgeEnd
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -156,17 +156,14 @@ def replay_to(
 
 
 def refuse_queries(queries: Iterable[rpq.Query], edges: str) -> None:
-    """Raise `QueryError` for queries that read properties of edges, or an order in time where inserts replace edges.
+    """Raise `QueryError` for queries that read properties of edges, and for edges and orders where inserts replace edges.
 
     >>> query = rpq.Query("a+", window=rpq.UnboundedWindow(), order="increasing")
     >>> refuse_queries([query], "parallel")
     """
     for query in queries:
-        if edges == "parallel" and is_ordered(query) and not properties_of(query) and not has_conditions(query):
-            labels = (label for reading in readings_of(query) for label in reading.labels.named)
-            if not any(isinstance(label, EdgeEnd) for label in labels) and getattr(query, "filter", None) is None:
-                continue
-        refuse_edge_values([query], "on Spark")
+        if edges != "parallel" or properties_of(query):
+            refuse_edge_values([query], "on Spark")
 
 
 class _Replay(NamedTuple):
@@ -229,11 +226,12 @@ def refuse_unreplayable(queries: Sequence[rpq.Query], identity: str) -> None:
     if identity != "parallel":
         refuse_edge_values([query for query in queries if is_ordered(query)], "on Spark")
     for query in queries:
-        values = query.pattern.values if isinstance(query, EdgeValuesQuery) else ()
-        if (value := next((one for one in values if one.kind in ("number", "timestamp")), None)) is not None:
+        refused = (name for name, _, value in selected_columns(query) if value.kind in ("number", "timestamp"))
+        if (name := next(refused, None)) is not None:
+            shown = f"?{name}" if isinstance(query, EdgeValuesQuery) else name
             raise QueryError(
-                f"query {query.name!r} selects ?{value.column}, and on Spark vertices and properties of edges are selected: "
-                "run it with rpq run over files, or leave it out"
+                f"query {query.name!r} selects {shown}, and on Spark vertices and properties of edges are selected: run it "
+                "with rpq run over files, or leave it out"
             )
 
 

@@ -148,6 +148,13 @@ VALUE_QUERIES = {
         ],
         "parallel",
     ),
+    "bound edges": (
+        [
+            ("MATCH (x)-[e:a]->(y) OPTIONAL MATCH (y)-[f:b]->(z) WHERE f.n >= e.n RETURN e.n AS `e.n`, x, z, f.d AS `f.d`", {}),
+            ("MATCH (x)-[e:a]->(y)-[f:b]->(z) WHERE e.n <> f.n RETURN e.n AS `e.n`, x, z, f.d AS `f.d`", {}),
+        ],
+        "parallel",
+    ),
     "values alone": ([("?x ?e:a ?y", {"select": ["e.n"]})], "parallel"),
 }
 
@@ -176,7 +183,7 @@ def test_shares_of_a_replay_have_properties_of_edges(name: str) -> None:
         threads=1,
         memory_limit=None,
         identity=identity,
-        values={"e.n": types["n"], "f.d": types["d"]} if name == "edge variables" else None,
+        values={"e.n": types["n"], "f.d": types["d"]} if name in ("edge variables", "bound edges") else None,
     )
 
     def task(key: int) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ occurs: under RETURN DISTINCT without aggregates, in EXISTS and behind ANY edges
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations
@@ -71,6 +71,7 @@ from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
 
 _NAME = re.compile(r"\w+")
 _NUMBER = re.compile(r"\s*[+-]?(\d|\.\d|inf|nan)", re.IGNORECASE)
+_ALONE = "a condition inside a path behind ANY reads the path alone: write it in WHERE, or the path edge by edge"
 _RESERVED = ("query", "timestamp", "op")
 
 ColumnSource = Literal["vertex", "number", "timestamp", "property", "count", "sum", "avg", "ends"]
@@ -227,21 +228,36 @@ class _Translator:
         aggregates = any(isinstance(item.value, Aggregated) for item in tree.items)
         scope = _Scope()
         block = _Block(scope, is_set=tree.is_distinct and not aggregates)
-        optional = [clause for clause in tree.clauses if clause.is_optional]
-        for number, clause in enumerate(tree.clauses):
+        optional: list[tuple[GraphPattern, tuple[str, ...]]] = []
+        perhaps_null: set[str] = set()
+        for clause in tree.clauses:
             if clause.is_optional:
-                continue
-            if any(one.is_optional for one in tree.clauses[:number]):
-                self._fail(clause.at, "MATCH behind OPTIONAL MATCH is refused: write it before")
-            self._add_pattern(block, clause.pattern)
+                optional.append((clause.pattern, tuple(scope.own)))
+                perhaps_null.update(name for name, _ in _variables_of(clause.pattern.paths) if name not in scope.own)
+            else:
+                self._check_sure(clause.pattern, perhaps_null)
+                self._add_pattern(block, clause.pattern)
         if len(optional) == len(tree.clauses):
             self._fail(tree.clauses[0].at, "OPTIONAL MATCH is refused as the first clause: write a MATCH before it")
         self._check_lone(block)
         found = block.operator()
-        sure = dict(scope.own)
-        for clause in optional:
-            found = self._optional(found, clause.pattern, scope, sure, is_set=block.is_set)
+        of_optional: dict[str, _Binding] = {}
+        for pattern, before in optional:
+            found = self._optional(
+                found, pattern, {name: scope.own[name] for name in before}, of_optional, is_set=block.is_set
+            )
+        scope.own |= of_optional
         return self._returned(found, scope)
+
+    def _check_sure(self, pattern: GraphPattern, perhaps_null: Collection[str]) -> None:
+        """Refuse what an OPTIONAL MATCH binds in a later MATCH. Without it the order of the two does not matter."""
+        for name, at in _mentioned_in(pattern.paths, pattern.where):
+            if name in perhaps_null:
+                self._fail(
+                    at,
+                    f"{name} is bound by an OPTIONAL MATCH before, and nothing matches where it is null: write MATCH in place "
+                    "of OPTIONAL MATCH, or the condition in the WHERE of the OPTIONAL MATCH",
+                )
 
     # --- names -----------------------------------------------------------------------------------------------------
 
@@ -370,7 +386,9 @@ class _Translator:
         self._differs |= differs
         edges: list[_BoundEdge] = []
         overlapping = self._overlapping(pattern.paths) if differs else frozenset()
-        for path in pattern.paths:
+        for place, path in enumerate(pattern.paths):
+            if path.is_any:
+                self._check_alone(path, pattern.paths[place + 1 :], block.scope)
             self._add_path(block, path, edges, overlapping)
         if differs:
             self._separate(block, edges)
@@ -734,21 +752,33 @@ class _Translator:
         is_trail = len(connectors) == 1 and _has_trails(connectors[0])
         edges.append(_BoundEdge(reduce(or_, labels), None, path.at, is_trail=is_trail))
 
+    def _check_alone(self, path: PathPattern, later: Sequence[PathPattern], scope: _Scope) -> None:
+        """Refuse conditions inside a path behind ANY that read what a later path of its clause binds; EXISTS would bind it."""
+        own = {name for name, _ in _variables_of([path])}
+        names = {name for name, _ in _variables_of(later)} - own
+        last = len(path.elements) - 1
+        inner = [
+            replace(one, where=None) if place in (0, last) and isinstance(one, NodePattern) else one
+            for place, one in enumerate(path.elements)
+        ]
+        for name, at in _mentioned_in([replace(path, elements=tuple(inner))]):
+            if name in names and scope.get(name) is None:
+                self._fail(at, _ALONE)
+
     def _add_inner_conditions(self, inner: _Block) -> None:
         """Add the conditions inside a path behind ANY, which read nothing else."""
-        alone = "a condition inside a path behind ANY reads the path alone: write it in WHERE"
         bound = algebra.possible_variables(inner.operator())
         known = [one for name in inner.scope.names() if (one := inner.scope.get(name)) is not None]
         outer = {edge_column(one.internal) if one.kind == "edge" else one.internal for one in known} - bound
         for part in inner.deferred:
             for name in (node for node in _nodes(part) if isinstance(node, Name)):
                 if algebra.column_of_value(self._value(inner.scope, name)) not in bound:
-                    self._fail(name.column - 1, alone)
+                    self._fail(name.column - 1, _ALONE)
             before = len(inner.tests)
             self._add_condition(inner, part)
             for body, _ in inner.tests[before:]:
                 if not outer.isdisjoint(algebra.mentioned_variables(body)):
-                    self._fail(next(node.column for node in _nodes(part) if isinstance(node, Exists)) - 1, alone)
+                    self._fail(next(node.column for node in _nodes(part) if isinstance(node, Exists)) - 1, _ALONE)
         inner.deferred = []
 
     # --- conditions ------------------------------------------------------------------------------------------------
@@ -857,17 +887,25 @@ class _Translator:
     # --- OPTIONAL MATCH --------------------------------------------------------------------------------------------
 
     def _optional(
-        self, left: Operator, pattern: GraphPattern, scope: _Scope, sure: dict[str, _Binding], *, is_set: bool
+        self,
+        left: Operator,
+        pattern: GraphPattern,
+        sure: Mapping[str, _Binding],
+        of_optional: dict[str, _Binding],
+        *,
+        is_set: bool,
     ) -> Operator:
-        """Return the left join with an optional clause."""
+        """Return the left join with an optional clause, and add its names to `of_optional`; `sure` are those before all."""
+        scope = _Scope()
+        scope.own = {**sure, **of_optional}
         block = _Block(_Scope(scope), is_set)
         conditions = self._add_paths(block, pattern)
         block.inherited.clear()  # nodes with a constant are columns, which its own inequalities read and which join it
         self._check_lone(block)
         of_block = algebra.possible_variables(block.operator())
-        for name, known in scope.own.items():
+        for name, known in of_optional.items():
             internal = edge_column(known.internal) if known.kind == "edge" else known.internal
-            if name not in sure and internal in of_block:
+            if internal in of_block:
                 self._fail(
                     pattern.at,
                     f"{name} is bound by an OPTIONAL MATCH before, and may be null: write both paths in one OPTIONAL MATCH",
@@ -895,7 +933,7 @@ class _Translator:
                 self._fail(
                     pattern.at, "EXISTS in an OPTIONAL MATCH reads the nodes of that clause alone: write a node in it"
                 )
-        scope.own |= {
+        of_optional |= {
             name: replace(known, constant=None) for name, known in block.scope.own.items() if name not in scope.own
         }
         return LeftJoin(left, right, condition)
@@ -1112,6 +1150,42 @@ def _bare(condition: Any, variable: str) -> Node | None:
     if any(not node.name.startswith(f"{variable}.") for node in names):
         return None
     return _renamed(condition, {node: node.name.removeprefix(f"{variable}.") for node in names})
+
+
+def _variables_of(paths: Sequence[PathPattern]) -> Iterator[tuple[str, int]]:
+    """Yield the variables of the nodes and edges of paths, and their places."""
+
+    def of_elements(elements: Sequence[Element]) -> Iterator[tuple[str, int]]:
+        for element in elements:
+            if isinstance(element, Group):
+                yield from of_elements(element.elements)
+            elif element.variable is not None:
+                yield element.variable, element.at
+
+    for path in paths:
+        yield from of_elements(path.elements)
+
+
+def _mentioned_in(paths: Sequence[PathPattern], where: Any = None) -> Iterator[tuple[str, int]]:
+    """Yield the variables of paths and those that conditions name, in EXISTS as well, and their places."""
+
+    def of_condition(condition: Any) -> Iterator[tuple[str, int]]:
+        for node in _nodes(condition):
+            if isinstance(node, Name):
+                yield node.name.partition(".")[0], node.column - 1
+            elif isinstance(node, Exists):
+                yield from _mentioned_in(node.pattern.paths, node.pattern.where)
+
+    def of_elements(elements: Sequence[Element]) -> Iterator[tuple[str, int]]:
+        for element in elements:
+            yield from of_condition(element.where)
+            if isinstance(element, Group):
+                yield from of_elements(element.elements)
+
+    yield from _variables_of(paths)
+    for path in paths:
+        yield from of_elements(path.elements)
+    yield from of_condition(where)
 
 
 def _names_read(tree: MatchText) -> Iterator[str]:

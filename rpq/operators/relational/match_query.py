@@ -59,7 +59,7 @@ class RunningMatch(RunningSparql):
                     self._own_columns.types[column.name] = kind
 
     def _are_own(self, rows: np.ndarray) -> np.ndarray:
-        """Return which rows are this share's. A vertex may have the id of a term with its text, which another share lacks."""
+        """Return which rows are this share's. A vertex may have the id of a term with its text, as perhaps not elsewhere."""
         own = np.full(len(rows), self._host.division.share[0] == 0)
         if self._deciding is None:
             return own

@@ -440,6 +440,9 @@ class DividedSparql(DividedQuery):
         return self.first.ids_of_terms(texts)
 
 
+_LINEAR = FilterNode | ExtendNode | EdgeConditionNode | EdgeValueNode | DistinctNode | UnionNode
+
+
 def divides(node: Node, column: str) -> bool:
     """Return whether the rows of a node with some values of a column follow from those rows of the leaves alone.
 
@@ -455,10 +458,9 @@ def divides(node: Node, column: str) -> bool:
             return node.sources()[column] == column and divides(node.inputs[0], column)
         case MatchNode():
             return column in node.key and all(divides(one, column) for one in node.inputs)
-        case FilterNode() | ExtendNode() | EdgeConditionNode() | EdgeValueNode() | DistinctNode() | UnionNode() | GroupNode():
-            # A group's keys are columns.
-            return all(divides(one, column) for one in node.inputs)
-    return False
+    if not isinstance(node, _LINEAR | GroupNode):  # a group's keys are columns
+        return False
+    return all(divides(one, column) for one in node.inputs)
 
 
 def division_of(question: SparqlQuery) -> str | None:

@@ -1,0 +1,137 @@
+"""MATCH on a real Spark: the rows of replays, of the command and of streams are those of one engine.
+
+semantics.md S14
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections import Counter
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the extra spark is not installed")
+pytest.importorskip("pandas")
+pytest.importorskip("lark", reason="the extra match is not installed")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import rpq
+import rpq.spark as pipeline
+from rpq.spark.errors import PipelineError
+from rpq.spark.jvm.session import check_java
+
+try:
+    check_java()
+except PipelineError as missing:
+    pytest.skip(str(missing), allow_module_level=True)
+
+pytestmark = pytest.mark.ci
+
+WINDOW = rpq.Window(size=20, slide=5)
+SCHEMA = "source string, target string, label string, timestamp bigint, op string, n int, d decimal(5,2), x double"
+
+
+def drawn_edges(size: int) -> list[tuple[Any, ...]]:
+    """Draw inserts and deletes in order of time, with properties."""
+    chance, time, rows = random.Random(9), 0, []
+    for number in range(size):
+        time += chance.choice((0, 1, 3))
+        ends = chance.choice("vwxyz"), chance.choice("vwxyz"), chance.choice("TTS")
+        values = chance.choice((None, 0, 1, 2, 3)), Decimal(number % 5) / 4, number / 8
+        rows.append((*ends, time, "-" if chance.random() < 0.1 else "+", *values))
+    return rows
+
+
+def rows_of_engine(query: rpq.Query, rows: list[tuple[Any, ...]], **options: Any) -> Counter[tuple[Any, ...]]:
+    """Return the rows of one engine over all edges."""
+    names = [column.split()[0] for column in SCHEMA.split(", ")]
+    types = [pa.string()] * 3 + [pa.int64(), pa.string(), pa.int32(), pa.decimal128(5, 2), pa.float64()]
+    columns = {
+        name: pa.array([row[place] for row in rows], kind)
+        for place, (name, kind) in enumerate(zip(names, types, strict=True))
+    }
+    changes = rpq.Engine(query, **options).push(pa.table(columns))
+    return Counter(tuple(row.values()) for row in changes.to_arrow(query.name).to_pylist())
+
+
+@pytest.mark.parametrize("edges", ["triple", "parallel"])
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (
+            "MATCH (a)-[e:T]->(b) OPTIONAL MATCH (b)-[f:S]->(c) WHERE f.n >= e.n RETURN e.n, a, f.d AS d, c",
+            ["bigint", "string", "decimal(5,2)", "string"],
+        ),
+        (
+            "MATCH (a)-[e:T]->(b) WHERE NOT EXISTS { (b)-[:S]->(a) } RETURN count(*) AS k, sum(e.n) AS s, sum(e.d) AS t, "
+            "sum(e.x) AS u, avg(e.n) AS m, max(e.d) AS h, a, min(b) AS l",
+            ["bigint", "bigint", "decimal(38,2)", "double", "double", "decimal(5,2)", "string", "string"],
+        ),
+        ("MATCH ANY (a)-[e:T WHERE e.n > 0]->+(b) RETURN a, b", ["string", "string"]),
+    ],
+)
+def test_a_replay_of_a_data_frame_has_the_rows_of_the_engine(session, text, kinds, edges):
+    rows = drawn_edges(200)
+    query = rpq.Query(text, window=WINDOW, semantics="explicit", name="q")
+    changes = pipeline.replay(session, session.createDataFrame(rows, SCHEMA), query, partitions=2, edges=edges)
+    assert [kind for _, kind in changes.dtypes[1:-2]] == kinds
+    found = Counter(tuple(row) for row in changes.collect())
+    assert found == rows_of_engine(query, rows, edges=edges)
+    assert found.total() > 100
+
+
+def test_what_a_replay_has_no_types_for_is_refused(session):
+    frame = session.createDataFrame(drawn_edges(3), SCHEMA)
+    for text in ("MATCH (a)-[e:T]->(b) RETURN a, e", "MATCH (a)-[e:T]->(b) RETURN a, max(e.timestamp) AS e"):
+        with pytest.raises(PipelineError, match="selects e, and on Spark vertices and properties of edges are selected"):
+            pipeline.replay(session, frame, rpq.Query(text, window=WINDOW), edges="parallel")
+
+
+def test_the_command_replays_what_binds_edges_without_properties(tmp_path):
+    """Data sets that were prepared have no properties, but each insert may be an edge."""
+    inserts = [row[:4] for row in drawn_edges(200) if row[4] == "+"]
+    (tmp_path / "in.tsv").write_text("".join("\t".join(map(str, row)) + "\n" for row in inserts))
+    text = "MATCH (a)-[e:T]->(b)-[f:S]->(c) WHERE f.timestamp > e.timestamp RETURN a, c, count(*) AS n"
+
+    def call(*args: str) -> str:
+        command = [sys.executable, "-m", "rpq.cli", "spark", *args, "--log", str(tmp_path / "log"), "--master", "local[2]"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    call("prepare", "--input", str(tmp_path / "in.tsv"), "--output", str(tmp_path / "data"))
+    options = ["--window", "20", "--slide", "5", "--partitions", "2", "--edges", "parallel"]
+    call("replay", text, "--input", str(tmp_path / "data"), *options, "--output", str(tmp_path / "rows"))
+    found = Counter(tuple(row.values()) for row in pq.read_table(tmp_path / "rows").to_pylist())
+    engine = rpq.Engine(rpq.Query(text, window=WINDOW), edges="parallel")
+    assert found == Counter(map(tuple, engine.push_rows(inserts).rows()))
+    assert found.total() > 50
+
+
+def test_a_stream_has_the_rows_of_the_engine(session, tmp_path):
+    """Where inserts replace edges, a text that reads no values of edges binds none, and streams take it."""
+    text = "MATCH (a)-[:T]->(b), ANY (b)-[:S]->{1,2}(c) WHERE NOT EXISTS { (c)-[:T]->(a) } RETURN a, c, count(*) AS n"
+    query = rpq.Query(text, window=WINDOW, name="q")
+    rows = [row[:5] for row in drawn_edges(200)]
+    schema = ", ".join(SCHEMA.split(", ")[:5])
+    engine, expected = rpq.Engine(query), Counter()
+    for number in range(4):
+        batch = [row for row in rows if row[3] * 4 // (rows[-1][3] + 1) == number]
+        session.createDataFrame(batch, schema).coalesce(1).write.parquet(f"{tmp_path}/in/{number}")
+        # A micro-batch is sorted by time, deletes before inserts.
+        ordered = sorted(batch, key=lambda row: (row[3], row[4] == "+"))
+        expected.update(map(tuple, engine.push_rows(ordered).rows()))
+        edges = session.readStream.schema(schema).parquet(f"{tmp_path}/in/*")
+        changes = pipeline.rpq_changes(edges, query, partitions=2)
+        writer = changes.writeStream.format("parquet").option("path", f"{tmp_path}/rows")
+        running = writer.option("checkpointLocation", f"{tmp_path}/state").trigger(availableNow=True).start()
+        running.awaitTermination()  # and goes on from its checkpoint with the next files
+    found = Counter(tuple(row) for row in session.read.parquet(f"{tmp_path}/rows").collect())
+    assert found == expected
+    assert found.total() > 50
