@@ -269,7 +269,7 @@ def fixpoint(index):
 
 @njit(cache=True, nogil=True)
 def raise_root(index, root, vertex, state, slide):
-    """Return an edge out of the start state: one cell, the root's own, of row (vertex, state)."""
+    """Raise the own cell of a root in row (vertex, state), for an edge out of the start state. Return a code of progress."""
     program, table, fields = index.program, index.table, index.state
     if not table.is_root[root]:
         return np.int64(DONE)
