@@ -9,7 +9,7 @@ import numpy as np
 
 from rpq.engine.running.multigraph import Identity, Multigraph
 from rpq.engine.running.outcome_counts import lower_bounds
-from rpq.engine.running.retention import latest_lost_insert
+from rpq.engine.running.retention import count_key, latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question
 from rpq.language.readings import (
@@ -25,7 +25,7 @@ from rpq.stream.edge_versions import ABSENT_VERSION
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_time import EARLIEST
-from rpq.stream.window import Window
+from rpq.stream.window import CountWindow, Window
 
 
 class Evaluated(Protocol):
@@ -56,8 +56,9 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         )
     if more or reading.stream is not None:
         reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
-    elif reading.window.kind == "count":
-        reason = f"its window is {reading.window!r}: use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"
+    elif reading.window.kind == "count" and (evaluation.identity != "parallel" or reading.labels.has_conditions):
+        instead = "use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"
+        reason = f"its window is {reading.window!r}: {instead}"
     if reason is None and evaluation.graph.statics:
         refuse_statics(question, evaluation.identity)
         _refuse_unkept_statics(question, evaluation)
@@ -172,8 +173,7 @@ def _refuse_if_edges_came(
     if latest <= max(EARLIEST - 1, int(lower_bounds(window, np.array([time]))[0])):
         return
     why = f"query {question.name!r}: {why}, as no query that runs reads them"
-    can_begin_empty = begins_empty(question, evaluation) and not is_ordered(question)
-    hint = ', or at once with start="empty"' if can_begin_empty else ""
+    hint = ', or at once with start="empty"' if begins_empty(question, evaluation) else ""
     if not isinstance(window, Window):
         raise RegistrationError(f"{why}; register it before the first tuple{hint}", available_from=None)
     available = to_timestamp(window.expiry_slide(latest) * window.slide)
@@ -190,14 +190,24 @@ def _refuse_unkept_edges(
     multigraph = evaluation.multigraph
     if multigraph is None or evaluation.identity == "triple":
         return  # `refuse_order` says why not
+    if empty and evaluation.identity == "parallel":
+        return
     if empty:
         raise RegistrationError(
-            f"query {question.name!r}: in mid-stream a query about paths in time order begins with the edges of its window; "
-            'leave out start="empty"',
+            f"query {question.name!r}: in mid-stream a query about paths in time order begins with the edges of its window, "
+            'where inserts replace edges; leave out start="empty"',
             available_from=None,
         )
     for reading in readings_of(question):
-        if not multigraph.keeps_parallel(reading.labels):
+        if isinstance(reading.window, CountWindow):
+            if not multigraph.tracks(count_key(reading, None)):
+                raise RegistrationError(
+                    f"query {question.name!r}: which parallel edges its window of the last {reading.window.size:,} would hold "
+                    "is not known, as no query about paths in time order counts the same labels in a window of that size and "
+                    'step; it can be registered with start="empty", which numbers inserts from now on',
+                    available_from=None,
+                )
+        elif not multigraph.keeps_parallel(reading.labels):
             why = "the timestamps of parallel edges were not kept"
             _refuse_if_edges_came(question, reading, evaluation, why=why, to_timestamp=to_timestamp)
 

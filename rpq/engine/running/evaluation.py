@@ -587,7 +587,8 @@ class Evaluation:
                 refuse_late_conditions(questions, self)
                 self.begin_multigraph()
             if self.multigraph is not None:
-                self.multigraph.add(questions, {question.name: reading_of(question, self) for question in questions})
+                readings = {question.name: reading_of(question, self) for question in questions}
+                self.multigraph.add(questions, readings, is_late=is_late)
             for question in questions:
                 added.append(self._start(question, is_late, (ids, names)))  # noqa: PERF401  some may have begun
         except BaseException:
@@ -646,7 +647,8 @@ class Evaluation:
             if running.has_content:
                 deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in of_windows))]
                 continue
-            chunk, inside = contents.of(of_windows, is_ordered=is_ordered(running.question))
+            tracked = None if self.multigraph is None else self.multigraph.tracked(running.question.name)
+            chunk, inside = contents.of(of_windows, is_ordered=is_ordered(running.question), tracked=tracked)
             deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
         deltas = self.output.at_reported_time(deltas)
         deltas = self.output.report(deltas, np.array([time]))
@@ -656,9 +658,8 @@ class Evaluation:
 
     def window_contents(self, *, empty: bool = False) -> WindowContents:
         """Return the edges in windows now."""
-        parallel, time = None if self.multigraph is None else self.multigraph.parallel, self.graph.time
-        bound = 0 if self.multigraph is None else self.multigraph.lower_bound(time)
-        return WindowContents(self.graph, empty=empty, parallel=None if parallel is None else parallel.columns(bound))
+        parallel = None if self.multigraph is None else self.multigraph.parallel_columns(self.graph.time)
+        return WindowContents(self.graph, empty=empty, parallel=parallel)
 
     def remove(self, *names: str) -> None:
         """Take queries away, with everything that only they needed."""

@@ -334,6 +334,10 @@ class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
         super().__init__(program, window, **options)
         self._timeline.fields[IN_ORDER] = 0
 
+    def live(self) -> tuple[int, int, int]:
+        """Return Cells, answers and edges that are alive now, parallel ones one by one. O(size of the index)."""
+        return OrderedIndex.live(self)
+
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""
         self._times_view, self._order_times = tuples, chunk.timestamp
