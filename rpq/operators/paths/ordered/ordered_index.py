@@ -51,7 +51,7 @@ from rpq.operators.paths.ordered.timeline import (
     with_vertices,
     without_scratch,
 )
-from rpq.operators.paths.ordered.witness import TimedSteps, find_path
+from rpq.operators.paths.ordered.witness import TimedSteps, expiry_of_answer, find_path
 from rpq.operators.paths.program import STATES, Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges
@@ -305,9 +305,10 @@ class OrderedIndex(DeltaIndex):
 
     def timed_witness(self, source: int, target: int) -> TimedSteps | None:
         """Return the steps of a path that answers (source, target), first to last, or None."""
-        if not self.index.table.is_root[source] or not through.is_answer(self.view, source, target):
+        expiry = int(expiry_of_answer(self.view, source, target)) if self.index.table.is_root[source] else 0
+        if not expiry:
             return None
-        return find_path(self.index, self._timeline, self.edge_times(), source, target)
+        return find_path(self.index, self._timeline, self.edge_times(), source, target, expiry=expiry)
 
     def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
