@@ -26,7 +26,7 @@ from rpq import automata
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
 from tests.reference import Vertex
 from tests.reference_patterns import Term, Variable
-from tests.reference_properties import Edge, EdgeAtom, Identity, PropertyEngine, PropertyQuery, Running, labelled
+from tests.reference_properties import Edge, EdgeAtom, Identity, PropertyEngine, PropertyQuery, Row, Running, labelled
 
 
 class PathOrder(NamedTuple):

@@ -41,7 +41,8 @@ class ParallelColumns(NamedTuple):
     @classmethod
     def none(cls) -> ParallelColumns:
         """Return no edges."""
-        return cls(*(np.zeros(0, dtype) for dtype in _TYPES[:4]), slides={})
+        source, label, target, timestamp = (np.zeros(0, dtype) for dtype in _TYPES[:4])
+        return cls(source, label, target, timestamp, {})
 
 
 class ContentTracker:
@@ -61,7 +62,7 @@ class ContentTracker:
         self._is_read = is_read
 
     def slides(self, label: np.ndarray, timestamp: np.ndarray, delete: np.ndarray) -> np.ndarray:
-        """Number the inserts among tuples that come next; return the slides at which they leave, NOT_HELD for others."""
+        """Return the slides at which the next tuples leave, NOT_HELD for those that do not enter; number the inserts."""
         is_mine, window = (self._is_read()[label] != 0) & (delete == 0), self.window
         if isinstance(window, CountWindow):
             numbers = self.number + np.cumsum(is_mine)

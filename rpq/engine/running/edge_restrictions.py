@@ -202,9 +202,9 @@ def _refuse_unkept_edges(
         if isinstance(reading.window, CountWindow):
             if not multigraph.tracks(count_key(reading, None)):
                 raise RegistrationError(
-                    f"query {question.name!r}: which parallel edges its window of the last {reading.window.size:,} would hold "
-                    "is not known, as no query about paths in time order counts the same labels in a window of that size and "
-                    'step; it can be registered with start="empty", which numbers inserts from now on',
+                    f"query {question.name!r}: which parallel edges its window of the last {reading.window.size:,} would "
+                    "hold is not known, as no query about paths in time order counts the same labels in a window of that "
+                    'size and step; it can be registered with start="empty", which numbers inserts from now on',
                     available_from=None,
                 )
         elif not multigraph.keeps_parallel(reading.labels):

@@ -655,7 +655,9 @@ class SavedState:
                 raise Damage(f"query {name!r}: an edge expires from an unbounded window")
 
 
-def _counted_edges(graph: SnapshotGraph, reading: Reading, origin: str | None) -> tuple[int, dict[tuple[int, int, int], int]]:
+def _counted_edges(
+    graph: SnapshotGraph, reading: Reading, origin: str | None
+) -> tuple[int, dict[tuple[int, int, int], int]]:
     """Return the number of a count window of a graph, and the edges that it holds with the slides at which they leave."""
     key, live, edges = count_key(reading, origin), graph.live_edges(), graph.edges
     slides = graph.counted.slides(key, live)
