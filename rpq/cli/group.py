@@ -11,8 +11,9 @@ import logging
 import os
 import re
 import warnings
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any
 
 import click
@@ -35,18 +36,24 @@ class CommandGroup(click.Group):
             ctx.exit(130)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*BUILT_IN, *sorted({*entry_points(group=ENTRY_POINTS).names} - {*BUILT_IN})]
+        return [*BUILT_IN, *sorted({*_commands_of_packages().names} - {*BUILT_IN})]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in BUILT_IN:
             module, _, name = BUILT_IN[cmd_name].partition(":")
             return getattr(import_module(module), name)
-        for found in entry_points(group=ENTRY_POINTS, name=cmd_name):
+        for found in _commands_of_packages().select(name=cmd_name):
             try:
                 return found.load()
             except ImportError as error:
                 return _unavailable(cmd_name, error)
         return None
+
+
+@cache  # Python reads a file of each installed distribution
+def _commands_of_packages() -> EntryPoints:
+    """Return the entry points of commands of this package and others."""
+    return entry_points(group=ENTRY_POINTS)
 
 
 def _unavailable(name: str, error: ImportError) -> click.Command:
