@@ -412,7 +412,9 @@ def stream_command(**options: Any) -> None:
         session.conf.set(SHUFFLE_PARTITIONS, partitions)
         sequence, unit = options["sequence"], options["time_unit"]
         # Names of columns apply to messages when they are read, and their edges have the usual names.
-        named = {name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label")}
+        named: dict[str, Any] = {
+            name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label")
+        }
         if is_topic(options["folder"]):
             edges, sequence, topic_unit = read_topics(session, options)
             unit = unit or topic_unit

@@ -120,7 +120,7 @@ class QueryState:
     def described(self) -> dict[str, Any]:
         """Return the query and its state as JSON values."""
         is_told = self.is_late and is_ordered(self.question)  # other queries hold less only by the slides of their edges
-        numbered = {"late": True} if is_told else {}
+        numbered: dict[str, Any] = {"late": True} if is_told else {}
         numbered |= {} if self.numbers is None else {"numbers": self.numbers, "late": self.is_late}
         described: dict[str, Any] = kinds.query_json(self.question) | self.saved.value | numbered
         return described
