@@ -182,7 +182,7 @@ class Symbol(NamedTuple):
 
     @property
     def is_other(self) -> bool:
-        """Whether the symbol represents the labels that an alphabet does not contain.
+        """True if the symbol represents the labels that an alphabet does not contain.
 
         >>> [symbol.is_other for symbol in (Symbol("a"), Symbol(None), Symbol(ConditionLabel(None, "n > 1")))]
         [False, True, True]

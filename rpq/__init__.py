@@ -30,7 +30,7 @@ from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
-    from rpq.engine.running.statistics import Statistics
+    from rpq.engine.statistics import Statistics
     from rpq.engine.warmup import warm_up
     from rpq.language.query import Query
     from rpq.language.query_file import read_queries
@@ -82,7 +82,7 @@ _LAZY = {
     "Path": "rpq.operators.paths.path",
     "Query": "rpq.language.query",
     "SetAside": "rpq.rows.changes",
-    "Statistics": "rpq.engine.running.statistics",
+    "Statistics": "rpq.engine.statistics",
     "Step": "rpq.operators.patterns.witness",
     "Witness": "rpq.operators.patterns.witness",
     "explain": "rpq.operators.patterns.explanation",

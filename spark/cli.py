@@ -18,7 +18,7 @@ from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
 from rpq.cli.request import QueryOptions, convert_windows, is_sparql
 from rpq.kafka.topic_names import is_topic
-from rpq.language.notation import ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS
+from rpq.language.notation import MATCH_OPTIONS, ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from rpq.language.query_file import QueryEntry
     from rpq.spark.stream.topics import TopicEdges
 
-_QUERY_OPTION_NAMES = ("language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS)
+_QUERY_OPTION_NAMES = (
+    "language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS, *MATCH_OPTIONS
+)  # fmt: skip
 
 queries_file = click.option(
     "--queries",
@@ -37,14 +39,15 @@ queries_file = click.option(
 )
 
 
-def check_query_options(options: dict[str, Any]) -> None:
-    """Raise a usage error, before Spark starts, for missing, repeated or invalid queries."""
+def check_query_options(options: dict[str, Any], *, is_stream: bool = False) -> None:
+    """Raise a usage error, before Spark starts, for missing, repeated or invalid queries, and those that streams refuse."""
     expressions: tuple[str, ...] = options["expressions"]
     if options["queries_file"] is not None:
         if expressions:
             raise click.UsageError("--queries replaces EXPRESSION: leave out EXPRESSION, or move it to the file")
         for entry in _entries(options):
-            _refuse_edge_values(entry.expression, entry, name=entry.name, edges=options.get("edges", "triple"))
+            edges = options.get("edges", "triple")
+            _refuse_unsupported(entry.expression, entry, name=entry.name, edges=edges, is_stream=is_stream)
         return
     if not expressions:
         raise click.UsageError("Missing argument 'EXPRESSION...' (or --queries FILE).")
@@ -52,17 +55,18 @@ def check_query_options(options: dict[str, Any]) -> None:
     shared_options.refuse_missing()
     for expression in expressions:
         shared_options.refuse_misspelt(expression)
-        _refuse_edge_values(expression, shared_options, edges=options.get("edges", "triple"))
+        _refuse_unsupported(expression, shared_options, edges=options.get("edges", "triple"), is_stream=is_stream)
     if len(set(expressions)) < len(expressions):
         raise click.UsageError("an expression occurs twice")
 
 
-def _refuse_edge_values(
-    expression: str, options: QueryOptions | QueryEntry, *, name: str | None = None, edges: str
+def _refuse_unsupported(
+    expression: str, options: QueryOptions | QueryEntry, *, name: str | None = None, edges: str, is_stream: bool
 ) -> None:
-    """Raise a usage error for a query that reads values of edges, or has a filter or an order in time."""
+    """Raise a usage error for a query with values of edges, a filter, an order in time or, in a stream, lengths."""
     from rpq.errors import QueryError
     from rpq.language.query import query_in
+    from rpq.language.readings import refuse_lengths
     from rpq.spark.batch.replay import refuse_queries
     from rpq.stream.window import UnboundedWindow
 
@@ -76,6 +80,8 @@ def _refuse_edge_values(
         return  # `read_queries` says what is wrong, with all options and the windows
     try:
         refuse_queries([query], edges)
+        if is_stream:
+            refuse_lengths([query], "in streams of Spark")
     except QueryError as error:
         raise click.UsageError(str(error)) from error
 
@@ -397,7 +403,7 @@ def stream_command(**options: Any) -> None:
 
     Ctrl-C ends the stream; the same command continues it from its checkpoint.
     """
-    check_query_options(options)
+    check_query_options(options, is_stream=True)
     check_topic_options(options)
     _check_files(options, read=[] if is_topic(options["folder"]) else [options["folder"]])
     with _session(options, options["partitions"]) as session:
@@ -490,7 +496,7 @@ def rescale_command(**options: Any) -> None:
         raise click.UsageError("expected --partitions or --queries, or both: the parts of the stream to change")
     options["expressions"] = ()
     if options["queries_file"] is not None:
-        check_query_options(options)
+        check_query_options(options, is_stream=True)
     _check_files(options, read=[])
     with _session(options, options["partitions"]) as session:
         from rpq.spark.console import Progress, show_tasks, summary_text

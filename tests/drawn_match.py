@@ -269,6 +269,19 @@ def _compared(sign: str, left: Any, right: Any) -> bool | None:
     return {"<": left < right, ">": left > right, "=": left == right, "<>": left != right, ">=": left >= right}[sign]
 
 
+def has_label(vertex: str, label: str, edges: Sequence[Edge]) -> bool:
+    """Return whether a vertex has a label."""
+    return any((edge.source, edge.label, edge.target) == (vertex, NODE_LABEL, label) for edge in edges)
+
+
+@st.composite
+def label_conditions(draw: st.DrawFn, nodes: Sequence[str]) -> tuple[str, Callable[[Binding, Sequence[Edge]], bool]]:
+    """Draw the condition that a node has a label."""
+    node, label = draw(st.sampled_from(nodes)), draw(st.sampled_from(NODE_LABELS))
+    text = draw(st.sampled_from([f"{node}:{label}", f"{node} IS LABELED {label}"]))
+    return text, lambda one, edges: has_label(value_of(one, node), label, edges)
+
+
 @st.composite
 def node_texts(draw: st.DrawFn, names: Sequence[str], *, number: int, is_bare: bool = False) -> NodeText:
     """Draw a node, named or not."""
@@ -282,11 +295,8 @@ def node_texts(draw: st.DrawFn, names: Sequence[str], *, number: int, is_bare: b
         text = f"({name} WHERE {name}.id = '{vertex_name}')" if where else f"({name} {{id: '{vertex_name}'}})"
         return NodeText(text, name or f"#{number}", lambda vertex, edges: vertex == vertex_name)
 
-    def has(vertex: str, label: str, edges: Sequence[Edge]) -> bool:
-        return any((edge.source, edge.label, edge.target) == (vertex, NODE_LABEL, label) for edge in edges)
-
     def holds(vertex: str, edges: Sequence[Edge]) -> bool:
-        found = [has(vertex, label, edges) for label in kind.replace("|", "&").split("&")] if kind else [True]
+        found = [has_label(vertex, label, edges) for label in kind.replace("|", "&").split("&")] if kind else [True]
         return any(found) if "|" in kind else all(found)
 
     return NodeText(f"({name}{':' if kind else ''}{kind})", name or f"#{number}", holds)
@@ -485,7 +495,19 @@ def match_queries(draw: st.DrawFn, *, language: str = "gql") -> DrawnQuery:
         def exists(one: Binding, edges: Sequence[Edge]) -> bool:
             return any(True for _ in body.bindings(one, edges, as_set=True)) != negated
 
-        wanted.append((f"{'NOT ' * negated}EXISTS {{ {inner.text} }}", exists))
+        text = f"EXISTS {{ {inner.text} }}"
+        if draw(st.booleans()):
+            label, holds_label = draw(label_conditions(nodes))
+            text, holds_body = f"({text} OR {label})", exists
+
+            def exists(one: Binding, edges: Sequence[Edge]) -> bool:
+                return (holds_body(one, edges) != negated or holds_label(one, edges)) != negated
+
+        wanted.append((f"{'NOT ' * negated}{text}", exists))
+    if nodes and draw(st.integers(0, 4)) == 4:
+        text, holds = draw(label_conditions(nodes))
+        is_without = draw(st.booleans())
+        wanted.append((f"{'NOT ' * is_without}{text}", lambda one, edges: holds(one, edges) != is_without))
     last = found[-1]
     found[-1] = Clause(last.paths, tuple(wanted), last.different, last.mode)
     optional: list[Clause] = []

@@ -40,7 +40,7 @@ def patterns(draw: st.DrawFn, windows: tuple[str | None, ...] = (None,), most: i
         select=draw(st.none() | st.lists(st.sampled_from(names), min_size=1, unique=True).map(tuple)),
         distinct=draw(st.booleans()),
         matching=draw(st.sampled_from(["homomorphism", "homomorphism", "isomorphism"])),
-        paths=draw(st.sampled_from(["walk", "walk", "simple"])),
+        paths=draw(st.sampled_from(["walk", "walk", "simple", "simple_cycle"])),
     )
 
 

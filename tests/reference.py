@@ -45,7 +45,7 @@ COUNTS = "tuples inserted refreshed deleted absent_deletes late passed_by irrele
 
 Vertex = Hashable
 Edge = tuple[Vertex, str, Vertex]  # source, label, target
-Path = tuple[Vertex, ...]  # the two ends of a walk, or every vertex of a simple path
+Path = tuple[Vertex, ...]  # the two ends of a walk, or every vertex of a simple path or cycle
 Meaning = tuple[set[Path], bool]  # the non-empty paths of an expression, and whether it has the empty one [S1]
 
 
@@ -81,7 +81,7 @@ def evaluate(expression: str | Expression, edges: Iterable[Edge], paths: str = "
     >>> sorted(evaluate("a/b*", [(1, "a", 2), (2, "b", 2), (2, "b", 3)]))
     [(1, 2), (1, 3)]
     """
-    found, _has_empty = _meaning(_parse(expression), set(edges), paths == "simple")
+    found, _has_empty = _meaning(_parse(expression), set(edges), paths)
     return {(path[0], path[-1]) for path in found}
 
 
@@ -107,15 +107,22 @@ def _parse(expression: str | Expression) -> Expression:
     return automata.parse(expression) if isinstance(expression, str) else expression
 
 
-def _meaning(node: Expression, edges: set[Edge], simple: bool) -> Meaning:
+def _visits_once(path: Path, paths: str) -> bool:
+    """Return whether a path visits no vertex twice, but for the last one of a cycle [S2]."""
+    if paths == "simple_cycle" and len(path) > 1 and path[0] == path[-1]:
+        path = path[1:]
+    return len(set(path)) == len(path)
+
+
+def _meaning(node: Expression, edges: set[Edge], paths: str) -> Meaning:
     def steps(pairs: Iterable[Path]) -> Meaning:
-        return {(x, y) for x, y in pairs if not simple or x != y}, False
+        return {pair for pair in pairs if paths == "walk" or _visits_once(pair, paths)}, False
 
     def join(left: set[Path], right: set[Path]) -> set[Path]:
-        if not simple:
+        if paths == "walk":
             return {(p[0], q[-1]) for p in left for q in right if p[-1] == q[0]}
         glued = (p + q[1:] for p in left for q in right if p[-1] == q[0])
-        return {path for path in glued if len(set(path)) == len(path)}  # [S2] no vertex twice
+        return {path for path in glued if _visits_once(path, paths)}
 
     def concatenate(left: Meaning, right: Meaning) -> Meaning:
         (p, p_empty), (q, q_empty) = left, right
@@ -129,18 +136,18 @@ def _meaning(node: Expression, edges: set[Edge], simple: bool) -> Meaning:
             back = {(t, s) for s, label, t in edges if True in node.directions and (label, True) not in node.members}
             return steps(ahead | back)
         case Inverse(inner):
-            found, empty = _meaning(inner, edges, simple)
+            found, empty = _meaning(inner, edges, paths)
             return {path[::-1] for path in found}, empty
         case Alternation(parts):
-            meanings = [_meaning(part, edges, simple) for part in parts]
+            meanings = [_meaning(part, edges, paths) for part in parts]
             return set().union(*(found for found, _ in meanings)), any(empty for _, empty in meanings)
         case Concatenation(parts):
             result: Meaning = set(), True
             for part in parts:
-                result = concatenate(result, _meaning(part, edges, simple))
+                result = concatenate(result, _meaning(part, edges, paths))
             return result
         case Repetition(inner, minimum, maximum):
-            found, empty = _meaning(inner, edges, simple)
+            found, empty = _meaning(inner, edges, paths)
             result = set(), True
             for _ in range(minimum):
                 result = concatenate(result, (found, empty))
@@ -167,7 +174,7 @@ class ReferenceQuery:
     size: int
     slide: int
     semantics: Literal["implicit", "explicit"] = "implicit"
-    paths: Literal["walk", "simple"] = "walk"
+    paths: Literal["walk", "simple", "simple_cycle"] = "walk"
     sources: frozenset[Vertex] | None = None
     targets: frozenset[Vertex] | None = None
 

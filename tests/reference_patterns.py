@@ -137,7 +137,7 @@ class Pattern:
     select: tuple[str, ...] | None = None
     distinct: bool = False
     matching: Literal["homomorphism", "isomorphism"] = "homomorphism"
-    paths: Literal["walk", "simple"] = "walk"
+    paths: Literal["walk", "simple", "simple_cycle"] = "walk"
 
     def __post_init__(self) -> None:
         if not self.variables:
@@ -285,7 +285,8 @@ def witness_fault(
         if any(first.ends[1] != second.ends[0] for first, second in itertools.pairwise(path)):
             return f"{atom}: the steps do not meet"
         visited = [path[0].ends[0], *(step.ends[1] for step in path)]
-        if pattern.paths == "simple" and len(set(visited)) < len(visited):
+        is_cycle = pattern.paths == "simple_cycle" and visited[0] == visited[-1]
+        if pattern.paths != "walk" and len(set(visited)) < len(visited) - is_cycle:
             return f"{atom}: a vertex comes twice"
         # The word of the path, as a line 0, 1, …: the one simple path between its ends spells it.
         line = [(i + 1, s.label, i) if s.against else (i, s.label, i + 1) for i, s in enumerate(path)]

@@ -212,7 +212,7 @@ class PropertyQuery:
     filter: str | None = None
     distinct: bool = False
     semantics: Literal["implicit", "explicit"] = "implicit"
-    paths: Literal["walk", "simple"] = "walk"
+    paths: Literal["walk", "simple", "simple_cycle"] = "walk"
 
     @classmethod
     def path(cls, expression: str, **options: Any) -> PropertyQuery:
@@ -299,6 +299,16 @@ class StaticQuery(PropertyQuery):
         return super().solutions([*edges, *self.static])
 
 
+@dataclass(frozen=True, kw_only=True)
+class CountedQuery(PropertyQuery):
+    """A query over the last `size` inserts with labels that it reads, moving at every `slide`-th of them."""
+
+    @classmethod
+    def of(cls, query: PropertyQuery) -> CountedQuery:
+        """Return a query over a count window with the numbers of another one."""
+        return cls(**{each.name: getattr(query, each.name) for each in fields(query)})
+
+
 @dataclass
 class Running:
     """A registered query: its multigraph by keys, its solutions, its counts."""
@@ -352,6 +362,51 @@ class Running:
         return rows
 
 
+@dataclass
+class CountedRunning(Running):
+    """A registered query over a count window. `edges` are in the order of their last inserts, whose numbers are `numbers`.
+
+    - Only an insert with a label that the query reads has a number. Another one takes away the edge with its id, if the
+      window holds that and it is not newer.
+    - An insert that is older than the held edge gives it the next number [E1.3].
+    - In implicit windows a row `-` is told as often as the event would bring it **without its evictions**.
+    """
+
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+    number: int = 0
+    unevicted: Counter[Solution] | None = None
+
+    def insert(self, edge: Edge, time: int, identity: Identity) -> str:
+        previous = self.edges.get(edge.key)
+        is_read = self.query.uses(edge.label)
+        if previous is None and not is_read:
+            return "irrelevant"
+        if previous is None or previous.timestamp <= edge.timestamp:
+            self.edges.pop(edge.key, None)
+            if is_read:
+                self.edges[edge.key] = edge
+        if is_read:
+            self.number += 1
+            self.numbers[edge.key] = self.number
+            self.unevicted = self.query.solutions(self.edges.values())
+            bound = self.number // self.query.slide * self.query.slide - self.query.size
+            self.edges = {key: one for key, one in self.edges.items() if self.numbers[key] > bound}
+        return "inserted" if previous is None else "refreshed"
+
+    def next_boundary(self) -> int | None:
+        return None
+
+    def rows(self, time: int, *, silent: bool = False) -> list[Row]:
+        before, unevicted, self.unevicted = self.solutions, self.unevicted, None
+        rows = super().rows(time)
+        if self.query.semantics == "explicit" or unevicted is None:
+            return rows
+        told = before - unevicted
+        lost = [Row(self.query.name, one, time, "-") for one in sorted(told.elements(), key=repr)]
+        self.counts["rows_removed"] += len(lost) - sum(row.op == "-" for row in rows)
+        return lost + [row for row in rows if row.op == "+"]
+
+
 class PropertyEngine:
     """Queries over one stream of edges that carry values, and the stream time τ.
 
@@ -371,7 +426,7 @@ class PropertyEngine:
 
     def running_of(self, query: PropertyQuery) -> Running:
         """Return the state in which a query begins."""
-        return Running(query)
+        return CountedRunning(query) if isinstance(query, CountedQuery) else Running(query)
 
     def insert(
         self, source: Vertex, label: str, target: Vertex, timestamp: int, key: Hashable = None, **properties: Value

@@ -187,7 +187,7 @@ class Evaluation:
         key = path, window
         if key not in self._pairs:
             edges = self.graphs[window]
-            if self.paths == "simple" or not splits(path):
+            if self.paths != "walk" or not splits(path):
                 self._pairs[key] = sorted(evaluate(path, edges, self.paths))
             elif isinstance(path, Inverse):
                 self._pairs[key] = [(y, x) for x, y in self.pairs(path.inner, window)]

@@ -48,7 +48,7 @@ def question(
     windows: Mapping[str, Window] | None = None,
     semantics: Literal["implicit", "explicit"] | None = None,
     report: Literal["change", "slide", "time"] = "change",
-    paths: Literal["walk", "simple"] = "walk",
+    paths: Literal["walk", "simple", "simple_cycle"] = "walk",
     unit: Fraction | int | None = 1,
     rules: Rules = CONTRACT,
 ) -> SparqlQuestion:

@@ -49,7 +49,7 @@ from rpq.engine.running.limits import peak_memory_bytes
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
-from rpq.language.readings import readings_of
+from rpq.language.readings import properties_of, readings_of
 from rpq.language.where import WhereError
 from rpq.readers.deletions import Deletions
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
@@ -131,7 +131,8 @@ class Engines:
                 edges=self.settings.edges,
                 time_unit=self.unit,  # type: ignore[arg-type]
             )
-            self.static_edges = load_static(self.settings, engine, self.labels)
+            properties = sorted(frozenset().union(*map(properties_of, queries)))
+            self.static_edges = load_static(self.settings, engine, self.labels, properties=properties)
         except QueryError as error:
             raise click.UsageError(str(error)) from error
         return engine

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     type=click.Choice(["triple", "parallel", "id"]),
     help="When two inserts are the same edge (as for rpq run), which is shown too.",
 )
+@click.option("--paths", type=shared.KindOfPaths(), help="Kind of paths (as for rpq run), which is shown too.")
 @shared.language
 def explain(
     expression: str | None,
@@ -66,7 +67,9 @@ def explain(
     svg: str | None,
     png: str | None,
     edges: Identity | None,
+    paths: Paths | None,
     language: Language | None,
+    node_label: str | None,
 ) -> None:
     """Show EXPRESSION as it was parsed, and its minimal deterministic automaton.
 
@@ -80,20 +83,25 @@ def explain(
     from rpq.language.notation import language_of
     from rpq.operators.paths.explanation import explain_expression
 
+    is_match = queries is None and (language or language_of(expression or "")) in ("gql", "cypher")
+    if node_label is not None and not is_match:
+        raise click.UsageError("--node-label is for MATCH; in a file of queries, it is the field node_label")
     if queries is not None:
+        if paths is not None:
+            raise click.UsageError("--paths is for EXPRESSION: in the file of --queries, write it as a field of a query")
         _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None], edges)
         return
     if expression is None:
         raise click.UsageError("Missing argument 'EXPRESSION' (or --queries FILE).")
     language = language or language_of(expression)
     if language == "pattern":
-        _explain_pattern(expression, dot, svg, png, edges)
+        _explain_pattern(expression, dot, svg, png, edges, paths)
         return
     if language != "path":
         drawings = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
         if drawings:
             raise click.UsageError(f"{drawings[0]}: a query in SPARQL or MATCH has no drawing; its algebra is shown as text")
-        click.echo(str(_explain_algebra(expression, language)))
+        click.echo(str(_explain_algebra(expression, language, paths or "walk", node_label=node_label)))
         return
     try:
         tree = parse_expression(expression)
@@ -101,7 +109,7 @@ def explain(
     except automata.ExpressionError as error:
         raise click.UsageError(f"the expression is not understood\n{error}") from error
     _output(
-        lambda: explain_expression(tree, dfa, options=_edges_line(edges)),
+        lambda: explain_expression(tree, dfa, options=[*_paths_line(paths), *_edges_line(edges)]),
         "automaton",
         dfa.to_dot(),
         lambda figure: _fill_automaton(figure, dfa),
@@ -142,7 +150,9 @@ def _output(
                 raise click.ClickException(str(error)) from error
 
 
-def _explain_algebra(text: str, language: Language | None = None, paths: Paths = "walk") -> SparqlExplanation:
+def _explain_algebra(
+    text: str, language: Language | None = None, paths: Paths = "walk", *, node_label: str | None = None
+) -> SparqlExplanation:
     """Explain a query in SPARQL or MATCH; of its windows, list those that the text declares."""
     from dataclasses import replace
 
@@ -152,8 +162,9 @@ def _explain_algebra(text: str, language: Language | None = None, paths: Paths =
     from rpq.operators.relational.explanation import explain_query
     from rpq.stream.window import Window
 
+    given = {} if node_label is None else {"node_label": node_label}
     try:
-        query = query_in(language or language_of(text), text, window=Window(size=1, slide=1), paths=paths)
+        query = query_in(language or language_of(text), text, window=Window(size=1, slide=1), paths=paths, **given)
         explanation = explain_query(query, "")  # type: ignore[arg-type]  # these languages have such queries
     except QueryError as error:
         raise click.UsageError(str(error)) from error
@@ -171,23 +182,31 @@ def _edges_line(edges: Identity | None) -> list[str]:
     return [] if edges is None else [f"edges        {_identity(edges)}"]
 
 
-def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | None, edges: Identity | None) -> None:
+def _paths_line(paths: Paths | None) -> list[str]:
+    return [] if paths is None else [f"paths        {paths}"]
+
+
+def _explain_pattern(
+    text: str, dot: str | None, svg: str | None, png: str | None, edges: Identity | None, paths: Paths | None
+) -> None:
     """Print the explanation of a graph pattern, and write the drawings that options name."""
     from dataclasses import replace
 
     from rpq import automata
     from rpq.errors import QueryError
-    from rpq.language.pattern import Pattern
+    from rpq.language.pattern import Pattern, never_simple
     from rpq.operators.patterns.explanation import explain_pattern
 
     try:
-        explanation = replace(explain_pattern(Pattern.read(text, None), text), identity=_identity(edges))
+        pattern = Pattern.read(text, None)
+        warnings = never_simple(pattern.atoms) if paths == "simple" else ()
+        explanation = replace(explain_pattern(pattern, text), identity=_identity(edges), warnings=warnings)
     except automata.ExpressionError as error:
         raise click.UsageError(f"the pattern is not understood\n{error}") from error
     except QueryError as error:
         raise click.UsageError(str(error)) from error
     _output(
-        lambda: str(explanation),
+        lambda: "\n".join([*_paths_line(paths), str(explanation)]),
         "pattern",
         explanation.to_dot(),
         lambda figure: _fill_pattern(figure, explanation),
@@ -251,7 +270,7 @@ def _options(query: QueryEntry) -> list[str]:
 def _explain_entry(entry: QueryEntry, edges: Identity | None) -> Explanation | SparqlExplanation:
     """Explain a pattern of a file, or a query in SPARQL."""
     if entry.language not in ("path", "pattern"):
-        return _explain_algebra(entry.expression, entry.language, entry.paths)
+        return _explain_algebra(entry.expression, entry.language, entry.paths, node_label=entry.node_label)
     from dataclasses import replace
 
     from rpq.language.query import PatternQuery

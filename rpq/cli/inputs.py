@@ -204,15 +204,17 @@ _NAMES = ["source", "target", "label"]
 _READ_BYTES = 1 << 20
 
 
-def load_static(settings: RunSettings, engine: Engine | None, labels: LabelMonitor) -> int:
-    """Load the static edges of all files into the engine, and return their number.
+def load_static(
+    settings: RunSettings, engine: Engine | None, labels: LabelMonitor, *, properties: Sequence[str] = ()
+) -> int:
+    """Load the static edges of all files into the engine, with these properties, and return their number.
 
     Without an engine, which then has them already, only their labels are checked.  Raises `InputError` with the file's
     name.
     """
     count = 0
     for number, path in enumerate(settings.static, 1):
-        for edges in _read_static_edges(path, settings.static_format, number):
+        for edges in _read_static_edges(path, settings.static_format, number, properties=properties):
             if settings.drop_self_loops:
                 edges = edges.filter(pc.not_equal(edges.column("source"), edges.column("target")))
             labels.check_labels(edges.column("label"))
@@ -226,16 +228,19 @@ def load_static(settings: RunSettings, engine: Engine | None, labels: LabelMonit
     return count
 
 
-def _read_static_edges(path: str, format: str, number: int) -> Iterator[pa.RecordBatch]:
-    """Yield the edges of a file in batches; times are ignored, and a delete is an error."""
-    columns = ColumnNames(timed=False, fixed=True) if format in ("edges", "jsonl") else None
+def _read_static_edges(
+    path: str, format: str, number: int, *, properties: Sequence[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """Yield the edges of a file, which may lack properties, in batches; times are ignored, and a delete is an error."""
+    is_named = format in ("edges", "jsonl")
+    columns = ColumnNames(timed=False, fixed=True, properties=tuple(properties)) if is_named else None
     rdf = _rdf_reading(scope=f"s{number}.") if format == "rdf" else None
     for batch in open_reader(format, [path], columns=columns, rdf=rdf):
         names = batch.columns.schema.names
         if "delete" in names and pc.any(batch.columns.column("delete")).as_py():
             message = "deletes an edge; edges without time are there from the beginning to the end"
             raise InputError(f"{path}: {message}", file=path)
-        yield pa.RecordBatch.from_arrays([batch.columns.column(name) for name in _NAMES], _NAMES)
+        yield batch.columns.select([*_NAMES, *(name for name in properties if name in names)])
 
 
 def digests(paths: Sequence[str]) -> list[str]:

@@ -193,6 +193,12 @@ events = click.option(
 )
 
 
+def edge_identity(help: str) -> Option:
+    """Return the option `--edges`."""
+    choice = click.Choice(["triple", "parallel", "id"])
+    return click.option("--edges", type=choice, default="triple", show_default=True, help=help)
+
+
 def max_ahead(help: str, *, default: str | None = None) -> Option:
     """Return the option `--max-ahead`."""
     return click.option("--max-ahead", type=MaxAheadOption(), default=default, show_default=default is not None, help=help)
@@ -237,7 +243,8 @@ paths = click.option(
     type=KindOfPaths(),
     default="walk",
     show_default=True,
-    help="Kind of paths: any walk, or simple paths only.",
+    help="Kind of paths: any walk; simple paths, which visit no vertex twice; or these and simple cycles, which end where "
+    "they begin.",
 )
 simple_budget_options = combine_options(
     click.option(
@@ -278,10 +285,17 @@ order_options = combine_options(
 )
 
 
-language = click.option(
-    "--language",
-    type=click.Choice(CHOICES["language"]),
-    help="Notation of the query: a path, a graph pattern, SPARQL, or MATCH as in GQL or Cypher.  [default: detected]",
+language = combine_options(
+    click.option(
+        "--language",
+        type=click.Choice(CHOICES["language"]),
+        help="Notation of the query: a path, a graph pattern, SPARQL, or MATCH as in GQL or Cypher.  [default: detected]",
+    ),
+    click.option(
+        "--node-label",
+        metavar="LABEL",
+        help="For MATCH: the label of the edges to the labels of nodes, which (a:Account) reads.  [default: type]",
+    ),
 )
 pattern_options = combine_options(
     click.option(
@@ -311,43 +325,58 @@ pattern_options = combine_options(
 )
 
 
-def topic_options(seconds: Any, endpoint: Any) -> Option:
-    """Return the options of runs over topics of Kafka; `seconds` is the type of durations, `endpoint` that of ports."""
-    return combine_options(
-        click.option(
-            "--kafka-config",
-            metavar="FILE",
-            help="For topics: file with librdkafka settings (TLS, SASL, group.id) as NAME=VALUE.",
-        ),
-        click.option(
-            "--max-delay",
-            type=seconds,
-            default="1s",
-            show_default=True,
-            help="For topics: maximum time that a tuple waits for partitions without messages.",
-        ),
-        click.option(
-            "--upsert", is_flag=True, help="For topics: write rows that leave as tombstones (needs explicit semantics)."
-        ),
-        click.option(
-            "--until-end", is_flag=True, help="For topics: stop at their end instead of waiting for more messages."
-        ),
-        click.option(
-            "--checkpoint-every",
-            type=seconds,
-            default="30s",
-            show_default=True,
-            help="For topics: time between two checkpoints.",
-        ),
-        click.option("--metrics", type=endpoint, help="For topics: serve metrics for Prometheus at this port."),
-        click.option(
-            "--log",
-            type=click.Choice(["text", "json"]),
-            default="text",
-            show_default=True,
-            help="For topics: format of the log on standard error.",
-        ),
-    )
+max_delay = click.option(
+    "--max-delay",
+    type=Seconds(),
+    default="1s",
+    show_default=True,
+    help="For topics: maximum time that a tuple waits for partitions without messages.",
+)
+
+
+topic_options = combine_options(
+    click.option(
+        "--kafka-config",
+        metavar="FILE",
+        help="For topics: file with librdkafka settings (TLS, SASL, group.id) as NAME=VALUE.",
+    ),
+    max_delay,
+    click.option(
+        "--upsert", is_flag=True, help="For topics: write rows that leave as tombstones (needs explicit semantics)."
+    ),
+    click.option(
+        "--until-end", is_flag=True, help="For topics: stop at their end instead of waiting for more messages."
+    ),
+    click.option(
+        "--checkpoint-every",
+        type=Seconds(),
+        default="30s",
+        show_default=True,
+        help="For topics: time between two checkpoints.",
+    ),
+    click.option("--metrics", type=Endpoint(), help="For topics: serve metrics for Prometheus at this port."),
+    click.option(
+        "--log",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="For topics: format of the log on standard error.",
+    ),
+)
+
+
+def threads(help: str) -> Option:
+    """Return the option `--threads`."""
+    return click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help=help)
+
+
+max_rows = click.option(
+    "--max-rows",
+    type=CountOrNone(),
+    default="10000000",
+    show_default=True,
+    help="Maximum number of rows that one tuple or boundary may add to one query; none means no limit.",
+)
 
 
 def stats(place: str = "") -> Option:

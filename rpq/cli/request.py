@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from rpq.kafka.topic_names import is_topic
-from rpq.language.notation import ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS, language_of
+from rpq.language.notation import MATCH_OPTIONS, ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS, language_of
 from rpq.stream.durations import DurationError, parse_duration
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OPTION_OF = {
     "sources": "--source",
     "targets": "--target",
-    **{name: f"--{name.replace('_', '-')}" for name in (*ORDER_OPTIONS, *PATTERN_OPTIONS)},
+    **{name: f"--{name.replace('_', '-')}" for name in (*ORDER_OPTIONS, *PATTERN_OPTIONS, *MATCH_OPTIONS)},
 }
 """The command's options by the query's names for them, for options that belong to one kind of queries."""
 
@@ -55,11 +55,12 @@ class QueryOptions:
     order: Order | None = None
     max_gap: str | None = None
     max_span: str | None = None
+    node_label: str | None = None
 
     @property
     def language_options(self) -> dict[str, Any]:
-        """The given options that belong to path queries alone or to patterns alone, by their names in a query."""
-        names = (*PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS)
+        """The given options that belong to queries in some notations alone, by their names in a query."""
+        names = (*PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS, *MATCH_OPTIONS)
         return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
 
     def refuse_missing(self, text: str | None = None, *, has_static: bool = False) -> None:
@@ -167,7 +168,8 @@ class QueryOptions:
                 from rpq.language.query import query_in
                 from rpq.stream.window import UnboundedWindow
 
-                query_in(language, text, window=UnboundedWindow(), paths=self.paths)
+                given = {} if self.node_label is None else {"node_label": self.node_label}
+                query_in(language, text, window=UnboundedWindow(), paths=self.paths, **given)
             else:
                 Pattern.read(text, self.select, self.filter)
         except automata.ExpressionError as error:

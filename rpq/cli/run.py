@@ -9,7 +9,7 @@ import click
 
 from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
-from rpq.cli.options import ByteSize, CountOrNone, Endpoint, OnError, Seconds, WrittenFile, named_inputs
+from rpq.cli.options import ByteSize, OnError, WrittenFile, named_inputs
 from rpq.cli.request import RunSettings, query_text
 
 EPILOG = """\b
@@ -27,7 +27,8 @@ after -- (then it may begin with a -):
 fields
   name (by default the expression), query (the expression or pattern), language, window, slide, paths, semantics;
   select (a list); for paths sources, targets (lists), order, max_gap, max_span, simple_budget, on_budget; for patterns
-  distinct (true), matching, report, filter; output (as --output; queries with the same columns may share one).
+  distinct (true), matching, report, filter; for MATCH node_label; output (as --output; queries with the same columns may
+  share one).
 The table [defaults] of a TOML file sets fields that a query leaves out; the options of the same names, --source, --target
 and --output set those that are still missing.  The first column of all outputs is query, the name.  A tuple is late if it
 is late for every query.  If the file has an error, no query is run.
@@ -91,13 +92,9 @@ run over topics ends with 0 after SIGTERM.
 @shared.format_option(shared.FORMATS)
 @shared.rdf_options
 @shared.events
-@click.option(
-    "--edges",
-    type=click.Choice(["triple", "parallel", "id"]),
-    default="triple",
-    show_default=True,
-    help="When two inserts are the same edge: with equal source, label and target, never, or with equal values of the "
-    "column edge (--columns edge=NAME).",
+@shared.edge_identity(
+    "When two inserts are the same edge: with equal source, label and target, never, or with equal values of the column "
+    "edge (--columns edge=NAME)."
 )
 @click.option(
     "--static",
@@ -132,21 +129,13 @@ run over topics ends with 0 after SIGTERM.
 @click.option("--witness", is_flag=True, help="Add a column with a witness path for each + row.")
 @shared.sources_and_targets
 @shared.order_options
-@click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Number of threads that divide queries."
-)
+@shared.threads("Number of threads that divide queries.")
 @click.option(
     "--memory-limit",
     type=ByteSize(),
     help="Maximum memory of the engine: 500M, 4G.  [default: 70% of the machine's memory]",
 )
-@click.option(
-    "--max-rows",
-    type=CountOrNone(),
-    default="10000000",
-    show_default=True,
-    help="Maximum number of rows that one tuple or boundary may add to one query; none means no limit.",
-)
+@shared.max_rows
 @click.option(
     "--keep",
     metavar="WINDOW",
@@ -182,7 +171,7 @@ run over topics ends with 0 after SIGTERM.
 @click.option(
     "--checkpoint", metavar="FILE", help="File for the position of the run; if it exists, the run resumes from it."
 )
-@shared.topic_options(Seconds(), Endpoint())
+@shared.topic_options
 @shared.stats("; - is standard output")
 @shared.quiet
 def run(expression: str | None, query: str | None, dataset: str | None, **options: Any) -> None:

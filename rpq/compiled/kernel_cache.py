@@ -47,7 +47,8 @@ from numba.core.caching import CompileResultCacheImpl, _Cache, _CacheLocator
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
-from rpq.compiled.kernel_loading import Symbols, load, symbols_of
+from rpq.compiled import callees
+from rpq.compiled.kernel_loading import Symbols, is_checked, load, symbols_of
 from rpq.compiled.kernel_sources import digest
 from rpq.compiled.processors import common_names_here, difference
 from rpq.compiled.views import View
@@ -69,11 +70,14 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     is_cached = options.pop("cache", False)
 
     def decorate(function: Callable[..., Any]) -> Any:
-        kernel = numba.njit(**options)(function)
+        # Nobody calls a kernel from C.
+        kernel = numba.njit(no_cfunc_wrapper=True, **options)(function)
         if not config.DISABLE_JIT:
             kernel.typeof_pyval = _type_of_argument(kernel)
             if is_cached:
                 kernel._cache = KernelCache(function)
+                if is_checked():
+                    callees.call_as_callee(kernel, CalleeCache(function))
         return kernel
 
     return decorate
@@ -146,20 +150,19 @@ class KernelCache(_Cache):
                 if content is not None:
                     _turns.end(place.directory / self._name(key))
         if content is not None:
-            return load(content.kernel, content.symbols, target_context, self._format.rebuild)
+            return self._load(content, target_context)
         _record_reason(self._reason(key), self._function)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save a variant in the first writable place, if there is one."""
+        self._prepare(data)
         if not self._is_enabled or not places(self._file) or not self._format.check_cachable(data):
             return
         key = self._key(sig, data.codegen)
         if key is None:
             return
-        content = json.dumps(key).encode() + b"\n" + dumps(self._format.reduce(data))
-        if (symbols := symbols_of(data)) is not None:
-            content += json.dumps(symbols).encode()
+        content = json.dumps(key).encode() + b"\n" + self._content_of(data)
         while (place := writable_place(self._file)) is not None:
             path = place.directory / self._name(key)
             try:
@@ -232,6 +235,16 @@ class KernelCache(_Cache):
         variant = sha256(json.dumps(key[2:]).encode()).hexdigest()[:20]
         return f"{self._stem}.{variant}.nbc"
 
+    def _load(self, content: Content, target_context: Any) -> Any:
+        return load(content.kernel, content.symbols, target_context, self._format.rebuild)
+
+    def _prepare(self, data: Any) -> None:
+        callees.set_environments(data)
+
+    def _content_of(self, data: Any) -> bytes:
+        symbols = symbols_of(data)
+        return bytes(dumps(self._format.reduce(data))) + (b"" if symbols is None else json.dumps(symbols).encode())
+
     def _find(self, key: Key) -> Content | None:
         """Return the cached content for a key from any place, or None."""
         for fitting in _fitting(key):
@@ -286,6 +299,31 @@ class KernelCache(_Cache):
             if place.directory.is_dir() and not os.access(place.directory, os.R_OK | os.X_OK):
                 found.append((4, f"{where} cannot be read: {os.strerror(errno.EACCES)}"))
         return max(found)[1] if found else "there is no cache yet"
+
+
+class CalleeCache(KernelCache):
+    """The compiled variants of one kernel that other kernels call: code without an entry from Python."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._of_python = KernelCache(function)
+
+    @cached_property
+    def _stem(self) -> str:
+        return self._of_python._stem.replace(".py", ".callee.py", 1)
+
+    def _load(self, content: Content, target_context: Any) -> Any:
+        return callees.rebuild(target_context, content.kernel)
+
+    def _prepare(self, data: Any) -> None:
+        pass  # a callee is not run
+
+    def _content_of(self, data: Any) -> bytes:
+        return bytes(dumps(callees.reduce(data)))
+
+    def _find(self, key: Key) -> Content | None:
+        """Return the cached content for a key: code for other kernels, or that which Python calls."""
+        return super()._find(key) or self._of_python._find(key)
 
 
 class _Format(CompileResultCacheImpl):

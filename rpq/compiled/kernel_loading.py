@@ -34,6 +34,11 @@ class Symbols(NamedTuple):
     external: list[str]
 
 
+def is_checked() -> bool:
+    """Return whether this version of numba has the internals that this package depends on."""
+    return numba.version_info.short in CHECKED
+
+
 def symbols_of(kernel: Any) -> Symbols | None:
     """Return the symbols of a compiled kernel; None if this version of numba does not reveal them."""
     try:
@@ -66,7 +71,7 @@ def load(kernel: Any, symbols: Symbols | None, context: Any, rebuild: Callable[[
 @cache
 def _is_ready(context: Any) -> bool:
     """Define the functions of numba's runtime, under the names that numba gives them; return whether this numba is known."""
-    if numba.version_info.short not in CHECKED or not hasattr(context.codegen()._engine, "_defined_symbols"):
+    if not is_checked() or not hasattr(context.codegen()._engine, "_defined_symbols"):
         return False
     try:
         helpers = import_module("numba.core.runtime._nrt_python").c_helpers

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from rpq.compiled.stopwatch import Stopwatch
+from rpq.engine.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.running.edge_restrictions import begins_empty, refuse_forgotten_edges, refuse_unread_conditions
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
-from rpq.engine.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.running.intake import EventClock, query_over_event
 from rpq.engine.running.limits import default_limit
 from rpq.engine.running.multigraph import Identity, describe_identity
 from rpq.engine.running.retention import keep_option, refuse_if_lost
-from rpq.engine.running.statistics import Statistics, statistics_of
 from rpq.engine.state.engine_state import read_state, write_state
 from rpq.engine.state.state_content import EventsState, KeepWindow
+from rpq.engine.statistics import Statistics, statistics_of
 from rpq.errors import InputError, LimitError, QueryError, RpqError, ThreadsWarning
 from rpq.language import kinds
 from rpq.language.conditions import TAKEN
@@ -563,8 +563,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise InputError(f"the stream time {self.time} and the size of the window, {reach}, exceed 64 bits")
         if not evaluation.running.are_read(queries, evaluation.labels):
             evaluation.collector.collect()  # which knows what was lost up to now
+        evaluated = queries if evaluation.multigraph is None else [evaluation.multigraph.evaluated(one) for one in queries]
         if start == "window":
-            for one in queries:
+            for one in evaluated:
                 refuse_if_lost(
                     one,
                     evaluation.labels,
@@ -573,7 +574,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                     begins_empty=begins_empty(one, evaluation),
                 )
                 refuse_forgotten_edges(one, evaluation, to_timestamp=self._times.to_timestamp)
-        for one in queries:
+        for one in evaluated:
             is_empty, to_timestamp = start == "empty", self._times.to_timestamp
             refuse_unread_conditions(one, evaluation, empty=is_empty, to_timestamp=to_timestamp)
         evaluation.midway = True

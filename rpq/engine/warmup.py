@@ -15,15 +15,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
-from rpq.compiled.views import view
 from rpq.engine.engine import Engine
 from rpq.language.kinds import kind_of
+from rpq.language.notation import Paths
 from rpq.language.query import PAIR_AND_LENGTH, PatternQuery, Query
 from rpq.language.readings import has_conditions, is_ordered
 from rpq.operators.paths.index.delta_index import cell_type
 from rpq.rows.blocks import place_rows
 from rpq.rows.column_kernels import Names, Region, joined_lines, spread
-from rpq.stream.chunk import Chunk
+from rpq.stream.chunk import SingleTuple
 from rpq.stream.numpy_arrays import integer_array, text_array
 from rpq.stream.outcomes import WindowMembership
 from rpq.stream.snapshot import SnapshotGraph
@@ -357,7 +357,7 @@ def _count(
     window: AnyWindow,
     name: Callable[[int], int | str],
     *,
-    paths: Literal["walk", "simple"],
+    paths: Paths,
     threads: int,
     witness: bool,
     state: bool,
@@ -441,7 +441,7 @@ def _measure_lengths(
     engine._evaluation.collector.collect()
 
 
-def _replace_edges(name: Callable[[int], int | str], *, paths: Literal["walk", "simple"]) -> None:
+def _replace_edges(name: Callable[[int], int | str], *, paths: Paths) -> None:
     """Replace edges that have properties, so that one tuple is an event of several."""
     query = Query("a[n > 1]/b", window=Window(size=10, slide=1), paths=paths, name="path")
     pattern = Query("?x a[n > 1] ?y . ?y a[n > 2] ?z", window=Window(size=10, slide=1), name="pattern")
@@ -464,15 +464,7 @@ def _replace_edges(name: Callable[[int], int | str], *, paths: Literal["walk", "
 
 def _judge_streams() -> None:
     """Compile the kernels of queries over named streams or several windows."""
-    nothing = Chunk(
-        source=np.zeros(1, np.int32),
-        target=np.zeros(1, np.int32),
-        label=np.zeros(1, np.int32),
-        timestamp=np.zeros(1, np.int64),
-        delete=np.zeros(1, np.uint8),
-        edge=np.zeros(1, np.int32),
-    )
-    tuples = view(nothing)
+    tuples = SingleTuple().view
     SnapshotGraph(capacity=1).resolve_with_streams(tuples, tuples, np.zeros(1, np.uint8), 0)
     WindowMembership([UnboundedWindow()]).apply(tuples, tuples, 0)
 

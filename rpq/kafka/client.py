@@ -183,6 +183,12 @@ class ClientSettings:
             raise KafkaUsageError(f"--kafka-config: {message}{hint}") from None
 
 
+def is_broker_away(error: Any) -> bool:
+    """Return whether a call that failed with this error of librdkafka may succeed when it is repeated."""
+    codes = client().KafkaError
+    return bool(error.retriable()) or error.code() in (codes._TIMED_OUT, codes._TRANSPORT)
+
+
 KNOWN = (
     "security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password", "ssl.ca.location",
     "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "group.id", "transactional.id", "client.id",

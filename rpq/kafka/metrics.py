@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rpq.engine.running.statistics import engine_families, latency_family
+from rpq.engine.statistics import engine_families, latency_family
 from rpq.errors import install_command
 from rpq.kafka.client import KafkaError
 

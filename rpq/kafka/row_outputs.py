@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.files.table_formats import array_pieces, json_cells, object_pieces
-from rpq.kafka.client import ClientSettings, KafkaError, client, log_event, log_warning
+from rpq.kafka.client import ClientSettings, KafkaError, client, is_broker_away, log_event, log_warning
 from rpq.kafka.partition_merge import Place
 from rpq.rows.column_kernels import joined_lines
 from rpq.run.loop import Sink
@@ -304,8 +304,7 @@ class Transactions:
                 found = call()
             except kafka.KafkaException as error:
                 cause = error.args[0]
-                transient = cause.retriable() or cause.code() in (kafka.KafkaError._TIMED_OUT, kafka.KafkaError._TRANSPORT)
-                if not transient or cause.fatal() or cause.txn_requires_abort():
+                if not is_broker_away(cause) or cause.fatal() or cause.txn_requires_abort():
                     raise
                 # Checked only here: a run that must end still commits its messages if that needs no waiting.
                 self._check()

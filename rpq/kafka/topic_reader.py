@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError, did_you_mean
-from rpq.kafka.client import ClientSettings, ConnectionLog, KafkaError, client, log_event, log_warning
+from rpq.kafka.client import ClientSettings, ConnectionLog, KafkaError, client, is_broker_away, log_event, log_warning
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.kafka.partition_merge import PartitionMerge, Place
 from rpq.language.where import Where
@@ -133,7 +133,7 @@ class TopicReader:
                 found = call()
             except kafka.KafkaException as error:
                 cause = error.args[0]
-                if not (cause.retriable() or cause.code() in (kafka.KafkaError._TRANSPORT, kafka.KafkaError._TIMED_OUT)):
+                if not is_broker_away(cause):
                     raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(cause.str())}") from None
                 self._poll_errors()
                 hint = self._hint()

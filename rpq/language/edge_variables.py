@@ -83,7 +83,7 @@ def value_of(entry: str, vertices: Sequence[str], edges: Sequence[str]) -> Value
 
 
 class SameTerm(NamedTuple):
-    """Whether two variables of a filter stand for the same vertex or the same edge."""
+    """The condition that two variables of a filter stand for the same vertex or the same edge."""
 
     left: Value
     right: Value

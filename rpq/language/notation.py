@@ -17,7 +17,7 @@ from rpq.language.pattern import looks_like_a_pattern
 from rpq.language.time_order import Order
 
 Language = Literal["path", "pattern", "sparql", "gql", "cypher"]
-Paths = Literal["walk", "simple"]
+Paths = Literal["walk", "simple", "simple_cycle"]
 Semantics = Literal["implicit", "explicit"]
 OnBudget = Literal["error", "set_aside"]
 Matching = Literal["homomorphism", "isomorphism"]
@@ -36,18 +36,15 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 
 REFUSED_PATHS: Mapping[str, str] = {
     "trail": 'no edge twice, is not available: a walk (paths="walk") gives the same pairs where the expression repeats one '
-    'label from once on, as in a+ or a{1,3}; paths="simple" is stricter, no vertex twice',
-    "simple_cycle": 'no vertex twice, except that the last may be the first, is not available yet: paths="simple" gives its '
-    'pairs of two vertices, and a pattern with matching="isomorphism" its cycles of a fixed length, as in '
-    "?x a ?y . ?y a ?z . ?z a ?x",
+    'label from once on, as in a+ or a{1,3}; paths="simple_cycle" is stricter, no vertex twice, except that the last may be '
+    "the first",
 }
 """Kinds of paths that are refused by name, and what they are and what to write instead."""
 
 REFUSED_OPTIONS: Mapping[str, str] = {
     "cost": 'the smallest sum of a property along a path, is not available yet: select=["source", "target", "length"] '
     "gives the smallest number of edges",
-    "rings": 'which tells a cycle once, is not available yet: write the cycle as a pattern with matching="isomorphism", '
-    "as in ?x a ?y . ?y a ?x",
+    "rings": 'which tells a cycle once, is not available yet: paths="simple_cycle" tells it from each of its vertices',
 }
 """The same for options of queries."""
 
@@ -59,6 +56,9 @@ PATH_OPTIONS = ("sources", "targets")
 
 ORDER_OPTIONS = ("order", "max_gap", "max_span")
 """Options of path queries that patterns express in the text."""
+
+MATCH_OPTIONS = ("node_label",)
+"""Options that only MATCH has."""
 
 TEXT_OPTIONS = ("select", "distinct", "matching", "filter")
 """Options that SPARQL expresses in the text."""
@@ -120,6 +120,9 @@ def unsuitable_option(language: Language, text: str, option_names: Iterable[str]
     UnsuitableOption(option='distinct', reason="is an option of graph patterns (?x a ?y . ?y b ?z); 'a/b*' is a path")
     """
     for option in option_names:
+        if option in MATCH_OPTIONS and language not in ("gql", "cypher"):
+            reason = "is an option of MATCH; elsewhere an edge to a label is written, as in ?x type Account"
+            return UnsuitableOption(option, reason)
         if language == "path" and option in PATTERN_OPTIONS and option != "select":
             return UnsuitableOption(option, f"is an option of graph patterns (?x a ?y . ?y b ?z); {text!r} is a path")
         if language == "pattern" and option in PATH_OPTIONS:

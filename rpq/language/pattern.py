@@ -121,11 +121,13 @@ class Atom:
 def never_simple(atoms: Iterable[Atom]) -> tuple[str, ...]:
     """Return a warning for each atom that joins a term with itself, which no simple path does.
 
-    >>> never_simple(parse_pattern("?x transfer{3,4} ?x"))
-    ('?x transfer{3,4} ?x never matches: no simple path leads from a vertex to itself; use walks (paths="walk")',)
+    >>> print(*never_simple(parse_pattern("?x transfer{3,4} ?x")))  # doctest: +NORMALIZE_WHITESPACE
+    ?x transfer{3,4} ?x never matches: no simple path leads from a vertex to itself; write paths="simple_cycle" for cycles
+    that visit no other vertex twice, or paths="walk"
     """
     return tuple(
-        f'{atom} never matches: no simple path leads from a vertex to itself; use walks (paths="walk")'
+        f'{atom} never matches: no simple path leads from a vertex to itself; write paths="simple_cycle" for cycles that '
+        'visit no other vertex twice, or paths="walk"'
         for atom in dict.fromkeys(atoms)
         if atom.subject == atom.object
     )
@@ -393,7 +395,7 @@ class Pattern:
 
     @property
     def has_values(self) -> bool:
-        """Whether solutions are more than the bindings of a join: there are edge variables, or a filter."""
+        """True if solutions are more than the bindings of a join: there are edge variables, or a filter."""
         return self.filter is not None or bool(self.edge_variables)
 
     @property
@@ -412,7 +414,7 @@ class Pattern:
         """
         if not self.has_values:
             return self
-        subject, object_ = EDGE_ENDS[:2] if paths == "walk" else EDGE_ENDS[2:]
+        subject, object_ = EDGE_ENDS[2:] if paths == "simple" else EDGE_ENDS[:2]
         atoms: list[Atom] = []
         for atom in self.atoms:
             if atom.variable is None:

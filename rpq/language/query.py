@@ -40,7 +40,7 @@ PAIR = ("source", "target")
 """The columns of path queries."""
 
 PAIR_AND_LENGTH = ("source", "target", "length")
-"""Those of path queries that select the length of a shortest path, too."""
+"""The columns of path queries that select the length of a shortest path, too."""
 
 _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 """The automata of all existing queries: thousands of queries often share a few expressions."""
@@ -54,7 +54,7 @@ class _Options:
 
     window: Any = None  # an `AnyWindow`; not annotated, because code that reads its size knows the kind of window
     name: str = ""
-    paths: Literal["walk", "simple"] = "walk"
+    paths: Literal["walk", "simple", "simple_cycle"] = "walk"
     semantics: Literal["implicit", "explicit"] = None  # type: ignore[assignment]  # the default depends on the report
     sources: Collection[Vertex] | None = None
     targets: Collection[Vertex] | None = None
@@ -73,7 +73,8 @@ class Query(_Options):
 
     - `window`: a `Window` of time, a `CountWindow`, or `UnboundedWindow()`
     - `name` identifies its rows among those of other queries: any text; by default the text of the expression
-    - `paths`: "walk" (vertices may repeat) or "simple" (no vertex twice)
+    - `paths`: "walk" (vertices may repeat), "simple" (no vertex twice) or "simple_cycle" (no vertex twice, except that the
+      last may be the first)
     - `semantics`: "implicit" (pairs that expire leave silently; the default) or "explicit" (they leave with a `-`)
     - `simple_budget`: with simple paths, the maximum number of expanded nodes for one root and one tuple or slide
     - `on_budget`: a root that exceeds the budget is set aside and its answers leave; "error" also raises
@@ -104,7 +105,7 @@ class Query(_Options):
             *,
             window: AnyWindow | None = None,
             name: str = "",
-            paths: Literal["walk", "simple"] = "walk",
+            paths: Literal["walk", "simple", "simple_cycle"] = "walk",
             semantics: Literal["implicit", "explicit"] | None = None,
             sources: Collection[Vertex] | None = None,
             targets: Collection[Vertex] | None = None,
@@ -128,6 +129,8 @@ class Query(_Options):
         if cls is not Query or not isinstance(expression, str):
             return super().__new__(cls)
         language = options.get("language") or language_of(expression)
+        if "node_label" in options and (misfit := unsuitable_option(language, expression, ["node_label"])):
+            raise QueryError(f"{misfit.option} {misfit.reason}")
         if language == "pattern":
             return PatternQuery.__new__(PatternQuery, expression, **options)
         if language in _classes:
@@ -161,8 +164,8 @@ class Query(_Options):
             raise QueryError(f"the window of a query is a {windows}, not {self.window!r}")
         if self.paths in REFUSED_PATHS:
             raise QueryError(f"paths={self.paths!r}, {REFUSED_PATHS[self.paths]}")
-        if self.paths not in ("walk", "simple"):
-            raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
+        if self.paths not in CHOICES["paths"]:
+            raise QueryError(f"paths are 'walk', 'simple' or 'simple_cycle', not {self.paths!r}")
         semantics: str | None = self.semantics
         if semantics is None:
             object.__setattr__(self, "semantics", self._usual_semantics)
@@ -182,10 +185,10 @@ class Query(_Options):
                 object.__setattr__(self, ends, _vertices(ends, value))
         order = time_order(self.order, self.max_gap, self.max_span)
         if order is not None:
-            if self.paths == "simple":
+            if self.paths != "walk":
                 raise QueryError(
-                    f'order={self.order!r} does not go with paths="simple" yet: paths in time order are walks, so leave out '
-                    "paths, or the order"
+                    f'order={self.order!r} does not go with paths="{self.paths}" yet: paths in time order are walks, so '
+                    "leave out paths, or the order"
                 )
             object.__setattr__(self, "max_gap", order.max_gap)
             object.__setattr__(self, "max_span", order.max_span)
@@ -439,20 +442,16 @@ class PatternQuery(Query):
         object.__setattr__(self, "_paths", tuple(map(compiled, join.path_expressions)))
         if pattern.has_values:
             self._check_values(pattern)
-        if self.paths == "simple" and pattern.orders:
+        if self.paths != "walk" and pattern.orders:
             atom = next(atom for atom in pattern.atoms if atom.order is not None)
             raise QueryError(
-                f'{atom} does not go with paths="simple" yet: paths in time order are walks: leave out paths, or the order'
+                f'{atom} does not go with paths="{self.paths}" yet: paths in time order are walks: leave out paths, or '
+                "the order"
             )
         self._set_default_name()
 
     def _check_values(self, pattern: Pattern) -> None:
         """Refuse what does not go with edge variables and filters."""
-        if self.window.kind == "count" and pattern.edge_variables:
-            raise QueryError(
-                f"edge variables do not go with {self.window!r}: use a window of time, rpq.Window(size=…, slide=…), or "
-                "rpq.UnboundedWindow()"
-            )
         if self.matching == "isomorphism" and any(one.name.startswith('"') for one in pattern.constants):
             raise QueryError(
                 'matching="isomorphism" with an edge variable or a filter takes no literal constants, which mean two '
@@ -699,7 +698,7 @@ def columns_of_text(
     text: str,
     *,
     select: Sequence[str] | None,
-    paths: Literal["walk", "simple"],
+    paths: Literal["walk", "simple", "simple_cycle"],
 ) -> tuple[str, ...]:
     """Return the columns of the answers to a text in a notation, which do not depend on the window. Raises `QueryError`.
 

@@ -15,6 +15,11 @@ output = "experts.parquet"     # for `rpq run`
 [[query]]
 query = "?x a2q ?y . ?y c2q ?z"
 select = ["x", "z"]            # of a path source, target and length; for patterns only: distinct, matching, report, filter
+
+[[query]]
+query = "MATCH (a:Account)-[:a2q]->(b) RETURN a, b"
+language = "cypher"            # by default the notation is detected, and MATCH is read as in GQL
+node_label = "is_a"            # for MATCH only: the label of the edges to labels of nodes
 ```
 
 The same query as a JSON line: `{"name": "experts", "query": "a2q/c2a*", "window": "30d", "slide": "1d", …}`.
@@ -39,6 +44,7 @@ from rpq import automata
 from rpq.errors import QueryError
 from rpq.language.notation import (
     CHOICES,
+    MATCH_OPTIONS,
     ORDER_OPTIONS,
     PATH_OPTIONS,
     PATTERN_OPTIONS,
@@ -58,7 +64,7 @@ from rpq.language.time_order import LENGTHS, Order, length_of_text, time_order
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
 
-_VALUES = ("sources", "targets", *LENGTHS, "select", "distinct", "filter")
+_VALUES = ("sources", "targets", *LENGTHS, "select", "distinct", "filter", *MATCH_OPTIONS)
 DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", *_VALUES, "output")
 """The fields that can have defaults."""
 
@@ -137,6 +143,7 @@ class QueryEntry:
     order: Order | None = None
     max_gap: int | str | None = None
     max_span: int | str | None = None
+    node_label: str | None = None
     output: str | None = None
 
     def place_of(self, field: str) -> Place:
@@ -154,7 +161,7 @@ class QueryEntry:
         """
         try:
             ends = {field: self._vertices(field, integers) for field in PATH_OPTIONS if getattr(self, field) is not None}
-            options = ("semantics", *ORDER_OPTIONS, *PATTERN_OPTIONS)
+            options = ("semantics", *ORDER_OPTIONS, *PATTERN_OPTIONS, *MATCH_OPTIONS)
             query = query_in(
                 self.language,
                 self.expression,
@@ -277,6 +284,8 @@ def _read_entry(place: Place, entry: Any, common: dict[str, Any], places: dict[s
     text = own.pop("query")
     values = {"name": text} | common | own
     places = places | dict.fromkeys(own, place)
+    if (values.get("language") or language_of(text)) not in ("gql", "cypher"):
+        values = {field: value for field, value in values.items() if field in own or field not in MATCH_OPTIONS}
     language, columns, dfa, pattern = _parse_text(text, values, place, places)
     values["language"] = language
     return QueryEntry(
@@ -294,7 +303,8 @@ def _parse_text(
         if language not in ("path", "pattern"):
             if misfit := unsuitable_option(language, text, values):
                 raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
-            query = query_in(language, text, window=Window(size=1, slide=1), paths=values.get("paths", "walk"))
+            options = {name: values[name] for name in ("paths", *MATCH_OPTIONS) if name in values}
+            query = query_in(language, text, window=Window(size=1, slide=1), **options)
             return language, query.columns, None, None
         is_path = language == "path"
         path_select = selected_columns(select, text) if is_path else None

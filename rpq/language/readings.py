@@ -56,7 +56,7 @@ class LabelSet(NamedTuple):
 
     @property
     def has_others(self) -> bool:
-        """Whether labels are in the set that are not named."""
+        """True if labels that are not named are in the set."""
         return self.others or bool(self.conditions)
 
     def has(self, label: LabelSymbol) -> bool:
@@ -75,7 +75,7 @@ class LabelSet(NamedTuple):
 
     @property
     def has_conditions(self) -> bool:
-        """Whether labels with a condition are in the set."""
+        """True if labels with a condition are in the set."""
         return bool(self.conditions) or any(isinstance(one, ConditionLabel) for one in self.named)
 
     @property
@@ -179,10 +179,6 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
                 f"query {name!r} binds edges to variables (?e:{ends[0]}), and edges {where} have neither properties nor an "
                 f"identity: {instead} leave out the edge variables"
             )
-        if getattr(question, "has_length", False):
-            raise QueryError(
-                f"query {name!r} selects the length of paths, and rows {where} are pairs alone: {instead} leave out select"
-            )
         if is_ordered(question):
             raise QueryError(
                 f"query {name!r} is about paths in time order, where edges do not replace each other by source, label and "
@@ -198,6 +194,16 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
             raise QueryError(
                 f"query {name!r} has a filter, which one engine evaluates, and {where} the work is divided: {instead} write "
                 "the filter in SPARQL, as FILTER"
+            )
+
+
+def refuse_lengths(questions: Iterable[Any], where: str) -> None:
+    """Raise `QueryError` for queries with the length of paths where rows are pairs alone, as in "in streams of Spark"."""
+    for question in questions:
+        if getattr(question, "has_length", False):
+            raise QueryError(
+                f"query {question.name!r} selects the length of paths, and rows {where} are pairs alone: run it with rpq "
+                "run over files, replay a data set with rpq spark replay, or push to an rpq.Engine; or leave out select"
             )
 
 

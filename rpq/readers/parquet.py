@@ -141,6 +141,7 @@ class ParquetInput:
             predicate = self._predicate(schema)
             of_condition = {key.removeprefix(FURTHER) for key in (predicate.keys if predicate else ()) if key != DELETE}
             properties = {name: self._columns[name] for name in self._columns.properties}
+            properties = {name: column for name, column in properties.items() if column in schema.names}
             further = sorted(of_condition.union(properties.values()))
             names_read = list(dict.fromkeys([*names.values(), *further]))
             for raw, size in _batches(path, names_read, names, self._batch_rows):
@@ -314,6 +315,8 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
         place = "" if error.column is None else f"column '{error.column}' "
         raise InputError(f"{path}: {place}{error.message}", file=path, column=error.column) from error
     for name in (columns[name] for name in columns.properties):
+        if name not in schema.names and columns.fixed:
+            continue  # what static edges lack is null
         if schema.names.count(name) != 1:
             reason = f"occurs {schema.names.count(name)} times" if name in schema.names else "is missing"
             hint = f"found {', '.join(map(repr, schema.names))}{did_you_mean(name, schema.names)}"

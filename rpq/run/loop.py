@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from rpq.engine.running.statistics import LatencyCounts
+from rpq.engine.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError
 from rpq.language.where import WhereError
 from rpq.run.checkpoint import Checkpoint, Position

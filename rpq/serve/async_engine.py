@@ -15,7 +15,7 @@ from rpq.serve.engine_thread import EngineClosed, EngineThread
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
-    from rpq.engine.running.statistics import Statistics
+    from rpq.engine.statistics import Statistics
     from rpq.language.query import Query, Vertex
     from rpq.operators.paths.path import Path
     from rpq.operators.patterns.witness import Witness

@@ -9,7 +9,7 @@ import click
 
 from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
-from rpq.cli.options import ByteSize, CountOrNone, Seconds
+from rpq.cli.options import ByteSize, Seconds
 from rpq.errors import install_command
 
 EPILOG = """\b
@@ -89,13 +89,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 )
 @click.option("--label", metavar="LABEL", help="Label of all edges of the input, if it has no column for it.")
 @click.option("--where", metavar="CONDITION", help="Read only tuples of the input that fulfil a condition (as for rpq run).")
-@click.option(
-    "--edges",
-    type=click.Choice(["triple", "parallel", "id"]),
-    default="triple",
-    show_default=True,
-    help="When two inserts are the same edge (as for rpq run).",
-)
+@shared.edge_identity("When two inserts are the same edge (as for rpq run).")
 @click.option(
     "--playback-speed",
     type=Speed(),
@@ -119,19 +113,11 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     "unit, or 1000x, a thousand times the longest window of the running queries.",
     default="1000x",
 )
-@click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Number of threads for path queries."
-)
+@shared.threads("Number of threads for path queries.")
 @click.option(
     "--memory-limit", type=ByteSize(), help="Maximum memory of the engine.  [default: 70% of the machine's memory]"
 )
-@click.option(
-    "--max-rows",
-    type=CountOrNone(),
-    default="10000000",
-    show_default=True,
-    help="Maximum number of rows that one tuple or boundary may add to one query; none means no limit.",
-)
+@shared.max_rows
 @shared.drop_self_loops
 @shared.on_error("What to do with a bad line of the input.")
 @click.option("--checkpoint", metavar="FILE", help="File for all acknowledged changes, together with FILE.journal.")
@@ -220,13 +206,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     help="Number of rows of changes that are stored for followers that reconnect.",
 )
 @click.option("--kafka-config", metavar="FILE", help="For topics: file with librdkafka settings as NAME=VALUE.")
-@click.option(
-    "--max-delay",
-    type=Seconds(),
-    default="1s",
-    show_default=True,
-    help="For topics: maximum time that a tuple waits for partitions without messages.",
-)
+@shared.max_delay
 @shared.quiet
 def serve(**options: Any) -> None:
     """Serve QUERIES, and queries that are registered later, over HTTP.

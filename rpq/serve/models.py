@@ -52,7 +52,7 @@ class QueryRequest(RequestFields, frozen=True):
         str,
         Meta(
             pattern=r"\S",
-            description="A path expression, a graph pattern, or SPARQL.",
+            description="A path expression, a graph pattern, SPARQL, or MATCH.",
             examples=["a/b*", "?x a ?y . ?y b ?z"],
         ),
     ]
@@ -69,6 +69,9 @@ class QueryRequest(RequestFields, frozen=True):
         Meta(description="A number in the stream's unit, or a text such as 1d; by default a thirtieth of the window."),
     ] = None
     language: Language | None = None
+    node_label: Annotated[
+        str | None, Meta(description="For MATCH: the label of the edges to the labels of nodes; by default type.")
+    ] = None
     semantics: Semantics | None = None
     paths: Paths | None = None
     report: Report | None = None

@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec import UNSET, Raw
 
 from rpq.engine.running.limits import peak_memory_bytes
-from rpq.engine.running.statistics import engine_families, latency_family
+from rpq.engine.statistics import engine_families, latency_family
 from rpq.files.table_formats import csv_lines, json_arrays
 from rpq.operators.paths.path import Path
 from rpq.operators.patterns.witness import Step, Witness

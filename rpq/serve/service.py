@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from rpq.engine.running.statistics import LatencyCounts
+from rpq.engine.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError, did_you_mean
 from rpq.language.kinds import single_thread_warning
 from rpq.language.readings import properties_of

@@ -31,8 +31,9 @@ from rpq.errors import QueryError, QueryTextError, RpqError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
 from rpq.language.kinds import single_thread_warning
-from rpq.language.notation import PATTERN_OPTIONS
+from rpq.language.notation import MATCH_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query_file import QueryEntry
+from rpq.language.readings import properties_of
 from rpq.serve.application import Application, KernelCompiler
 from rpq.serve.connections import Connections, Repetitions, raise_file_limit
 from rpq.serve.feeds import Feed, FileFeed, Playback, TopicFeed
@@ -46,7 +47,9 @@ from rpq.stream.window import WindowTextError, window_of
 SWITCH_SECONDS = 0.001
 """The longest time that the engine's thread keeps the interpreter while a request waits."""
 
-_DEFAULTS = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS)
+_DEFAULTS = (
+    "window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS, *MATCH_OPTIONS
+)  # fmt: skip
 
 
 def serve_with(
@@ -92,7 +95,8 @@ def serve_with(
             state=checkpoint is not None,
             quiet=settings.quiet,
         )
-        service = _service(settings, defaults, limits, checkpoint_every, damaged_journal)
+        properties = frozenset().union(*map(properties_of, queries))
+        service = _service(settings, defaults, limits, checkpoint_every, damaged_journal, properties=properties)
         _register(service, query_fields, queries)
         playback, feeds = _feeds(service, settings, playback_speed)
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
@@ -219,6 +223,8 @@ def _service(
     limits: ServeLimits,
     seconds: float,
     damaged_journal: Literal["refuse", "set-aside"],
+    *,
+    properties: frozenset[str],
 ) -> Service:
     of_engine: dict[str, Any] = {
         "threads": settings.threads,
@@ -236,13 +242,19 @@ def _service(
             edges=settings.edges,
             **of_engine,
         )
-        load_static(settings, engine, LabelMonitor([]))
+        multigraph = engine._evaluation.multigraph
+        if multigraph is not None:
+            multigraph.statics.known = properties
+        load_static(settings, engine, LabelMonitor([]), properties=sorted(properties) if multigraph is not None else ())
         return engine
 
     def restore(path: str) -> rpq.Engine:
         engine = rpq.Engine.restore(path, **of_engine)
         if engine.edges != settings.edges:
             raise QueryError(f"--edges {settings.edges}: the checkpoint has edges of the identity {engine.edges}")
+        multigraph = engine._evaluation.multigraph
+        if multigraph is not None:
+            multigraph.statics.known = multigraph.statics.properties
         return engine
 
     try:

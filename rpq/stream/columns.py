@@ -673,6 +673,8 @@ def _columns_of_table(edges: Any) -> dict[str, Any]:
     for name in ("op", "delete"):
         if name in given:
             raise InputError(f"static edges are never deleted, and have no column {name!r}", column=name)
+    if "edge" in given:
+        raise InputError("static edges have no ids: leave out the column 'edge'", column="edge")
     return {name: given[name] for name in _STATIC_NAMES}
 
 

@@ -249,7 +249,7 @@ is_effective=array([1, 0], dtype=uint8))
 
     @property
     def wants_collection(self) -> bool:
-        """Whether so many versions came since the last collection that looking for expired ones is paid for."""
+        """True if so many versions came since the last collection that looking for expired ones is paid for."""
         return self.count > 2 * max(self._capacity, self._live_after_collect)
 
     def collect(self, bound: int) -> None:

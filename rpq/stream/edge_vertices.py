@@ -59,7 +59,7 @@ class EdgeVertices:
         self.names: EdgeNames | None = None
         """The ids of edges; None where they have none."""
         self.have_identities = False
-        """Whether edges have ids, or numbers that tell them apart."""
+        """True if edges have ids, or numbers that tell them apart."""
         self._room = 0
         self._columns = EdgeVertexColumns(*(np.zeros(0, dtype) for dtype in (np.int32,) * 3 + (np.int64,) * 2 + (np.int32,)))
         self._values: dict[str, np.ndarray] = {}
@@ -111,6 +111,12 @@ class EdgeVertices:
         self._is_current[vertex] = True
         if self._current is not None:
             self._enter(key, number, vertex)
+
+    def end(self, ids: np.ndarray) -> None:
+        """Note that edges are there no longer."""
+        if self._current is not None:
+            self._remove(ids.tolist())
+        self._is_current[ids] = False
 
     def _enter(self, key: tuple[int, ...], number: int, vertex: int) -> None:
         assert self._current is not None

@@ -16,7 +16,7 @@ window counts as absent, and `collect` releases its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -267,7 +267,7 @@ class EdgesById:
 
     @property
     def wants_collection(self) -> bool:
-        """Whether so many edges and groups came since the last collection that looking for old ones is paid for."""
+        """True if so many edges and groups came since the last collection that looking for old ones is paid for."""
         used = max(int(self._arrays.fields[_GROUPS]), self.names.live)
         return used > 2 * max(self._capacity, self._used_after_collect)
 
@@ -283,6 +283,12 @@ class EdgesById:
             array[:] = nothing
         self._enter(live, columns)
         self._used_after_collect = max(int(arrays.fields[_GROUPS]), self.names.live)
+
+    def release_others(self, ids: Iterable[Any]) -> None:
+        """Release all names but those of these ids, where the edges themselves are held elsewhere. O(ids)."""
+        is_gone = self.names.names.length[: self.names.count] >= 0
+        is_gone[np.array([*ids], np.int64)] = False
+        self.names.release(np.flatnonzero(is_gone).astype(np.int32))
 
     def _enter(self, ids: np.ndarray, columns: tuple[np.ndarray, ...]) -> None:
         """Set these edges, in place of all groups. O(edges · log edges)."""

@@ -122,7 +122,7 @@ class ParallelEdges:
 
     @property
     def wants_collection(self) -> bool:
-        """Whether so many edges came since the last collection that looking for old ones is paid for."""
+        """True if so many edges came since the last collection that looking for old ones is paid for."""
         return self._count > 2 * max(self._capacity, self._count_after_settling)
 
     def note(self, chunk: Chunk, is_mine: np.ndarray) -> None:

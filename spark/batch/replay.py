@@ -26,6 +26,7 @@ from rpq.errors import InputError, QueryError
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.readings import has_conditions, is_ordered, properties_of, readings_of, refuse_edge_values
 from rpq.rows.changes import Changes
+from rpq.rows.typed_columns import kinds_of
 from rpq.spark.columns import (
     UNITS,
     arrow_type,
@@ -74,6 +75,8 @@ def replay(
     edges: Identity = "triple",
 ) -> DataFrame:
     """Return the answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
+
+    Queries of one call have the same columns, such as source, target and length.
 
     `data` is any URI that Spark reads, or a data frame with the columns of edges, as for `rpq_changes`.  The tuples of a
     data frame are first sorted by time, ties by the integers of the column `sequence`.  Rows within a partition of the
@@ -297,10 +300,12 @@ def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> Data
     if not hadoop_files.exists(changes.sparkSession, folder):
         raise PipelineError(f"{folder}: is missing; names are available only for a data set that was prepared with ids")
     vertices = changes.sparkSession.read.parquet(folder)
-    for column in columns:
+    ends = [column for column, kind in zip(columns, kinds_of(columns), strict=True) if kind == "vertex"]
+    for column in ends:
         named = vertices.select(sql.col("id").alias(column), sql.col("name").alias(f"{column}_name"))
         changes = changes.join(named, column)
-    return changes.select("query", *(sql.col(f"{column}_name").alias(column) for column in columns), "timestamp", "op")
+    shown = (sql.col(f"{column}_name").alias(column) if column in ends else sql.col(column) for column in columns)
+    return changes.select("query", *shown, "timestamp", "op")
 
 
 PUSHED_ROWS = 1 << 14

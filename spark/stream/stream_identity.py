@@ -15,7 +15,7 @@ import rpq
 import rpq.engine.engine  # registers the kinds of queries
 from rpq.errors import QueryError
 from rpq.language import kinds
-from rpq.language.readings import readings_of, refuse_edge_values
+from rpq.language.readings import readings_of, refuse_edge_values, refuse_lengths
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 
@@ -145,13 +145,14 @@ def refuse_unsupported(queries: Sequence[rpq.Query]) -> None:
     names = [query.name for query in queries]
     if len(set(names)) < len(names):
         raise PipelineError(f"two queries have the same name: {', '.join(names)}; give them different names")
-    if any(query.paths == "simple" and query.on_budget == "set_aside" for query in queries):
+    if any(query.paths != "walk" and query.on_budget == "set_aside" for query in queries):
         raise PipelineError(
             "on_budget is 'set_aside': a worker that rebuilds its index from the window does not know which roots were set "
             "aside; use 'error', with a larger simple_budget"
         )
     try:
         refuse_edge_values(queries, "on Spark")
+        refuse_lengths(queries, "in streams of Spark")
     except QueryError as error:
         raise PipelineError(str(error)) from error
     for query in queries:

@@ -184,9 +184,8 @@ def test_ids_in_parquet_are_texts_or_integers(rpq, tmp_path):
         ((*IDS, "--drop-self-loops"), "source <> target"),
         ((*IDS, "--deletes", 5), "--deletes"),
         ((*IDS, "--format", "stackoverflow"), "no ids of edges"),
-        ((*IDS, "--window", "count:5", "--slide", 1), "one of time"),
     ],
-    ids=["missing", "columns", "loops", "deletes", "format", "count"],
+    ids=["missing", "columns", "loops", "deletes", "format"],
 )
 def test_what_does_not_go_with_ids_is_refused(rpq, tmp_path, options, said):
     write(tmp_path / "edges.csv", stream(5))

@@ -12,7 +12,7 @@ import pytest
 
 from rpq.errors import QueryError
 from rpq.language.query import Query
-from rpq.language.readings import refuse_edge_values
+from rpq.language.readings import refuse_lengths
 from rpq.stream.window import Window
 
 EDGES = """source,target,label,timestamp
@@ -66,7 +66,6 @@ def test_a_file_of_queries(run, rpq, tmp_path):
     [
         (("knows+", "--select", "source,target,cost"), "--select: cost, the smallest sum of a property along a path"),
         (("knows+", "--paths", "trail"), "'trail', no edge twice, is not available: a walk"),
-        (("knows+", "--paths", "simple_cycle"), "?x a ?y . ?y a ?z . ?z a ?x"),
         (("knows+", *SELECT, "--semantics", "implicit"), 'length does not go with semantics="implicit"'),
         (("knows+", *SELECT, "--paths", "simple"), "length does not go with paths='simple'"),
         (("knows+", *SELECT, "--order", "increasing", "--edges", "parallel"), "length does not go with order='increasing'"),
@@ -86,7 +85,13 @@ def test_a_checkpoint_without_lengths_is_refused(run, tmp_path):
     assert "--select" in err
 
 
-def test_spark_refuses_lengths_before_it_starts():
+def test_streams_of_spark_refuse_lengths_before_they_start(rpq, tmp_path):
     query = Query("a+", window=Window(size=10, slide=1), select=["source", "target", "length"])
-    with pytest.raises(QueryError, match="selects the length of paths"):
-        refuse_edge_values([query], "on Spark")
+    with pytest.raises(QueryError, match="selects the length of paths, and rows in streams of Spark are pairs alone"):
+        refuse_lengths([query], "in streams of Spark")
+    (tmp_path / "edges").mkdir()
+    (tmp_path / "queries.jsonl").write_text('{"query": "a+", "select": ["source", "target", "length"]}')
+    places = ("--input", tmp_path / "edges", "--checkpoint", tmp_path / "checkpoint", "--output", tmp_path / "rows")
+    status, _, err = rpq("spark", "stream", "--queries", tmp_path / "queries.jsonl", *WINDOW, *places)
+    assert status == 2
+    assert "replay a data set with rpq spark replay" in " ".join(err.split())

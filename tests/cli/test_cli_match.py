@@ -91,3 +91,54 @@ def test_a_wrong_text_is_pointed_at(command, text, said):
     result = CliRunner().invoke(main, [command, text, *more])
     assert result.exit_code == 2
     assert said in result.output and result.output.rstrip().endswith("^")
+
+
+LABELLED = [("a", "Account", "is_a"), ("b", "Account", "is_a"), ("a", "Shop", "type")]
+LABELLED += [("a", "b", "pays"), ("b", "c", "pays")]
+OF_ACCOUNTS = "MATCH (x:Account)-[:pays]->(y) RETURN x, y"
+
+
+def labelled(tmp_path):
+    """Write a stream in which the labels of nodes are edges `is_a`, and those of something else edges `type`."""
+    stream = tmp_path / "labelled.csv"
+    lines = [f"{source},{target},{label},{time}" for time, (source, target, label) in enumerate(LABELLED, 1)]
+    stream.write_text("\n".join(["source,target,label,timestamp", *lines]) + "\n")
+    return stream
+
+
+def test_the_label_of_labels_is_an_option_and_a_field(tmp_path):
+    stream, output, queries = labelled(tmp_path), tmp_path / "rows.csv", tmp_path / "queries.toml"
+    options = ["--input", stream, "--window", 10, "--slide", 1, "--output", output]
+    run(OF_ACCOUNTS, *options)
+    assert output.read_text().splitlines() == ["x,y,timestamp,op"]
+    run(OF_ACCOUNTS, "--node-label", "is_a", *options)
+    assert output.read_text().splitlines() == ["x,y,timestamp,op", "a,b,4,+", "b,c,5,+"]
+    two = f'[[query]]\nname = "own"\nnode_label = "is_a"\nquery = "{OF_ACCOUNTS}"\n'
+    two += '[[query]]\nname = "usual"\nquery = "MATCH (x:Shop)-[:pays]->(y) RETURN x, y"\n'
+    queries.write_text(two)
+    run("--queries", queries, *options)
+    assert sorted(output.read_text().splitlines()[1:]) == ["own,a,b,4,+", "own,b,c,5,+", "usual,a,b,4,+"]
+    # A default is for the queries in MATCH, beside which there may be others.
+    queries.write_text(f'[defaults]\nnode_label = "is_a"\n[[query]]\nquery = "{OF_ACCOUNTS}"\n')
+    run("--queries", queries, *options)
+    assert len(output.read_text().splitlines()) == 3
+    queries.write_text('[[query]]\nname = "path"\nquery = "?x pays ?y"\n')
+    run("--queries", queries, "--node-label", "is_a", *options)
+    assert output.read_text().splitlines()[1:] == ["path,a,b,4,+", "path,b,c,5,+"]
+
+
+@pytest.mark.parametrize("text", ["pays+", "?x pays ?y", "SELECT ?x { ?x <pays> ?y }"])
+def test_the_label_of_labels_is_refused_elsewhere(text, tmp_path):
+    options = ["--input", str(labelled(tmp_path)), "--window", "10", "--slide", "1", "--node-label", "is_a"]
+    for command in (["run", text, *options], ["explain", text, "--node-label", "is_a"]):
+        refused = CliRunner().invoke(main, command)
+        assert refused.exit_code == 2 and "--node-label is" in refused.output and "MATCH" in refused.output
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text(json.dumps({"query": text, "node_label": "is_a"}) + "\n")
+    refused = CliRunner().invoke(main, ["run", "--queries", str(queries), *options[:-2]])
+    assert refused.exit_code == 2 and "field node_label" in refused.output and "MATCH" in refused.output
+
+
+def test_explain_shows_the_label_of_labels():
+    shown = CliRunner().invoke(main, ["explain", OF_ACCOUNTS, "--node-label", "is_a"])
+    assert shown.exit_code == 0 and "?x is_a Account" in shown.output

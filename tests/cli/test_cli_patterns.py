@@ -514,11 +514,15 @@ def test_a_file_whose_name_has_a_sign_of_equality(rpq, edges):
 
 
 def test_an_atom_that_no_simple_path_matches_is_told_of(rpq, edges):
-    message = '?x a{3,4} ?x never matches: no simple path leads from a vertex to itself; use walks (paths="walk")'
+    message = (
+        "?x a{3,4} ?x never matches: no simple path leads from a vertex to itself; "
+        'write paths="simple_cycle" for cycles that visit no other vertex twice, or paths="walk"'
+    )
     arguments = ("run", "?x a{3,4} ?x . ?x b ?y", "--input", edges, *WINDOW)
     status, _, err = rpq(*arguments, "--paths", "simple")
     assert status == 0 and err.count(message) == 1 and f"warning: {message}" in err
     assert "never matches" not in rpq(*arguments)[2]
+    assert "never matches" not in rpq(*arguments, "--paths", "simple_cycle")[2]
     simple = ("--input", edges, *WINDOW, "--paths", "simple")
     _, _, err = rpq("run", "s a+ s . ?x b ?y", *simple)
     assert "warning: s a+ s never matches" in err
@@ -527,6 +531,12 @@ def test_an_atom_that_no_simple_path_matches_is_told_of(rpq, edges):
     query = 'name = "q"\nquery = "?x a{3,4} ?x"\npaths = "simple"\nwindow = 10\nslide = 1\n'
     Path("q.toml").write_text(f"[[query]]\n{query}")
     assert f"warning      {message}" in rpq("explain", "--queries", "q.toml")[1]
+    assert f"warning      {message}" in rpq("explain", "?x a{3,4} ?x", "--paths", "simple")[1]
+    shown = rpq("explain", "?x a{3,4} ?x", "--paths", "simple_cycle")[1]
+    assert "never matches" not in shown and "paths        simple_cycle" in shown
+    assert "never matches" in rpq("explain", "ASK { ?x <a>+ ?x }", "--paths", "simple")[1]
+    assert "paths        simple" in rpq("explain", "a{3,4}", "--paths", "simple")[1]
+    assert "write it as a field of a query" in rpq("explain", "--queries", "q.toml", "--paths", "simple")[2]
 
 
 def test_threads_that_divide_nothing_are_told_of(rpq, edges):

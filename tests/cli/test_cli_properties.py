@@ -181,10 +181,9 @@ def test_a_file_without_a_header_has_no_properties(rpq, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--window", "count:5", "--slide", 1), "one of time"),
         (("--format", "stackoverflow"), "no properties"),
     ],
-    ids=["count", "format"],
+    ids=["format"],
 )
 def test_options_that_do_not_go_with_properties_are_refused(rpq, tmp_path, monkeypatch, options, said):
     monkeypatch.chdir(tmp_path)
@@ -232,7 +231,47 @@ def test_witnesses_have_the_properties_that_queries_read(rpq, tmp_path):
     assert json.loads(row["path"]) == ["x", "a", {"amount": "700"}, "y", "^b", {}, "z"]
 
 
-def test_static_edges_have_no_properties(rpq, tmp_path):
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow"])
+def test_static_edges_have_properties(rpq, tmp_path, kind):
+    stream_of = {"source": ["y"], "target": ["z"], "label": ["b"], "timestamp": [1], "amount": [700], "note": [None]}
+    is_typed = kind in ("parquet", "arrow")
+    edges = tmp_path / ("edges.parquet" if is_typed else "edges.csv")
+    if is_typed:
+        pq.write_table(pa.table(stream_of), edges)
+    else:
+        edges.write_text("source,target,label,timestamp,amount,note\ny,z,b,1,700,\n")
+    static = pa.table({"source": ["x", "w"], "target": ["y", "y"], "label": ["a", "a"], "amount": [600, 400]})
+    path = tmp_path / f"static.{kind}"
+    if kind == "csv":
+        path.write_text("source,target,label,amount\nx,y,a,600\nw,y,a,400\n")
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in static.to_pylist()))
+    elif kind == "parquet":
+        pq.write_table(static, path)
+    else:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, static.schema) as writer:
+            writer.write_table(static)
+    text = "a[amount > 500 and note is null]/b[amount > 500]"
+    files = ("--input", edges, "--static", path, "--output", "-")
+    options = ("--static-format", "jsonl") if kind == "jsonl" else ()
+    code, out, err = rpq("run", text, *files, *options, *WINDOW, "--edges", "parallel")
+    assert code == 0, err
+    assert rows(out) == Counter([("x", "z", "1", "+")])
+
+
+def test_a_count_window_goes_on_from_a_checkpoint(rpq, tmp_path):
+    lines = "x,y,a,1,700\ny,z,b,2,\nx,y,a,3,7\nx,y,a,4,700\nu,v,b,5,\n"
+    (tmp_path / "edges.csv").write_text(f"source,target,label,timestamp,amount\n{lines}")
+    files = ("--input", tmp_path / "edges.csv", "--output", tmp_path / "rows.csv", "--checkpoint", tmp_path / "state")
+    for limit in (("--limit", 2), ("--limit", 4), ()):
+        window = ("--window", "count:3", "--slide", 1)
+        code, _, err = rpq("run", "a[amount > 500]/b", *files, *window, *limit)
+        assert code == 0, err
+    found = rows((tmp_path / "rows.csv").read_text())
+    assert found == Counter([("x", "z", "2", "+"), ("x", "z", "3", "-"), ("x", "z", "4", "+")])
+
+
+def test_static_edges_may_lack_properties(rpq, tmp_path):
     (tmp_path / "edges.csv").write_text("source,target,label,timestamp,amount\ny,z,b,1,700\nw,y,a,2,\n")
     (tmp_path / "static.csv").write_text("source,target,label\nx,y,a\ny,v,b\n")
     files = ("--input", tmp_path / "edges.csv", "--static", tmp_path / "static.csv", "--output", "-")

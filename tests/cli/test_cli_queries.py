@@ -95,6 +95,13 @@ slide = 1
 simple_budget = 1000
 on_budget = "set_aside"
 output = "./shared.csv"
+
+[[query]]
+name = "cycles"
+query = "(a|b)/(b|c)/a?"
+paths = "simple_cycle"
+semantics = "explicit"
+output = "./shared.csv"
 """
 
 ALONE = {
@@ -102,6 +109,10 @@ ALONE = {
     "(a|b|c)+": ("(a|b|c)+", "--window", 7, "--slide", 3, "--semantics", "explicit"),
     'from a, "few"': ("a/^c?", "--window", 20, "--slide", 3, "--source", 1, 2, 3, "--target", 4, 5, 6, 7),
     "simple": ("a/b*/a", "--window", 20, "--slide", 1, "--paths", "simple", "--semantics", "explicit"),
+    "cycles": (
+        *("(a|b)/(b|c)/a?", "--window", 20, "--slide", 3),
+        *("--paths", "simple_cycle", "--semantics", "explicit"),
+    ),
 }
 
 
@@ -123,7 +134,7 @@ def test_each_query_gives_the_rows_that_it_gives_alone(rpq, edges, tmp_path, kin
     )
     assert status == 0, err
     reach, rest, shared = (rows_by_query(name) for name in ("reach.parquet", "rest.csv", "shared.csv"))
-    assert list(reach) == ["reach"] and list(rest) == ["(a|b|c)+"] and set(shared) == {'from a, "few"', "simple"}
+    assert list(reach) == ["reach"] and list(rest) == ["(a|b|c)+"] and set(shared) == {'from a, "few"', "simple", "cycles"}
     found = {**reach, **rest, **shared}
     figures = json.loads(Path("stats.json").read_text())
     assert [query["name"] for query in figures["queries"]] == list(ALONE)
@@ -208,7 +219,7 @@ GOOD = '{"name": "good", "query": "a/b"}\n'
         ('{"name": "x", "query": "a/b||c"}', ["line 2, field query: the expression", "column 5", "a/b||c\n      ^"]),
         ('{"name": "x", "query": "a", "windw": 5}', ["line 2, field windw: is not known", "did you mean 'window'?"]),
         ('{"name": "x", "query": "a", "semantics": "explict"}', ["line 2, field semantics", "did you mean 'explicit'?"]),
-        ('{"name": "x", "query": "a", "paths": 3}', ["line 2, field paths: expected one of walk, simple, not 3"]),
+        ('{"name": "x", "query": "a", "paths": 3}', ["line 2, field paths: expected one of walk, simple, simple_cycle"]),
         ('{"name": "good", "query": "a"}', ["line 2, field name: there is already a query named 'good'", "line 1"]),
         ('{"query": "c"}\n\n{"query": "c"}', ["line 4, field name", "already a query named 'c'", "line 2"]),
         ('{"name": "x", "query": "a", "query": "b"}', ["line 2, field query: occurs twice"]),

@@ -113,6 +113,29 @@ def test_what_is_compiled_once_is_kept_beside_the_package(python):
 
 
 @pytest.mark.ci
+def test_a_kernel_that_kernels_call_is_kept_for_them_and_for_python_apart(python):
+    def names() -> list[str]:
+        return sorted(path.name.split(".py")[0] for path in beside.rglob("*.nbc"))
+
+    def forget(pattern: str) -> None:
+        for path in beside.rglob(f"{pattern}*.nbc"):
+            path.unlink()
+
+    beside = site_packages(python) / "__pycache__" / "rpq"
+    ask(python)
+    assert names() == ["small_inner.scaled.callee", "small_outer.total"]
+    # The callee alone is found: nothing but its caller is compiled, which contains it as before.
+    kept = {path: path.stat().st_mtime_ns for path in beside.rglob("*callee*.nbc")}
+    forget("small_outer")
+    assert ask(python)[0] == 10 and {path: path.stat().st_mtime_ns for path in kept} == kept
+    # What Python called first serves kernels too.
+    forget("small")
+    assert run(python, "-c", "from rpq.small_inner import scaled; print(scaled(3))", cwd="/").stdout == "6\n"
+    assert ask(python)[0] == 10 and names() == ["small_inner.scaled", "small_outer.total"]
+    assert ask(python) == (10, None, None)
+
+
+@pytest.mark.ci
 def test_another_variant_is_compiled_and_added(python):
     ask(python)
     value, before, _ = ask(python, (1.5, 4))

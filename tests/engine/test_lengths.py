@@ -141,7 +141,6 @@ def test_count_windows(expression: str, seed: int, size: int, step: int, threads
         ({"select": ["source", "target", "cost"]}, "select: cost, the smallest sum of a property along a path, is not"),
         ({"select": "length"}, "select: expected a list of columns"),
         ({"paths": "trail"}, "paths='trail', no edge twice, is not available: a walk"),
-        ({"paths": "simple_cycle"}, "paths='simple_cycle', no vertex twice, except that the last may be the first, is not"),
         ({"cost": "amount"}, "cost='amount', the smallest sum of a property along a path, is not available yet"),
         ({"rings": "once"}, "rings='once', which tells a cycle once, is not available yet"),
         ({"select": SELECT, "paths": "simple"}, "select: length does not go with paths='simple'"),

@@ -22,7 +22,7 @@ from tests.oracle import test_reference_order as worked
 from tests.reference_order import OrderedAtom, OrderEngine, OrderQuery, PathOrder
 from tests.reference_patterns import Constant, Term, Variable
 from tests.reference_properties import COUNTS, Edge, EdgeAtom, Row
-from tests.twins import examples
+from tests.twins import examples, left_to_ci
 
 X, Y, Z = map(Variable, "xyz")
 IDENTITIES = ("parallel", "id")
@@ -160,7 +160,7 @@ def check_witnesses(engine: rpq.Engine, oracle: OrderEngine, queries: list[Descr
                 assert automata.compile(parse_expression(one.what)).accepts(word), path
 
 
-@pytest.mark.parametrize("identity", IDENTITIES)
+@pytest.mark.parametrize("identity", ["parallel", *left_to_ci("id")])
 @examples(200)
 @given(data=st.data())
 def test_random_streams(identity, data):
@@ -434,6 +434,14 @@ def test_worked_pairs(expression, edges, order, expected):
 
 WINDOW = rpq.Window(size=10, slide=5)
 QUERY = rpq.Query("a+", window=WINDOW, name="q", order="increasing")
+ORDERED_COUNT = rpq.Query("a+", window=rpq.CountWindow(size=3), name="o", order="increasing")
+COUNT = rpq.Query("a+", window=rpq.CountWindow(size=3), name="c")
+
+
+def in_midstream(query: rpq.Query) -> rpq.Engine:
+    engine = rpq.Engine(query, edges="parallel")
+    engine.insert("x", "y", "a", 1)
+    return engine
 
 
 @pytest.mark.parametrize(
@@ -443,6 +451,12 @@ QUERY = rpq.Query("a+", window=WINDOW, name="q", order="increasing")
         (lambda: rpq.Engine(rpq.Query("?x (a+ in order) ?y", window=WINDOW)), 'edges="parallel"'),
         (lambda: rpq.Query("?x (a+ in order) ?y", window=WINDOW, paths="simple"), 'paths="simple"'),
         (lambda: rpq.Engine(QUERY.over(rpq.CountWindow(size=3)), edges="id"), "one of time"),
+        (lambda: rpq.Engine(ORDERED_COUNT, COUNT, edges="parallel"), "query 'c' in an engine"),
+        (lambda: rpq.Engine(ORDERED_COUNT, edges="parallel").register(COUNT), "an engine of its own"),
+        (lambda: rpq.Engine(COUNT, edges="parallel").register(ORDERED_COUNT), "number inserts themselves"),
+        (lambda: in_midstream(COUNT).register(ORDERED_COUNT), "number inserts themselves"),
+        (lambda: rpq.Engine(COUNT, QUERY, edges="parallel"), "another window"),
+        (lambda: in_midstream(COUNT).register(QUERY), "another window"),
     ],
 )
 def test_what_does_not_go_with_an_order_is_refused(make, said):

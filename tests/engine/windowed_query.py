@@ -47,7 +47,7 @@ class WindowedPattern:
     name: str = "q"
     explicit: bool = True
     report: Literal["change", "slide", "time"] = "change"
-    paths: Literal["walk", "simple"] = "walk"
+    paths: Literal["walk", "simple", "simple_cycle"] = "walk"
     simple_budget: int = 10**6
 
     @property

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 import rpq
-from rpq.engine.running.statistics import LatencyCounts
+from rpq.engine.statistics import LatencyCounts
 from rpq.kafka.metrics import RunMetrics
 from rpq.kafka.partition_merge import Place
 from tests.kafka.kafka_process import ROOT, ended, started

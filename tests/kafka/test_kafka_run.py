@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 
 import pytest
 
@@ -330,6 +331,21 @@ def test_messages_carry_properties_and_ids_of_edges(kafka) -> None:
     assert len(wanted) > 50
 
 
+def test_rows_are_those_of_simple_cycles(kafka) -> None:
+    read, written = kafka.new(), kafka.new()
+    stream = edges(400)
+    kafka.send(read, stream)
+    query = rpq.Query("(a|b){2,3}", window=WINDOW, semantics="explicit", name="q", paths="simple_cycle")
+    run_topics(query, input=kafka.uri(read), output=kafka.uri(written), until_end=True)
+    engine, made = rpq.Engine(query), []
+    for edge in stream:
+        change = engine.delete if edge.get("op") == "-" else engine.insert
+        made += change(edge["source"], edge["target"], edge["label"], edge["timestamp"])
+    wanted = [{name: value for name, value in row._asdict().items() if name != "query"} for row in made]
+    assert unordered(kafka.rows(written)) == unordered(wanted)
+    assert {row["op"] for row in wanted if row["source"] == row["target"]} == {"+", "-"}
+
+
 def test_messages_are_edges_of_paths_in_time_order(kafka) -> None:
     read, written = kafka.new(), kafka.new()
     stream = edges(400)
@@ -343,3 +359,28 @@ def test_messages_are_edges_of_paths_in_time_order(kafka) -> None:
     wanted = [{name: value for name, value in row._asdict().items() if name != "query"} for row in made]
     assert unordered(kafka.rows(written)) == unordered(wanted)
     assert len(wanted) > 20 and {row["op"] for row in wanted} == {"+", "-"}
+
+
+def test_messages_are_edges_that_a_match_text_binds(kafka, tmp_path) -> None:
+    """Labels of nodes are edges with a label of their own choice, and a run that stops goes on from its checkpoint."""
+    pytest.importorskip("lark", reason="the extra match is not installed")
+    read, written = kafka.new(), kafka.new()
+    stream: list[dict] = []
+    for number, edge in enumerate(one for one in edges(400) if one.get("op") != "-"):
+        if number % 5 == 0:
+            stream.append({"source": edge["source"], "target": "Account", "label": "is_a", "timestamp": edge["timestamp"]})
+        stream.append({**edge, "fee": number * 7 % 10})
+    text = "MATCH (x:Account)-[e:a WHERE e.fee > 2]->(y)-[f]->(z) WHERE f.fee >= e.fee RETURN x, z, f.fee, count(*) AS n"
+    query = rpq.Query(text, window=WINDOW, semantics="explicit", name="q", language="cypher", node_label="is_a")
+    options = {"input": kafka.uri(read), "output": kafka.uri(written), "edges": "parallel", "until_end": True}
+    for part in (stream[:200], stream[200:]):
+        kafka.send(read, part)
+        run_topics(query, **options, checkpoint=tmp_path / "state")
+    engine, made = rpq.Engine(query, edges="parallel"), []
+    for edge in stream:
+        properties = {"fee": edge["fee"]} if "fee" in edge else None
+        made += engine.insert(edge["source"], edge["target"], edge["label"], edge["timestamp"], properties=properties)
+    names = ("x", "z", "f.fee", "n", "timestamp", "op")
+    found = Counter(tuple(str(row[name]) for name in names) for row in kafka.rows(written))
+    assert found == Counter(tuple(map(str, row))[1:] for row in made)
+    assert len(made) > 50 and {row[-1] for row in made} == {"+", "-"}

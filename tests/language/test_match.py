@@ -69,6 +69,17 @@ PAIRS = [(one, other) for one in "abc" for other in "abc"]
         ("MATCH REPEATABLE ELEMENTS (x)-[:T]->(y), (x)-[:T]->(y) RETURN count(*) AS n", [(6,)]),
         ("MATCH ANY (x)-[:T]->+(y) RETURN x, y", PAIRS),
         ("MATCH TRAIL (x)-[:T]->+(y) RETURN DISTINCT x, y", PAIRS),
+        ("MATCH ANY TRAIL (x)-[:T]->{1,2}(m)-[:S]->(y) RETURN x, y", "bc cc"),
+        ("MATCH TRAIL (x)-[:S]->(m)-[:T]->+(y) RETURN DISTINCT x, y", "aa ab ac"),
+        ("MATCH (x:P:Q)-[:T]->(y) RETURN x, y", "ca"),
+        ("MATCH (x)-[:T|:S]->(y) RETURN x, y", "ab ab bc ca ac"),
+        ("MATCH (x)-[:T]->(y) WHERE x:P RETURN x, y", "ab ab ca"),
+        ("MATCH (x)-[:T]->(y) WHERE NOT (x:P) RETURN x, y", "bc"),
+        ("MATCH (x)-[:T]->(y) WHERE x IS LABELED P&Q RETURN x, y", "ca"),
+        ("MATCH (x)-[:T]->(y) WHERE x IS NOT LABELED P RETURN x, y", "bc"),
+        ("MATCH (x)-[:T]->(y) WHERE x:Q OR y:Q RETURN x, y", "bc ca"),
+        ("MATCH (x)-[:T]->(y) WHERE NOT (x:Q OR y:Q) RETURN x, y", "ab ab"),
+        ("MATCH (x)-[:T]->(y) WHERE EXISTS { MATCH (y)-[:S]->(z) RETURN z } RETURN x, y", "ca"),
         ("MATCH ANY SHORTEST (x)-[:T]->{2}(y) RETURN x, y", "ac ba cb"),
         ("MATCH (x)-[:T]->{2,3}(y) RETURN DISTINCT x, y", "ac ba cb aa bb cc"),
         ("MATCH ANY (x)-[e:T WHERE e.amount > 10]->+(y) RETURN x, y", "ab ac bc"),
@@ -202,6 +213,8 @@ def test_a_sum_of_times_is_an_integer():
     [
         ("MATCH (x)-[:T*1..2]->(y) RETURN DISTINCT x, y", "ab bc ca ac ba cb"),
         ("MATCH (x)-[:T*]->(y) RETURN DISTINCT x, y", PAIRS),
+        ("MATCH (x)-[:T*..]->(y) RETURN DISTINCT x, y", PAIRS),
+        ("MATCH shortestPath((x)-[:T*]->(y)) RETURN x, y", PAIRS),
         ("MATCH (x)-[e:T]->(y), (x)-[f:T]->(y) RETURN e.amount, f.amount", [(10, 20), (20, 10)]),
         ("MATCH (x)-[e:T]->(y) MATCH (x)-[f:T]->(y) RETURN count(*) AS n", [(6,)]),
         ("MATCH (x)-[e:T]->(y) WHERE x.id = 'c' RETURN sum(e.amount) AS s", [(0,)]),
@@ -241,6 +254,16 @@ def test_rows_in_cypher(text, rows):
         ("MATCH ANY (a) (()-[:T]->(:P)){2} (b) RETURN a", (1, 25), "bare"),
         ("MATCH SIMPLE (a)-[:T]->+(b) RETURN DISTINCT a", (1, 7), 'paths="simple"'),
         ("MATCH TRAIL (a)-[:T]->{2,3}(b) RETURN DISTINCT a", (1, 7), "leave TRAIL out"),
+        ("MATCH TRAIL (a)-[:T]->+(b)-[:T|S]->+(c) RETURN DISTINCT a", (1, 7), "no label in common"),
+        ("MATCH TRAIL (a)-[:T]->+(b)-[:S]-{1,2}(c) RETURN DISTINCT a", (1, 7), "leave TRAIL out"),
+        ("MATCH (a)-[e:T]->(b) WHERE c:P RETURN a", (1, 28), "there is no variable c"),
+        ("MATCH (a)-[e:T]->(b) WHERE e:T RETURN a", (1, 28), "stand in its brackets"),
+        ("MATCH (a)-[e:T]->(b) WHERE a.id:P RETURN a", (1, 28), "write its variable before it"),
+        ("MATCH (a)-[e:T]->(b) WHERE type(e) = 'T' RETURN a", (1, 28), "write the labels in its brackets"),
+        ("MATCH (a)-[e:T]->(b) RETURN [a, b]", (1, 29), "lists and maps are refused"),
+        ("MATCH (a)-[e:T]->(b) RETURN {a: b}", (1, 29), "lists and maps are refused"),
+        ("MATCH p = shortestPath((a)-[:T]->+(b)) RETURN a", (1, 7), "path variable p"),
+        ("MATCH allShortestPaths((a)-[:T]->+(b)) RETURN a", (1, 7), "write ANY SHORTEST"),
         ("MATCH TRAIL (a)-[:T]-{1,3}(b) RETURN DISTINCT a", (1, 7), "leave TRAIL out"),
         ("MATCH DIFFERENT EDGES (a)-[:T]->+(b)-[:T]->(c) RETURN DISTINCT a", (1, 26), "REPEATABLE ELEMENTS"),
         ("MATCH DIFFERENT EDGES (a)-[:T]->{2}(b) RETURN DISTINCT a", (1, 26), "REPEATABLE ELEMENTS"),
@@ -259,7 +282,8 @@ def test_rows_in_cypher(text, rows):
         ),
         ("MATCH (a)-[e:T]->(b) WHERE e.amount > 5 OR EXISTS { (a)-[:S]->(b) } RETURN a", (1, 44), "joined by AND"),
         ("MATCH (a)-[e:T]->(b) WHERE count(*) > 5 RETURN a", (1, 28), "aggregates stand in RETURN"),
-        ("MATCH (a)-[e:T]->(b) WHERE size(a) > 5 RETURN a", (1, 28), "unknown function 'size'"),
+        ("MATCH (a)-[e:T]->(b) WHERE size(a) > 5 RETURN a", (1, 28), "there are no lists"),
+        ("MATCH (a)-[e:T]->(b) WHERE sine(a) > 5 RETURN a", (1, 28), "unknown function 'sine'"),
         ("MATCH (a)-[e:T]->(b) WHERE e.amount != 5 RETURN a", (1, 37), "write <>"),
         ("MATCH (a)-[e:T]->(b) WHERE e.amount > $x RETURN a", (1, 39), "write the value"),
         ("MATCH (a)-[e:T]->(b) WHERE a.id STARTS WITH 'x' RETURN a", (1, 33), "starts_with"),
@@ -316,13 +340,16 @@ def test_the_language_of_a_text():
     assert {text: language_of(text) for text in texts} == texts
 
 
-def test_a_count_window_takes_what_binds_no_edge():
+def test_a_count_window_takes_what_binds_edges_too():
     query = rpq.Query("MATCH (a)-[:T]->(b) RETURN a", window=rpq.CountWindow(size=2))
     engine = rpq.Engine(query)
     engine.push_rows([("a", "b", "T", 1), ("c", "b", "T", 2), ("d", "b", "T", 3), ("d", "e", "T", 4)])
     assert [*engine.answers()] == [("d",), ("d",)]
-    with pytest.raises(rpq.QueryError, match="use one of time"):
-        rpq.Engine(query, edges="parallel")
+    text = "MATCH (a)-[e:T WHERE e.n > 1]->(b) RETURN a, e.n AS n"
+    bound = rpq.Engine(rpq.Query(text, window=rpq.CountWindow(size=2), semantics="explicit"), edges="parallel")
+    rows = [bound.insert(source, "b", "T", time, properties={"n": time}).rows() for time, source in enumerate("aaaca", 1)]
+    shown = [[f"{row.op} {row.a} {row.n}" for row in of_one] for of_one in rows]
+    assert shown == [[], ["+ a 2"], ["+ a 3"], ["- a 2", "+ c 4"], ["- a 3", "+ a 5"]]
 
 
 def test_static_edges_and_threads_go_with_what_binds_no_edge():

@@ -197,7 +197,7 @@ def test_what_is_nested_too_deep_to_be_parsed_is_refused():
 def test_options():
     with pytest.raises(rpq.QueryError, match=r"isomorphism is refused in SPARQL: write FILTER\(\?x != \?y\)"):
         read("ASK { ?x <a> ?y }", matching="isomorphism")
-    with pytest.raises(rpq.QueryError, match="paths are 'walk' or 'simple'"):
+    with pytest.raises(rpq.QueryError, match="paths are 'walk', 'simple' or 'simple_cycle'"):
         read("ASK { ?x <a> ?y }", paths="trail")
     with pytest.raises(TypeError, match="a query in SPARQL is text, not int"):
         read(7)

@@ -274,7 +274,7 @@ def test_sources_and_targets_restrict_the_answer():
     assert push(engine, "y z a 2") == ["from + x z @2", "to + x z @2", "to + y z @2", "both + x z @2"]
 
 
-@pytest.mark.parametrize("paths", ["walk", "simple"])
+@pytest.mark.parametrize("paths", ["walk", "simple", "simple_cycle"])
 def test_the_running_example_of_the_paper(paths):
     # Figures 1 to 3 and examples 3.1, 3.2, 4.2: our text of the paper lost its labels and times; this stream fits
     # what is said of it. W = 15, β = 1, (follows/mentions)+

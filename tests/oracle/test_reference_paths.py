@@ -127,6 +127,53 @@ def test_a_simple_path_may_have_to_be_a_detour():
     assert evaluate("a/b/c", [*edges, *graph("y b w", "w c z")], "simple") == pairs("xz")
 
 
+def test_a_simple_cycle_comes_back_to_its_beginning_and_to_nothing_else():
+    #   x --a--> y          z --a--> z
+    #   x <--a-- y
+    edges = graph("x a y", "y a x", "z a z")
+    assert evaluate("a", edges, "simple_cycle") == pairs("xy yx zz")
+    assert evaluate("a/a", edges, "simple_cycle") == pairs("xx yy")  # z z z visits z three times
+    assert evaluate("a{3}", edges, "simple_cycle") == set()
+    assert evaluate("a*", edges, "simple_cycle") == pairs("xy yx xx yy zz")
+
+
+def test_a_cycle_through_a_vertex_twice_is_no_simple_cycle():
+    #   x --a--> y --a--> u      x y u y x visits y twice; u and y have their own cycles
+    #   x <--a-- y <--a-- u
+    edges = graph("x a y", "y a x", "y a u", "u a y")
+    assert evaluate("a{4}", edges, "simple_cycle") == set()
+    assert evaluate("a{2}", edges, "simple_cycle") == pairs("xx yy uu xu ux")
+    #   the same in two letters: no loop can be left out of x y u y x
+    edges = graph("x a y", "y b u", "u a y", "y b x")
+    assert evaluate("(a/b){2}", edges) == pairs("xx uu xu ux")
+    assert evaluate("(a/b){2}", edges, "simple_cycle") == set()
+    assert evaluate("a/b/a/b|c", [*edges, *graph("u a w", "w b x")], "simple_cycle") == pairs("xx uu")
+
+
+def test_a_path_does_not_go_on_from_where_a_cycle_ends():
+    #   x --a--> y --b--> x --c--> z: a/b comes back to x, and a/b/c is no way to z
+    edges = graph("x a y", "y b x", "x c z")
+    assert evaluate("a/b", edges, "simple_cycle") == pairs("xx")
+    assert evaluate("a/b/c?", edges, "simple_cycle") == pairs("xx")
+    assert evaluate("a/b/c", edges, "simple_cycle") == set()
+    assert evaluate("c/a", [*edges, *graph("z a z")], "simple_cycle") == set()  # nor does it end in a loop
+
+
+def test_an_edge_there_and_back_is_a_simple_cycle():
+    #   x <--a-- p --a--> y      p x p and p y p by an edge and its inverse; a loop and its inverse are two visits too many
+    edges = graph("p a x", "p a y", "z a z")
+    assert evaluate("a/^a", edges, "simple_cycle") == pairs("pp")
+    assert evaluate("^a/a", edges, "simple_cycle") == pairs("xx xy yx yy")
+    assert evaluate("^a", edges, "simple_cycle") == pairs("xp yp zz")
+
+
+def test_parallel_edges_of_two_labels_make_no_cycle():
+    #   x --a--> y  and  x --b--> y
+    edges = graph("x a y", "x b y")
+    assert evaluate("a/b", edges, "simple_cycle") == set()
+    assert evaluate("a/^b", edges, "simple_cycle") == pairs("xx")
+
+
 PATTERNS = {  # the same language for Python's matcher: a step is its label's letter, a capital where it is inverse
     "a": "a",
     "a/b*": "ab*",
@@ -142,22 +189,23 @@ PATTERNS = {  # the same language for Python's matcher: a step is its label's le
 }
 
 
-@pytest.mark.parametrize("paths", ["walk", "simple"])
+@pytest.mark.parametrize("paths", ["walk", "simple", "simple_cycle"])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_second_opinion_by_listing_paths_and_matching_their_words(seed, paths):
     chance = random.Random(seed)
-    vertices = range(4) if paths == "simple" else range(3)
+    vertices = range(3) if paths == "walk" else range(4)
     edges = {(chance.choice(vertices), chance.choice("ab"), chance.choice(vertices)) for _ in range(5)}
     steps = {(s, label, t) for s, label, t in edges} | {(t, label.upper(), s) for s, label, t in edges}
     # A shortest walk visits a product node once: 3 vertices, and at most 2 states that can be entered again.
     listed = {((x,), "") for x in vertices}
     words = set()
-    for _ in range(3 if paths == "simple" else 7):
+    for _ in range({"walk": 7, "simple": 3, "simple_cycle": 4}[paths]):
         listed = {
-            ((*path, t) if paths == "simple" else (path[0], t), word + letter)
+            ((path[0], t) if paths == "walk" else (*path, t), word + letter)
             for path, word in listed
             for s, letter, t in steps
             if s == path[-1] and not (paths == "simple" and t in path)
+            and not (paths == "simple_cycle" and (t in path[1:] or (len(path) > 1 and path[0] == path[-1])))
         }
         if paths == "walk":  # only what one of the patterns can begin with
             listed = {(path, word) for path, word in listed if re.fullmatch("[ab]*|[bA]*|B+A?", word)}

@@ -265,6 +265,43 @@ def test_every_name_of_the_code_is_there(text: Path) -> None:
     assert not named - {*re.findall(r"\w+", "\n".join([*sources, read(ROOT / "pyproject.toml")]))}
 
 
+@pytest.mark.parametrize("text", FOR_DEVELOPERS, ids=lambda path: path.name)
+def test_every_name_is_in_the_file_or_class_that_is_named_with_it(text: Path) -> None:
+    """`name` in `file.py`, `name` (`file.py`), and `Class.member`, but for names of the examples to be made."""
+    placed = re.findall(r"`([\w.]+)(?:\(\))?`,?(?: of `\w+`,)?\s+(?:in|\()\s*`((?:\w+/)+\w+\.py)`", read(text))
+    placed += re.findall(r"`([\w.]+)(?:\(\))?` \(\[`((?:\w+/)+\w+\.py)`\]", read(text))
+    missing = [(name, file) for name, file in placed if name.split(".")[-1] not in defined_in(read(ROOT / file))[0]]
+    assert not missing
+    named = re.findall(r"`([A-Z]\w*)\.(\w+)`", read(text))
+    classes: dict[str, set[str]] = {}
+    for source in map(read, (ROOT / "rpq").rglob("*.py")):
+        if any(f"\nclass {name}" in source for name, _ in named):
+            for name, members in defined_in(source)[1].items():
+                classes.setdefault(name, set()).update(members)
+    assert not [(name, member) for name, member in named if name in classes and member not in classes[name]]
+    if text.name in ("CONTRIBUTING.md", "architecture.md"):
+        assert len(placed) > 2 and len(named) > 4 * (text.name == "architecture.md")
+
+
+def defined_in(source: str) -> tuple[set[str], dict[str, set[str]]]:
+    """Return the names that a module defines, and those that each of its classes does."""
+
+    def names_in(tree: ast.AST) -> set[str]:
+        found = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found.add(node.attr)
+        return found
+
+    tree = ast.parse(source)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return names_in(tree), {node.name: names_in(node) for node in classes}
+
+
 def test_the_floors_of_the_architecture_are_those_that_imports_are_held_to() -> None:
     contracts = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
     (floors,) = (contract["layers"] for contract in contracts if contract["id"] == "floors")

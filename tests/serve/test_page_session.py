@@ -137,6 +137,48 @@ def test_a_query_with_an_order_is_written(windows: Windows):
         expect(page.locator("#max-gap")).to_be_hidden()
 
 
+def test_a_query_of_simple_cycles_is_written(windows: Windows):
+    with Served() as server:
+        page = open_page(windows, server)
+        write(page, "?x a{2,3} ?x", window="100", slide="10")
+        page.locator("#paths").select_option("simple_cycle")
+        registered(page, "?x a{2,3} ?x")
+        server.post(("x", "y", "a", 5), ("y", "x", "a", 6), ("z", "z", "a", 7))
+        expect_answers(page, 2)  # x and y; under walks z too
+        page.get_by_role("button", name="New query").click()
+        expect(page.locator("#paths")).to_have_value("")
+
+
+def test_a_match_text_is_written(windows: Windows):
+    """What is wrong is underlined in the line where it is, and the label of labels has a field for MATCH alone."""
+    with Served(edges="parallel") as server:
+        page = open_page(windows, server)
+        write(page, "a+", window="100", slide="10")
+        expect(page.locator("#node-label")).to_be_hidden()
+        page.locator("#expression").fill("MATCH (x:A)-[:a]->(y)\nRETRUN x, y")
+        mark = page.get_by_test_id("underlined")
+        expect(mark).to_have_text("RETRUN")
+        expect(page.locator("#query-error")).to_contain_text("did you mean 'RETURN'?")
+        page.locator("#expression").fill("MATCH (x:A)-[:a]->(y)\nRETURN x, z")
+        expect(mark).to_have_text("z")
+        expect(page.locator("#query-error")).to_contain_text("there is no variable z")
+        page.locator("#expression").fill("MATCH (x:A)-[:a*1..2]->(y)\nRETURN DISTINCT x, y")
+        expect(page.locator("#query-error")).to_contain_text("write {1,2}")
+        page.locator("#expression").fill("MATCH (x:A)-[:a]->(y)\nRETURN x, y")
+        expect(mark).to_have_count(0)
+        expect(page.locator("#language")).to_have_text("MATCH (GQL)")
+        expect(page.locator("#columns")).to_have_text("Answers have x, y")
+        page.locator("#node-label").fill("is")
+        page.locator("#query-name").fill("labelled")
+        registered(page, "labelled")
+        server.post(("u", "A", "is", 1), ("u", "v", "a", 2), ("v", "w", "a", 3), ("w", "A", "type", 4), ("w", "u", "a", 5))
+        expect_answers(page, 1)
+        # The next query has the usual label.
+        page.get_by_role("button", name="New query").click()
+        page.locator("#expression").fill("MATCH (x:A)-[:a]->(y) RETURN x, y")
+        expect(page.locator("#node-label")).to_have_value("")
+
+
 def test_a_witness_goes_through_vertices_that_are_in_no_answer(windows: Windows, server: Served):
     server.register("a/b/c", name="three", window=100)
     page = open_page(windows, server)

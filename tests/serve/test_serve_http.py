@@ -338,6 +338,22 @@ def test_a_posted_match_text_has_rows_and_survives_a_restart(tmp_path):
         assert {(x, n, int(total)) for x, n, total in served.answers("q")} == {("x", 2, 7), ("y", 1, 5)}
 
 
+def test_the_label_of_labels_is_a_field_and_survives_a_restart(tmp_path):
+    line = '{"source":"%s","target":"%s","label":"%s","timestamp":%d}\n'
+    text = "MATCH (x:A)-[:a]->(y) RETURN DISTINCT x, y"
+    with Served(checkpoint=tmp_path / "state") as served:
+        assert served.register(text, window=10, slide=5, name="q", node_label="is").status_code == 201
+        assert served.register(text, window=10, slide=5, name="usual").status_code == 201
+        refused = served.register("a+", window=10, slide=5, name="r", node_label="is")
+        assert refused.status_code == 422 and "is an option of MATCH" in error_of(refused)["message"]
+        assert posted(served, line % ("x", "A", "is", 1) + line % ("x", "y", "a", 2)).status_code == 200
+        assert served.answers("q") == {("x", "y")} and served.answers("usual") == set()
+        assert "?x is A" in served.of("q", "explain").json()["text"]
+    with Served(checkpoint=tmp_path / "state") as served:
+        assert posted(served, line % ("x", "z", "a", 3)).status_code == 200
+        assert served.answers("q") == {("x", "y"), ("x", "z")}
+
+
 def test_edges_of_posts_have_ids_also_after_a_crash(tmp_path):
     (tmp_path / "one").mkdir()
     query = {"expression": "a[n > 1]/b", "window": 10, "slide": 5, "name": "q"}

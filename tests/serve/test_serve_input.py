@@ -252,3 +252,20 @@ def test_another_query_of_the_same_name_is_no_silent_change(tmp_path):
         served.end()
     with pytest.raises(AssertionError, match="another query named 'a\\+'"):
         Command("a+", "--window", "20", "--checkpoint", state, log=tmp_path / "log")
+
+
+@pytest.mark.ci
+def test_static_edges_have_the_properties_of_the_first_queries(tmp_path):
+    static = tmp_path / "static.csv"
+    static.write_text("source,target,label,amount,note\nx,y,a,600,new\nw,y,a,400,\n")
+    options = ["--window", "100", "--slide", "10", "--edges", "parallel", "--static", static]
+    restarts = [*options, "--checkpoint", tmp_path / "state"]
+    for turn in range(2):
+        with Command("a[amount > 500]/b", *restarts, log=tmp_path / f"log{turn}") as served:
+            if not turn:
+                served.post(("y", "z", "b", 1))
+            assert served.answers("a[amount > 500]/b") == {("x", "z")}
+            refused = served.register("a[note is null]", window="100", slide="10")
+            assert refused.status_code >= 400
+            assert "the values of note of static edges were not kept" in refused.text
+            assert served.end() == 0

@@ -245,6 +245,30 @@ def test_properties_of_a_data_frame_are_those_of_edges(session, tmp_path):
         pipeline.replay(session, frame, rpq.Query("a[m > 1]", window=window))
 
 
+def test_lengths_and_simple_cycles_are_those_of_one_engine(session, tmp_path):
+    chance = random.Random(5)
+    rows = [(*(chance.choice("uvwxyz") for _ in range(2)), chance.choice("ab"), time) for time in range(60)]
+    frame = session.createDataFrame(rows, "source string, target string, label string, timestamp bigint")
+    frame.write.parquet(f"{tmp_path}/in")
+    window = rpq.Window(size=20, slide=3)
+    lengths = rpq.Query("a/b*", window=window, select=["source", "target", "length"], name="lengths")
+    cycles = rpq.Query("(a|b){2,3}", window=window, semantics="explicit", paths="simple_cycle", name="cycles")
+    for query in (lengths, cycles):
+        columns = (*query.columns, "timestamp", "op")
+        engine = rpq.Engine(query)
+        wanted = Counter(tuple(row)[1:] for row in engine.push_rows(rows).rows())
+        assert len(wanted) > 40
+        for data in (frame, f"{tmp_path}/in"):
+            found = pipeline.replay(session, data, query, partitions=3)
+            assert Counter(tuple(row[name] for name in columns) for row in found.collect()) == wanted
+    assert dict(pipeline.replay(session, frame, lengths, partitions=2).dtypes)["length"] == "bigint"
+    pipeline.replay_to(session, frame, f"{tmp_path}/rows", lengths, partitions=2)
+    table = pq.read_table(f"{tmp_path}/rows").select(["source", "target", "length", "timestamp", "op"])
+    engine = rpq.Engine(lengths)
+    wanted = Counter(tuple(row)[1:] for row in engine.push_rows(rows).rows())
+    assert Counter(zip(*table.to_pydict().values(), strict=True)) == wanted
+
+
 def test_data_may_lie_where_only_spark_reads(session, prepared, tmp_path):
     """Hadoop's viewfs: names that are none of a local file."""
     hadoop = session._jsc.hadoopConfiguration()
@@ -306,6 +330,10 @@ def test_ids_stand_for_names(session, tmp_path):
     assert rows_of(pipeline.replay(session, folder, query, partitions=2, names=True)) == expected
     numbers = rows_of(pipeline.replay(session, folder, query, partitions=2))
     assert all(isinstance(change.source, int) for change in numbers) and len(numbers) == len(expected)
+    lengths = rpq.Query("a+", window=query.window, select=["source", "target", "length"])
+    rows = rpq.Engine(lengths).push(table(open_reader("edges", str(tmp_path / "in.tsv")))).rows()
+    named = pipeline.replay(session, folder, lengths, partitions=2, names=True)
+    assert Counter(tuple(row) for row in named.collect()) == Counter(map(tuple, rows))
 
 
 def streamed(session, edges, queries, folder: Path, **options) -> Counter:

@@ -31,6 +31,7 @@ from rpq.spark.envelopes import pack  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.stream import processor  # noqa: E402
 from rpq.spark.stream.processor import FORMAT, AnswerChanges, EngineCache, Record, fields  # noqa: E402
+from rpq.spark.stream.stream_identity import refuse_unsupported  # noqa: E402
 from rpq.spark.stream.window_log import MemoryChunks, WindowLog, bucket_width  # noqa: E402
 from tests.spark.share_rows import changes_in  # noqa: E402
 from tests.twins import examples  # noqa: E402
@@ -137,7 +138,7 @@ def several_queries(draw: Any, vertices: tuple) -> list[rpq.Query]:
         expression = draw(st.sampled_from(("a", "a/b*", "(a|b|c)+", "a*/b*", "a/^b", "!(a)/b?", "(a/a)+", "a/b*/a")))
         size, slide = draw(st.sampled_from(((1, 1), (10, 3), (4, 7), (100, 1), (30, 30))))
         semantics = draw(st.sampled_from(("explicit", "explicit", "implicit")))
-        paths = draw(st.sampled_from(("walk", "walk", "simple")))
+        paths = draw(st.sampled_from(("walk", "walk", "simple", "simple_cycle")))
         targets = draw(st.sampled_from((None, None, vertices[:3])))
         options = {"semantics": semantics, "paths": paths, "targets": targets, "name": f"q{number}"}
         made.append(query(expression, size=size, slide=slide, **options))
@@ -249,6 +250,38 @@ def test_a_query_in_sparql(vertices: str):
         assert parts.push(batch, chooser.choice(("one", "two", f"new {number}"))) == wanted
 
 
+@pytest.mark.parametrize("vertices", ["text", "integers"])
+def test_a_query_in_match(vertices: str):
+    """Where inserts replace edges, a text that reads no values of edges binds none, and streams take it."""
+    pytest.importorskip("lark", reason="the extra match is not installed")
+    text = """MATCH (x)-[:a]->(y), ANY (y)-[:b]->{1,2}(z) WHERE NOT EXISTS { (z)-[:a]->(x) }
+    RETURN x, z, count(*) AS n"""
+    question = rpq.Query(text, window=rpq.Window(size=10, slide=5), semantics="explicit", name="counted")
+    name = str if vertices == "text" else int
+    assert row_schema([question], "bigint").startswith("query string, x bigint, z bigint, n bigint, ")
+    chooser, time, rows = random.Random(3), 0, 0
+    parts, engine = Partitions(question, partitions=2), rpq.Engine(question)
+    for number in range(25):
+        batch = []
+        for _ in range(6):
+            time += chooser.randrange(3)
+            ends = name(chooser.randrange(4)), name(chooser.randrange(4))
+            batch.append((*ends, chooser.choice("aab"), time, chooser.choice("+++-")))
+        wanted = Counter(
+            tuple(row.values()) for table in engine.push_rows(in_order(batch)).tables() for row in table.to_pylist()
+        )
+        assert parts.push(batch, chooser.choice(("one", "two", f"new {number}"))) == wanted
+        rows += wanted.total()
+    assert rows > 20
+
+
+def test_a_match_text_that_binds_edges_is_refused_on_a_stream():
+    pytest.importorskip("lark", reason="the extra match is not installed")
+    question = rpq.Query("MATCH (x)-[e:a]->(y) RETURN x, e.amount", window=rpq.Window(size=10, slide=5))
+    with pytest.raises(PipelineError, match="binds edges .*write RETURN DISTINCT with vertices alone"):
+        refuse_unsupported([question])
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -313,6 +346,7 @@ def test_longer_streams(partitions: int):
     chooser = random.Random(partitions)
     queries = [query("a/b*", size=60, slide=7, semantics="explicit"), query("(a|b)+", size=25, slide=5)]
     queries += [query("a/b*/c", size=25, slide=5, paths="simple")]
+    queries += [query("(a/b)+/c?", size=25, slide=5, paths="simple_cycle")]
     parts, engine, time = Partitions(*queries, partitions=partitions), rpq.Engine(*queries), 0
     for _ in range(40):
         batch = []

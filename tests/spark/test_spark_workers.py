@@ -143,6 +143,13 @@ VALUE_QUERIES = {
         "parallel",
     ),
     "replaced values": ([("?x ?e:a[n > 0] ?y", {"select": ["x", "e.n"], "distinct": True})], "triple"),
+    "labels of nodes": (
+        [
+            ("MATCH (x:b)-[:a]->(y) RETURN DISTINCT x, y", {"node_label": "c"}),
+            ("MATCH ANY (x)-[e:a WHERE e.n > 0]->+(y) RETURN x, y", {}),
+        ],
+        "parallel",
+    ),
     "values alone": ([("?x ?e:a ?y", {"select": ["e.n"]})], "parallel"),
 }
 

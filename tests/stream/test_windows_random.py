@@ -44,7 +44,7 @@ def paths(draw: st.DrawFn, kind: str, name: str = "q") -> PatternQuestion:
     atom = Atom(Variable("source"), draw(st.sampled_from(expressions)), Variable("target"))
     return PatternQuestion(
         name=name,
-        pattern=Pattern(atoms=(atom,), paths=draw(st.sampled_from(["walk", "simple"]))),
+        pattern=Pattern(atoms=(atom,), paths=draw(st.sampled_from(["walk", "simple", "simple_cycle"]))),
         window=draw(windows(kind)),
         semantics=draw(st.sampled_from(["implicit", "explicit"])),
     )

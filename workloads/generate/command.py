@@ -12,7 +12,10 @@ from rpq.cli.options import WrittenFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAMES = ("stackoverflow", "ldbc", "yago", "gmark", "rdf", "taxi", "biogrid")
+USE_CASE_NAMES = ("rings", "mules", "logins", "packages", "contacts")
+"""The names of the use cases in `rpq.workloads.generate.use_cases`."""
+
+NAMES = ("stackoverflow", "ldbc", "yago", "gmark", "rdf", "taxi", "biogrid", *USE_CASE_NAMES)
 """The names of the generators in `rpq.workloads.generate.generators`, which is imported when a generator is called."""
 
 RDF_NAMES = ("taxi", "rides", "social", "linked-stream", "sensors", "changing")
@@ -24,6 +27,7 @@ RDF_NAMES = ("taxi", "rides", "social", "linked-stream", "sensors", "changing")
 @click.option("--kind", "rdf_kind", type=click.Choice(RDF_NAMES), help="rdf: the kind of stream.  [default: taxi]")
 @click.option("--stream", metavar="NAME", help="rdf: write only the tuples of this stream, without its name.")
 @click.option("--static", type=WrittenFile(), metavar="FILE", help="rdf: file for the triples that do not change.")
+@click.option("--truth", type=WrittenFile(), metavar="FILE", help="rings … contacts: file for the rows that are planted.")
 @click.option("--edges", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Number of tuples.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random numbers.")
 @click.option(
@@ -69,6 +73,7 @@ def generate(
     rdf_kind: str | None,
     stream: str | None,
     static: str | None,
+    truth: str | None,
     edges: int,
     seed: int,
     output: str | None,
@@ -87,6 +92,11 @@ def generate(
     gmark          a graph of a gMark schema; timestamps are positions
     taxi           rides between the places of a city; seconds
     biogrid        interactions of proteins, all with one label; timestamps are positions
+    rings          transfers of money that may come back; seconds
+    mules          transfers and cash-outs, through accounts of others; seconds
+    logins         logins of users and administrators on hosts; seconds
+    packages       dependencies of services, libraries and tools, with deletions; seconds
+    contacts       meetings and tests of persons; seconds
     rdf            triples in events, by --kind:
       taxi           trips, an event of 24 triples each; seconds
       rides          taxis as the streams pickup, dropoff, fare; seconds
@@ -99,6 +109,9 @@ def generate(
     The queries of the papers over these streams have names: rpq run --query NY-Q1 --dataset taxi.  In .csv, .jsonl and
     .parquet, additional columns contain the stream, if it has a name, and the event, which is the graph in .nq.
 
+    The streams of the cookbook, rings to contacts, have planted answers, one for each 200 tuples, and no others: --truth
+    writes them, with the time and op of each.
+
     queries writes a file for rpq run --queries, in JSON lines, of thousands of graph patterns over a stream: chains, stars
     and cycles as in TriC's experiments.
     """
@@ -108,6 +121,8 @@ def generate(
         raise click.UsageError("--schema and --workload are for gmark only")
     if (rdf_kind or stream or static) and kind != "rdf":
         raise click.UsageError("--kind, --stream and --static are for rdf only")
+    if truth and kind not in USE_CASE_NAMES:
+        raise click.UsageError(f"--truth is for {', '.join(USE_CASE_NAMES)} only")
     if compare:
         if kind != "stackoverflow":
             raise click.UsageError("--compare is for stackoverflow only")
@@ -116,7 +131,8 @@ def generate(
     if output is None:
         raise click.UsageError("--output is missing: the file for the stream")
     check_files(
-        written=[("--output", output), ("--static", static)], read=[("--schema", schema), ("--over", over)]
+        written=[("--output", output), ("--static", static), ("--truth", truth)],
+        read=[("--schema", schema), ("--over", over)],
     )
     if (over is not None) != (kind == "queries"):
         raise click.UsageError("queries needs --over FILE, a stream" if over is None else "--over is for queries only")
@@ -130,6 +146,7 @@ def generate(
     from rpq.files.destinations import WriteError
     from rpq.workloads.generate.generators import KINDS
     from rpq.workloads.generate.rdf.rdf_streams import RDF_KINDS, NoSuchStreamError
+    from rpq.workloads.generate.use_cases import USE_CASES
     from rpq.workloads.generate.writing import NoRdfError, OutputError, write_stream
 
     try:
@@ -139,6 +156,9 @@ def generate(
                 raise click.UsageError(f"--static: {options['kind']} has no static triples")
             count = write_stream([generate_static(seed=seed)], static)
             click.echo(f"wrote {count:,} triples without time to {static}", err=True)
+        if truth is not None:
+            count = write_stream(USE_CASES[kind].truth(edges=edges, seed=seed).to_batches(), truth)
+            click.echo(f"wrote {count:,} rows that are planted to {truth}", err=True)
         tuples = write_stream(KINDS[kind](edges=edges, seed=seed, **options), output)
     except (OutputError, NoRdfError, NoSuchStreamError) as error:
         raise click.UsageError(str(error)) from error

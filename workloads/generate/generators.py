@@ -7,6 +7,7 @@ Short generators are defined here, longer generators in separate modules:
   v, of drivers with d, of places with z; timestamps are seconds.
 * `like_biogrid`: interactions between proteins, with one label and few vertices, so every tuple concerns every query. Few
   proteins have most interactions. Timestamps are positions.
+* The streams of the cookbook, with planted answers; timestamps are seconds. See `use_cases.py`.
 * `like_yago`: facts like those of YAGO 2s, with a hundred labels between types; timestamps are positions. See `facts.py`.
 * `like_gmark`: graphs of a gMark schema, with independent edges; timestamps are positions. gMark generates a whole graph
   relation by relation; here the relations are mixed as in a shuffled graph, edge by edge, in bounded memory. The ends of
@@ -27,6 +28,7 @@ from rpq.workloads.generate.interactions import like_stackoverflow
 from rpq.workloads.generate.ldbc_updates import like_ldbc
 from rpq.workloads.generate.rdf.rdf_streams import rdf_stream
 from rpq.workloads.generate.sampling import BLOCK, blocks, permute, power_law, uniform, vertex_names
+from rpq.workloads.generate.use_cases import USE_CASES
 from rpq.workloads.gmark.schema import SOCIAL, Distribution, Schema
 
 LABELS = ("pickup", "dropoff", "ride", "driver")
@@ -129,4 +131,5 @@ KINDS: Mapping[str, Callable[..., Iterator[pa.RecordBatch]]] = {
     "rdf": rdf_stream,
     "taxi": like_taxi,
     "biogrid": like_biogrid,
+    **{name: case.stream for name, case in USE_CASES.items()},
 }

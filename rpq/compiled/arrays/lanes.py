@@ -67,6 +67,15 @@ class _Cells:
     def constant(self, number):
         return ir.Constant(self.vector_type, [number] * LANES)
 
+    def reduce(self, operation, vector):
+        """Return one cell from all lanes of a vector; `operation` is LLVM's, such as umin."""
+        function = cgutils.get_or_insert_function(
+            self.builder.module,
+            ir.FunctionType(self.element, [self.vector_type]),
+            f"llvm.vector.reduce.{operation}.v{LANES}i{self.element.width}",
+        )
+        return self.builder.call(function, [vector])
+
 
 def _mask(builder, vector):
     return builder.bitcast(vector, _I64)
@@ -197,12 +206,7 @@ def _lowest(typingctx, values, block, now):
         old = cells.load(args[1])
         alive = builder.icmp_unsigned(">", old, cells.splat(args[2]))
         candidates = builder.select(alive, old, cells.constant(signature.args[0].dtype.maxval))
-        function = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(cells.element, [cells.vector_type]),
-            f"llvm.vector.reduce.umin.v{LANES}i{cells.element.width}",
-        )
-        return context.cast(builder, builder.call(function, [candidates]), unsigned, types.int64)
+        return context.cast(builder, cells.reduce("umin", candidates), unsigned, types.int64)
 
     return types.int64(values, types.int64, types.int64), codegen
 
@@ -279,12 +283,7 @@ def _highest(typingctx, values, block, mask):
         cells = _Cells(context, builder, signature.args[0], args[0])
         lanes = builder.bitcast(args[2], _MASK)
         candidates = builder.select(lanes, cells.load(args[1]), cells.constant(0))
-        function = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(cells.element, [cells.vector_type]),
-            f"llvm.vector.reduce.umax.v{LANES}i{cells.element.width}",
-        )
-        return context.cast(builder, builder.call(function, [candidates]), unsigned, types.int64)
+        return context.cast(builder, cells.reduce("umax", candidates), unsigned, types.int64)
 
     return types.int64(values, types.int64, types.uint64), codegen
 

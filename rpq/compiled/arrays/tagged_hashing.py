@@ -72,12 +72,3 @@ def tagged_id(table, place, bits):
 def put_tagged(table, place, bits, h, number):
     """Insert an id at the negative place that the search for its hash returned."""
     table[-1 - place] = np.uint32((_tag(bits, h) << np.uint64(bits)) | np.uint64(number + 1))
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def put_new_tagged(table, entries, bits, h, number):
-    """Insert an id whose key is not in the table."""
-    place = first_tagged(table, entries, bits, h)
-    while place >= 0:
-        place = next_tagged(table, entries, bits, h, place)
-    put_tagged(table, place, bits, h, number)

@@ -175,15 +175,22 @@ class ConditionSets:
         return ColumnKind(key=key, kind=kind, unit=unit)
 
     def read(
-        self, data: object, *, count: int, problems: list[InputError], time_unit: str | None = None, is_timed: bool = True
+        self,
+        data: object,
+        *,
+        count: int,
+        problems: list[InputError],
+        time_unit: str | None = None,
+        is_timed: bool = True,
+        more: Iterable[str] = (),
     ) -> dict[str, pa.Array]:
-        """Return the columns of properties of data, and bind conditions to their types where these are new.
+        """Return the columns of properties of data, and `more`, and bind conditions to their types where these are new.
 
         `time_unit` is the unit of timestamps, None for plain numbers; static edges, which are not timed, tell nothing about
         it. Raises `InputError` for a column whose type does not fit a condition.
         """
         types = self.types.copy()
-        columns = types.read(data, sorted(self.properties), count=count, problems=problems)
+        columns = types.read(data, sorted(self.properties.union(more)), count=count, problems=problems)
         before = self.time_unit, self.is_timed
         after = (time_unit, True) if is_timed else before
         if types.names != self.types.names or after != before:

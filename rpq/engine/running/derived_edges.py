@@ -45,6 +45,8 @@ class DerivedChunk(NamedTuple):
     """int64: for each edge the place of the first of its event; None where each is an event of its own."""
     outcome: np.ndarray
     """uint8: the outcome of each tuple."""
+    evicted: np.ndarray | None = None
+    """bool: for each edge whether a count window evicts it; None where none does."""
 
     def first_of_events(self, events: np.ndarray) -> np.ndarray:
         """Return `first` for events of several tuples, whose first tuples are `events` (int64, a tuple)."""
@@ -215,11 +217,18 @@ class EdgeDerivation:
 
 
 def chunk_of_operations(
-    made: Operations, chunk: Chunk, now: np.ndarray, *, outcome: np.ndarray, has_more: Sequence[int] | np.ndarray
+    made: Operations,
+    chunk: Chunk,
+    now: np.ndarray,
+    *,
+    outcome: np.ndarray,
+    has_more: Sequence[int] | np.ndarray = (),
+    evicted: np.ndarray | None = None,
 ) -> DerivedChunk:
     """Return operations on the graph as edges, with the tuples that are needed to move the time.
 
     `now` are the stream times after the tuples of the chunk. The tuples at the places `has_more` become other edges too.
+    `evicted` says of each operation whether it is an eviction.
     """
     has_operations = np.bincount(made.row, minlength=len(chunk.label)) > 0
     if len(has_more):
@@ -234,11 +243,12 @@ def chunk_of_operations(
     source, label, target, timestamp, delete = (np.ascontiguousarray(column) for column in columns)
     row = row[order]
     derived = Chunk(source, target, label, timestamp, delete, np.empty(len(row), np.int32))
+    are_evicted = None if evicted is None else np.append(evicted, np.zeros(len(idle), bool))[order]
     begins = np.flatnonzero(np.diff(row, prepend=-1))
-    if len(begins) == len(row):
+    if len(begins) == len(row) and are_evicted is None:
         return DerivedChunk(derived, row, None, outcome)
     first = np.repeat(begins, np.diff(begins, append=len(row)))
-    return DerivedChunk(derived, row, first, outcome)
+    return DerivedChunk(derived, row, first, outcome, are_evicted)
 
 
 def _rows_to_apply(is_edge: np.ndarray, timestamp: np.ndarray, now: np.ndarray) -> np.ndarray | None:

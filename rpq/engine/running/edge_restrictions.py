@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from rpq.engine.running.multigraph import Identity, Multigraph
+from rpq.engine.running.multigraph import Identity, Multigraph, has_counted_window
 from rpq.engine.running.outcome_counts import lower_bounds
 from rpq.engine.running.retention import count_key, latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
-from rpq.language.protocol import Question
+from rpq.language.protocol import Question, RunningQuery
 from rpq.language.readings import (
     Reading,
     has_conditions,
@@ -36,6 +36,7 @@ class Evaluated(Protocol):
     graph: SnapshotGraph
     labels: LabelDictionary
     multigraph: Multigraph | None
+    events: Literal["window", "alone"] | None
 
 
 def reading_of(question: Question, evaluation: Evaluated) -> Reading:
@@ -56,15 +57,102 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         )
     if more or reading.stream is not None:
         reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
-    elif reading.window.kind == "count" and (evaluation.identity != "parallel" or reading.labels.has_conditions):
-        instead = "use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"
-        reason = f"its window is {reading.window!r}: {instead}"
+    else:
+        reason = _reason_against_count(question, reading, evaluation)
     if reason is None and evaluation.graph.statics:
         refuse_statics(question, evaluation.identity)
         _refuse_unkept_statics(question, evaluation)
     if reason is not None:
         raise QueryError(f"query {question.name!r} in {what}: {reason}")
     return reading
+
+
+def _reason_against_count(question: Question, reading: Reading, evaluation: Evaluated) -> str | None:
+    """Return why a query cannot have its window beside those of others, or a count window; None where it can."""
+    multigraph, is_counted = evaluation.multigraph, has_counted_window(question, reading)
+    others = [] if multigraph is None else multigraph.readings
+    is_beside_counted = multigraph is not None and multigraph.counted is not None
+    is_beside_order = multigraph is not None and multigraph.has_ordered_counts
+    if reading.window.kind == "count" and not is_counted:
+        if evaluation.identity != "parallel" or reading.labels.has_conditions:
+            return (
+                f"its window is {reading.window!r}, which goes with paths in time order only where each insert is an edge "
+                'of its own (edges="parallel") and without conditions: use one of time, rpq.Window(size=…, slide=…), or '
+                "rpq.UnboundedWindow()"
+            )
+        if is_beside_counted:
+            return _BESIDE_ORDER.format(reading.window)
+    if is_counted and is_beside_order:
+        return _BESIDE_ORDER.format(reading.window)
+    if not is_counted and not is_beside_counted:
+        return None
+    if not _have_one_window([reading, *others]):
+        return _OTHER_WINDOW.format(reading.window)
+    is_implicit = getattr(question, "semantics", None) == "implicit"
+    if is_implicit and (values_read_by(question) is not None or evaluation.events is not None):
+        what = "where events have several tuples" if evaluation.events is not None else "where edges are bound"
+        return f'its window is {reading.window!r}, and {what} rows that leave it are reported: give semantics="explicit"'
+    return None
+
+
+def refuse_counted_before(running: Iterable[RunningQuery], question: Question) -> None:
+    """Raise `QueryError` for a query with conditions that comes to a query over a count window that knew of none."""
+    for one in running:
+        if any(window.kind == "count" for window in one.windows):
+            raise QueryError(
+                f"query {question.name!r} has conditions on edges, and query {one.question.name!r} already counts inserts "
+                f"in {one.question.window!r}: register the two together"
+            )
+
+
+def refuse_netted_count(running: RunningQuery) -> None:
+    """Raise `QueryError` for a query over a count window that cannot tell which rows evictions alone remove."""
+    if running.nets_events and getattr(running.question, "semantics", None) == "implicit":
+        raise QueryError(
+            f"query {running.question.name!r}: over a count window of edges with an identity all rows that leave are "
+            'reported here: give semantics="explicit"'
+        )
+
+
+_OTHER_WINDOW = (
+    "its window is {!r}, and another query has another window or reads other labels: which insert replaces which depends on "
+    "the count window, so give it an engine of its own"
+)
+
+_BESIDE_ORDER = (
+    "its window is {!r}, and of two queries over count windows one is about paths in time order, which number inserts "
+    "themselves, and one is not: give each an engine of its own"
+)
+
+
+def _have_one_window(readings: Iterable[Reading]) -> bool:
+    """Return whether all read the same plain labels over the same window."""
+    return len({(reading.window, reading.labels.plain) for reading in readings}) < 2
+
+
+def refuse_other_windows(questions: Iterable[Question], readings: Mapping[str, Reading], identity: Identity) -> None:
+    """Raise `QueryError` for queries that come together and of which one has a count window that not all have.
+
+    `readings` are what they read, by name. Count windows of paths in time order are their own, but none is beside others.
+    """
+    by_count = [one for one in questions if readings[one.name].window.kind == "count"]
+    counted = [one for one in by_count if has_counted_window(one, readings[one.name])]
+    if not counted or (len(counted) == len(by_count) and _have_one_window(readings.values())):
+        return
+    name = counted[0].name
+    reason = (_OTHER_WINDOW if len(counted) == len(by_count) else _BESIDE_ORDER).format(readings[name].window)
+    what = "a query with conditions on edges" if identity == "triple" else f'an engine with edges="{identity}"'
+    raise QueryError(f"query {name!r} in {what}: {reason}")
+
+
+def refuse_late_counts(questions: Iterable[Question], readings: Mapping[str, Reading]) -> None:
+    """Raise `RegistrationError` for a count window that is to begin empty in mid-stream, unless paths are in time order."""
+    if (question := next((one for one in questions if has_counted_window(one, readings[one.name])), None)) is not None:
+        raise RegistrationError(
+            f"query {question.name!r}: in mid-stream a count window over edges with an identity begins with its edges; "
+            'leave out start="empty"',
+            available_from=None,
+        )
 
 
 def refuse_order(question: Question, identity: Identity) -> None:
@@ -93,11 +181,12 @@ def refuse_statics(question: Question, identity: Identity) -> None:
 
 def _refuse_unkept_statics(question: Question, evaluation: Evaluated) -> None:
     """Raise `RegistrationError` for a query on properties of static edges that no query read when they were loaded."""
-    unread = frozenset() if evaluation.multigraph is None else evaluation.multigraph.statics.unread
-    if lost := sorted(unread & properties_of(question)):
+    if evaluation.multigraph is None:
+        return
+    if lost := evaluation.multigraph.statics.lost(properties_of(question)):
         raise RegistrationError(
             f"query {question.name!r}: the values of {', '.join(lost)} of static edges were not kept, as no query read them "
-            "when the edges were loaded; register it before load_static",
+            "when the edges were loaded; register it before load_static, or begin the server with it",
             available_from=None,
         )
 
@@ -116,7 +205,9 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated)
 
 def begins_empty(question: Question, evaluation: Evaluated) -> bool:
     """Return whether a query may begin with an empty window in mid-stream: no edge unknown to it is replaced later."""
-    identity = evaluation.identity
+    identity, multigraph = evaluation.identity, evaluation.multigraph
+    if multigraph is not None and multigraph.counted is not None:
+        return False
     return identity == "parallel" or (identity == "triple" and not has_conditions(question))
 
 
@@ -188,8 +279,8 @@ def _refuse_unkept_edges(
 ) -> None:
     """Raise `RegistrationError` for paths in time order where the window has edges that were not kept one by one."""
     multigraph = evaluation.multigraph
-    if multigraph is None or evaluation.identity == "triple":
-        return  # `refuse_order` says why not
+    if multigraph is None or evaluation.identity == "triple" or multigraph.counted is not None:
+        return  # `refuse_order` or `reading_of` says why not
     if empty and evaluation.identity == "parallel":
         return
     if empty:

@@ -19,6 +19,7 @@ from rpq.engine.running.derived_edges import TupleEdges
 from rpq.engine.running.static_edges import StaticEdges
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
+from rpq.stream.counted_edges import GAINS, Applied
 from rpq.stream.edge_versions import VersionsBefore
 from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesBefore
@@ -178,6 +179,53 @@ class EdgeVertexLinks:
             pieces += walk.links(rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
         pieces = [piece for piece in pieces if len(piece.row)]
         return TupleEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
+
+    def derive_counted(
+        self,
+        chunk: Chunk,
+        properties: Mapping[str, pa.Array],
+        timestamp: np.ndarray,
+        applied: Applied,
+        *,
+        number: np.ndarray,
+        values: Iterable[str],
+    ) -> list[tuple[int, TupleEdges]]:
+        """Return the links that the tuples of a count window bring and remove, by stages; add the vertices of new edges.
+
+        `number` are the numbers of edges; the other arguments are those of `derive`. O(tuples · expressions + links).
+        """
+        columns = self._sets.complete(properties, timestamp, len(chunk.label))
+        is_new = np.zeros(len(chunk.label), bool)
+        is_new[[row for row, _ in applied.entered]] = True
+        accepted_by = self._accepted(chunk, columns, is_new)
+        has_vertex, has_twin = np.zeros(len(is_new), bool), np.zeros(len(is_new), bool)
+        for walk, accepted in accepted_by:
+            has_vertex |= accepted
+            if walk.is_second:
+                has_twin |= accepted
+        of_vertices = {name: columns[name] for name in values}
+        vertex, twin = self._add_vertices(chunk, timestamp, number, has_vertex, has_twin, of_vertices)
+        for row, edge in applied.entered:
+            edge.vertex, edge.twin = int(vertex[row]), int(twin[row])
+        self._vertices.edges.make_current(np.concatenate([vertex[has_vertex], twin[has_twin]]))
+        found: list[tuple[int, TupleEdges]] = []
+        gone = [one for one in applied.left if one[2].vertex != NO_VERTEX]
+        for stage, label in sorted({(stage, edge.label) for _, stage, edge in gone}):
+            mine = [(row, edge) for row, of_edge, edge in gone if (of_edge, edge.label) == (stage, label)]
+            rows = np.array([row for row, _ in mine], np.int64)
+            ends = [(edge.source, edge.target, edge.vertex, edge.twin) for _, edge in mine]
+            source, target, first, second = np.array(ends, np.int32).T
+            for walk in self._walks(label):
+                bound = second if walk.is_second else first
+                found += [(stage, one) for one in walk.links(rows, source, target, bound, is_deleted=True)]
+        self._vertices.edges.end(np.array([edge.vertex for *_, edge in gone], np.int64))
+        self._vertices.edges.end(np.array([edge.twin for *_, edge in gone if edge.twin != NO_VERTEX], np.int64))
+        for walk, accepted in accepted_by:
+            rows = np.flatnonzero(accepted)
+            bound = (twin if walk.is_second else vertex)[rows]
+            pieces = walk.links(rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
+            found += [(GAINS, one) for one in pieces]
+        return [(stage, one) for stage, one in found if len(one.row)]
 
     def derive_statics(
         self, statics: StaticEdges, values: Mapping[str, pa.Array], *, names: Iterable[str]

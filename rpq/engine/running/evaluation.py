@@ -17,11 +17,19 @@ import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.compiled.views import view
-from rpq.engine.running.collector import Collector
 from rpq.engine.running.crew import Crew
 from rpq.engine.running.derived_edges import DerivedChunk
-from rpq.engine.running.edge_restrictions import reading_of, refuse_late_conditions, refuse_order, refuse_statics
-from rpq.engine.running.intake import Intake, IntakeChunk
+from rpq.engine.running.edge_restrictions import (
+    reading_of,
+    refuse_counted_before,
+    refuse_late_conditions,
+    refuse_late_counts,
+    refuse_netted_count,
+    refuse_order,
+    refuse_other_windows,
+    refuse_statics,
+)
+from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamelessChunk
 from rpq.engine.running.limits import MemoryGuard
 from rpq.engine.running.multigraph import Identity, Multigraph
 from rpq.engine.running.output import Output
@@ -99,7 +107,7 @@ class Evaluation:
         """The edges with properties; None where edges are triples and no query has a condition."""
         self.witness = witness
         self.keeps_values = witness or keeps_values
-        """Whether values of properties are kept for witnesses."""
+        """True if values of properties are kept for witnesses."""
         self._sharing: Literal["auto", "always", "never"] = sharing
         self.share = share
         self.graph = SnapshotGraph(capacity=capacity)
@@ -222,17 +230,20 @@ class Evaluation:
         if not self._crew.has_others or first >= len(tuples) or self.collector.is_due:
             return None
         count = self._length_of_chunk(tuples, first)
-        keeps_all, names = self.multigraph is not None, _named_ends(tuples, first, count)
-        begun = self.intake.begin(tuples, first, count, self.is_read, keeps_all=keeps_all, names=names)
+        begun = self._label_ids(tuples, first, count)
         naming = self._crew.begin(lambda: self.intake.name_ends(begun))
         return _Upcoming(count, naming)
+
+    def _label_ids(self, tuples: Columns, first: int, count: int) -> NamelessChunk:
+        """Return the tuples of a chunk with ids for their labels."""
+        keeps_all, names = self.multigraph is not None, _named_ends(tuples, first, count)
+        return self.intake.begin(tuples, first, count, self.is_read, keeps_all=keeps_all, names=names)
 
     def _take_in(self, tuples: Columns, first: int, count: int) -> IntakeChunk:
         """Return the ids of a chunk, which may be known already."""
         upcoming, self._upcoming = self._upcoming, None
         if upcoming is None:
-            keeps_all, names = self.multigraph is not None, _named_ends(tuples, first, count)
-            return self.intake.chunk(tuples, first, count, self.is_read, keeps_all=keeps_all, names=names)
+            return self.intake.chunk(self._label_ids(tuples, first, count))
         return self.intake.finish(upcoming.naming.result())
 
     @property
@@ -278,7 +289,7 @@ class Evaluation:
             times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
             if times is not None and derived is not None and derived.row is not None:
                 times = times[derived.row]
-            deltas = self.output.net(deltas, details.first, times)
+            deltas = self.output.net(deltas, details.first, times, evicted=None if derived is None else derived.evicted)
         if running.reports:
             try:
                 deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
@@ -440,8 +451,8 @@ class Evaluation:
         if self.multigraph is not None:
             for question in self.multigraph.questions:
                 refuse_statics(question, self.identity)
-        every = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8), keeps_all=True)
-        chunk = every.chunk
+        begun = self.intake.begin(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8), keeps_all=True)
+        chunk = self.intake.chunk(begun).chunk
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
         if self.multigraph is not None:
             self.multigraph.statics.add(chunk, edges.properties, given)
@@ -476,10 +487,7 @@ class Evaluation:
             if len(static.edge):
                 running.load_static(static)
             deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in running.windows))]
-        deltas = self.output.at_reported_time(deltas)
-        deltas = self.output.report(deltas, np.array([time]))
-        if (overflow := self.output.overflow(deltas)) is not None:
-            raise self.row_guard.error(overflow.query, overflow.number, place=0)
+        deltas = self._report(self.output.at_reported_time(deltas), time)
         self.awaits_first = False
         rows = self.output.rows(deltas)
         self.output.note_overruns(None)
@@ -502,14 +510,18 @@ class Evaluation:
             worker.advance(time)
         return self._deltas()
 
+    def _report(self, deltas: list[tuple[int, Delta]], time: int) -> list[tuple[int, Delta]]:
+        """Return what is reported of changes at a time before the tuples of a chunk, or without one. Raises `LimitError`."""
+        deltas = self.output.report(deltas, np.array([time]))
+        if (overflow := self.output.overflow(deltas)) is not None:
+            raise self.row_guard.error(overflow.query, overflow.number, place=0)
+        return deltas
+
     def advance(self, time: int) -> Applied:
         """Move the stream time. Return the changes."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
-        deltas = self._advance_all(time)
-        deltas = self.output.report(deltas, np.array([time]))
-        if (overflow := self.output.overflow(deltas)) is not None:
-            raise self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
+        deltas = self._report(self._advance_all(time), time)
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.output.rows(deltas)
         self.output.note_overruns(None)
@@ -585,12 +597,19 @@ class Evaluation:
         try:
             if not had_multigraph and any(has_conditions(question) for question in questions):
                 refuse_late_conditions(questions, self)
+                refuse_counted_before(self.running, next(one for one in questions if has_conditions(one)))
                 self.begin_multigraph()
             if self.multigraph is not None:
                 readings = {question.name: reading_of(question, self) for question in questions}
+                refuse_other_windows(questions, readings, self.identity)
+                if is_late:
+                    refuse_late_counts(questions, readings)
                 self.multigraph.add(questions, readings, is_late=is_late)
+                questions = tuple(self.multigraph.evaluated(question) for question in questions)
             for question in questions:
-                added.append(self._start(question, is_late, (ids, names)))  # noqa: PERF401  some may have begun
+                added.append(self._start(question, is_late, (ids, names)))  # some may have begun
+                if self.multigraph is not None and self.multigraph.counted is not None:
+                    refuse_netted_count(added[-1])
         except BaseException:
             for running in reversed(added):
                 self.running.drop(running.question.name)

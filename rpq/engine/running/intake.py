@@ -1,7 +1,8 @@
-"""The way from the tuples of a push to chunks of ids.
+"""The way from the tuples of a push to chunks of ids, and the release of ids that have left every window.
 
 `EventClock` numbers events where each is answered by itself; `Intake` has the dictionaries of vertices and labels, and
-`label_ids_in_streams` the labels that tuples have in named streams.
+`label_ids_in_streams` the labels that tuples have in named streams. `Collector` releases edges, names and labels, so that
+their ids are given away again.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from rpq.engine.running.multigraph import Multigraph
+from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import QueryError
 from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
 from rpq.stream.edge_filter import EdgeFilter
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.numpy_arrays import numpy_array
+from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.vertices import FREE, VertexDictionary
 from rpq.stream.window import UnboundedWindow, Window
 
 _DENSE = 1 << 16
@@ -132,7 +136,7 @@ AdmitLabels = Callable[[np.ndarray], None]
 """Registers new label ids in queries and graph."""
 
 
-class _NamelessChunk(NamedTuple):
+class NamelessChunk(NamedTuple):
     """Tuples of a push from `first` on, with ids for their labels."""
 
     tuples: Columns
@@ -150,7 +154,7 @@ class _NamelessChunk(NamedTuple):
 class _NamedChunk(NamedTuple):
     """The same tuples, with ids for the names of their ends, of which these are `fresh`."""
 
-    begun: _NamelessChunk
+    begun: NamelessChunk
     source: np.ndarray
     target: np.ndarray
     fresh: np.ndarray
@@ -180,22 +184,9 @@ class Intake:
         self._make_room = make_room
         self._admit_labels = admit_labels
 
-    def chunk(
-        self,
-        tuples: Columns,
-        first: int,
-        count: int,
-        is_read: Callable[[np.ndarray], np.ndarray],
-        *,
-        keeps_all: bool = False,
-        names: np.ndarray | None = None,
-    ) -> IntakeChunk:
-        """Return tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
-
-        `is_read` returns of label ids whether any query reads them. With `keeps_all` the filter plays no part. `names` says
-        which tuples get ids for their ends (uint8); by default those with a label that is read.
-        """
-        return self.finish(self.name_ends(self.begin(tuples, first, count, is_read, keeps_all=keeps_all, names=names)))
+    def chunk(self, chunk: NamelessChunk) -> IntakeChunk:
+        """Return the tuples of `begin` with ids for names; there is room for all of them afterwards. O(tuples)."""
+        return self.finish(self.name_ends(chunk))
 
     def begin(
         self,
@@ -206,8 +197,12 @@ class Intake:
         *,
         keeps_all: bool = False,
         names: np.ndarray | None = None,
-    ) -> _NamelessChunk:
-        """Return tuples of a push with ids for their labels: the first of the three steps of `chunk`."""
+    ) -> NamelessChunk:
+        """Return tuples of a push with ids for their labels: the first of three steps, before `name_ends` and `finish`.
+
+        `is_read` returns of label ids whether any query reads them. With `keeps_all` the filter plays no part. `names` says
+        which tuples get ids for their ends (uint8); by default those with a label that is read.
+        """
         label = self._label_ids(tuples.label[first : first + count])
         of_streams = self._of_streams(tuples, first, label)
         has_reader = is_read(label)
@@ -225,9 +220,9 @@ class Intake:
         if passed_by is not None:
             has_reader = has_reader & (passed_by == 0)
         has_ends = names is None or bool(names.any())
-        return _NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, edges, has_ends)
+        return NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, edges, has_ends)
 
-    def name_ends(self, chunk: _NamelessChunk) -> _NamedChunk:
+    def name_ends(self, chunk: NamelessChunk) -> _NamedChunk:
         """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.
 
         While no other thread uses that, this one may take it while others apply the chunk before.
@@ -322,3 +317,64 @@ class Intake:
         if new:
             self._admit_labels(np.array(new))
         return ids
+
+
+class Collector:
+    """Collection between chunks, often enough for memory to follow the windows, and seldom enough to cost little."""
+
+    def __init__(self, intake: Intake, graph: SnapshotGraph, running: RunningQueries) -> None:
+        self._intake = intake
+        self._graph = graph
+        self._running = running
+        self._collected_at: int | None = None
+        self.multigraph: Multigraph | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """True if enough tuples have come since the last collection to pay for another one."""
+        edges, labels = self._graph.edge_count, self._intake.labels
+        if self.multigraph is not None and self.multigraph.wants_collection:
+            return True
+        return self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget()
+
+    def collect_if_due(self) -> None:
+        """Collect where enough tuples have come since the last time to pay for it."""
+        if self.is_due:
+            self.collect()
+
+    def collect(self) -> None:
+        """Release everything that has left every window."""
+        intake, graph = self._intake, self._graph
+        for worker in self._running.workers:
+            worker.sweep()
+        unused = graph.collect()
+        unused = unused[unused < intake.vertices.count]
+        retained, bearing = self._running.retained_vertices(), graph.edges.bearing
+        if self.multigraph is not None:
+            self.multigraph.collect(graph.time)
+            twins = intake.vertices.edges.used_by_twins(unused)
+            retained = np.concatenate([retained, self.multigraph.vertices(), twins])
+            bearing = self.multigraph.bearing(bearing)
+        if len(retained):
+            are_retained = np.zeros(intake.vertices.count, bool)
+            are_retained[retained[(retained >= 0) & (retained < len(are_retained))]] = True  # others are terms, or unbound
+            unused = unused[~are_retained[unused]]
+        intake.vertices.release(unused[intake.vertices.names.length[unused] != FREE])
+        lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
+        graph.forget_labels(intake.labels.forget(bearing, lost))
+        if self.multigraph is not None:
+            self.multigraph.forget_labels()
+        self._collected_at = graph.time
+        intake.interned = 0
+
+    def collect_if_quiet(self) -> None:
+        """Collect where time alone has emptied a good part of the windows."""
+        time = self._graph.time
+        if self._collected_at is None:
+            self._collected_at = time
+        lengths = [window.size for window in self._running.read_windows if isinstance(window, Window)]
+        if self._running.read_windows and not lengths:
+            return  # time empties no other windows
+        shortest = min(lengths, default=0)
+        if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
+            self.collect()

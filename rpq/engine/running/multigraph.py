@@ -11,6 +11,9 @@ and of its own label where a query reads that without a condition. Behind it a d
 - With `id` an insert replaces the edge with its id, whatever the ends and labels of the two. Several edges with equal ends
   may have a label, and `EdgesById` knows which of them is left when one goes.
 
+Over a count window `CountedEdges` decides what is held, for all identities, and queries see an unbounded window. Paths in
+time order number the inserts of their count windows themselves, and `ParallelEdges` knows when each edge leaves.
+
 An edge that edge variables may bind is a vertex of its own too, with links to its ends (`edge_vertex_links`).
 
 `condition_sets` evaluates conditions, `derived_edges` makes the inserts and deletes, and `outcome_counts` counts tuples: as
@@ -40,6 +43,7 @@ from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, val
 from rpq.language.where import WhereError
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
+from rpq.stream.counted_edges import EVICTIONS, CountedEdges, StagedChanges
 from rpq.stream.edge_values import EdgeValues, ValuesOf, values_at
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
@@ -50,7 +54,7 @@ from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import EdgeEnd, LabelName
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import CountWindow, Window
+from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 Identity = Literal["triple", "parallel", "id"]
 """When two inserts are the same edge: with equal source, label and target, never, or with equal ids."""
@@ -69,6 +73,11 @@ def describe_identity(identity: Identity) -> str:
     'parallel: each insert is an edge of its own'
     """
     return _IDENTITIES[identity]
+
+
+def has_counted_window(question: Question, reading: Reading) -> bool:
+    """Return whether a query has a count window that is decided before the graph, as all but paths in time order have."""
+    return reading.window.kind == "count" and not is_ordered(question)
 
 
 class Multigraph:
@@ -94,7 +103,9 @@ class Multigraph:
         self.outcome_counts = OutcomeCounts(labels, keeps_all=keeps_all)
         self.by_id: EdgesById | None = EdgesById(capacity=capacity) if identity == "id" else None
         """The edges by id; None where edges have none."""
-        self.versions = self.by_id or EdgeVersions(keeps_all=keeps_all, capacity=capacity)
+        self.counted: CountedEdges | None = None
+        """The edges of the count window over which all queries read; None where none does, or paths in time order do."""
+        self._versions = self.by_id or EdgeVersions(keeps_all=keeps_all, capacity=capacity)
         self.kept_window: Window | None = None
         """The window whose edges are all kept, if there is one."""
         self.inserts = 0
@@ -127,6 +138,11 @@ class Multigraph:
         self._flags: dict[LabelSet, np.ndarray] = {}
         self._capacity = capacity
         self._sets_after_collect = 1024
+
+    @property
+    def versions(self) -> EdgeVersions | EdgesById | CountedEdges:
+        """The versions of edges."""
+        return self._versions if self.counted is None else self.counted
 
     def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
         """Return the ids of derived labels, new ones for those that have none."""
@@ -182,8 +198,15 @@ class Multigraph:
             self._readings, self._values_read_by, self._filters = before
             self._set_conditions()
             raise QueryError(misfit(error, self.sets.types)) from error
-        for name, reading in readings.items():
-            self.outcome_counts.add(name, reading, is_late=is_late)
+        for question in questions:
+            reading = readings[question.name]
+            if isinstance(reading.window, CountWindow) and has_counted_window(question, reading):
+                if self.counted is None:
+                    self.counted = CountedEdges(
+                        reading.window, identity=self.identity, labels_of=self.sets.labels_of, capacity=self._capacity
+                    )
+                reading = reading._replace(window=UnboundedWindow())
+            self.outcome_counts.add(question.name, reading, is_late=is_late)
         self._questions |= {question.name: question for question in questions}
         if self.parallel is None and self._ordered_questions:
             self.parallel = ParallelEdges(capacity=self._capacity)
@@ -228,6 +251,20 @@ class Multigraph:
         labels = {one.labels for one in readings if not isinstance(one.window, CountWindow)}
         return self._labels_read(lambda name: any(one.has(name) for one in labels), self._labels.names)
 
+    def evaluated(self, question: Any) -> Any:
+        """Return a query as it is evaluated behind this: a count window is decided here, and none is there."""
+        return question if self.counted is None else question.over(UnboundedWindow())
+
+    @property
+    def has_ordered_counts(self) -> bool:
+        """Whether a query about paths in time order has a count window."""
+        return self.outcome_counts.has_count_windows
+
+    @property
+    def readings(self) -> list[Reading]:
+        """What the queries read, each over its own window."""
+        return [*self._readings.values()]
+
     @property
     def questions(self) -> list[Question]:
         """The queries."""
@@ -248,6 +285,8 @@ class Multigraph:
         self._vertices.edges.keep_properties(self._values_of_vertices)
         if not self._ordered_questions:
             self.parallel = None
+        if not self._readings:
+            self.counted = None
         self._is_ordered = np.zeros(0, np.uint8)
 
     def _set_conditions(self) -> None:
@@ -309,7 +348,8 @@ class Multigraph:
         self, data: Any, *, count: int, times: StreamTime, problems: list[InputError]
     ) -> Mapping[str, pa.Array]:
         """Return the columns of properties that queries need and static edges have. Raises `InputError`."""
-        columns = self.sets.read(data, count=count, problems=problems, is_timed=False)
+        more = self.statics.known or ()
+        columns = self.sets.read(data, count=count, problems=problems, is_timed=False, more=more)
         self.note_types()
         return columns
 
@@ -361,6 +401,10 @@ class Multigraph:
         bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
         everything = np.minimum.reduce([*bounds.values()]) if bounds else now
         satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
+        if self.counted is not None:
+            return self._derive_counted(
+                self.counted, chunk, properties, now, satisfied=satisfied, timestamp=timestamp, edge=edge
+            )
         more = None
         if self.by_id is not None:
             assert edge is not None
@@ -376,8 +420,8 @@ class Multigraph:
             derived = chunk_of_operations(made, chunk, now, outcome=outcome, has_more=has_more)
             self._keep_values_by_id(self.by_id, chunk, ids, properties)
         else:
-            assert isinstance(self.versions, EdgeVersions)
-            before = self.versions.apply(chunk, satisfied, everything)
+            assert isinstance(self._versions, EdgeVersions)
+            before = self._versions.apply(chunk, satisfied, everything)
             outcome = self.outcome_counts.judge(chunk, before, bounds)
             is_late = chunk.timestamp <= everything
             if self._links.are_read:
@@ -402,6 +446,51 @@ class Multigraph:
             self.parallel.note(derived.chunk, self._ordered_labels())
         return derived
 
+    def _derive_counted(
+        self,
+        counted: CountedEdges,
+        chunk: Chunk,
+        properties: Mapping[str, pa.Array],
+        now: np.ndarray,
+        *,
+        satisfied: np.ndarray,
+        timestamp: np.ndarray,
+        edge: pa.Array | None,
+    ) -> DerivedChunk:
+        """Return the tuples of a chunk as the edges that a count window holds and evicts; `now` are the times after them."""
+        is_insert = chunk.delete == 0
+        number = self.inserts + np.cumsum(is_insert)
+        self.inserts += int(np.count_nonzero(is_insert))
+        keys: list[Any]
+        if self.by_id is not None:
+            assert edge is not None
+            number = self.by_id.name(edge).astype(np.int64)
+            keys = [one if one >= 0 else None for one in number.tolist()]
+        elif self.identity == "parallel":
+            keys = [one if inserted else None for one, inserted in zip(number.tolist(), is_insert.tolist(), strict=True)]
+        else:
+            keys = [*zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)]
+        is_read = self.outcome_counts.reads(chunk.label)
+        applied = counted.apply(chunk, keys, satisfied=satisfied, is_read=is_read, is_plain=self._is_read(chunk.label))
+        self.outcome_counts.count(applied.outcome)
+        if self.kept_values is not None:
+            names = sorted(self.sets.properties)
+            for row, one in applied.entered:
+                one.values = values_at(properties, names, row)
+        pieces = [applied.changes]
+        if self._links.are_read:
+            values = self._values_of_vertices
+            links = self._links.derive_counted(chunk, properties, timestamp, applied, number=number, values=values)
+            for stage, (rows, source, label, target, delete) in links:
+                stages, times = np.full(len(rows), stage, np.int8), chunk.timestamp[rows]
+                pieces.append(StagedChanges(rows, stages, source, label, target, times, delete))
+        changes = StagedChanges(*(np.concatenate([*column]) for column in zip(*pieces, strict=True)))
+        order = np.lexsort((changes.stage, changes.row))
+        ordered = StagedChanges(*(column[order] for column in changes))
+        made = Operations(*ordered[2:], ordered.row)
+        evicted: np.ndarray = ordered.stage == EVICTIONS
+        return chunk_of_operations(made, chunk, now, outcome=applied.outcome, evicted=evicted)
+
     def derive_statics(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return source, target and label of static edges under the derived labels that they have. O(edges · conditions)."""
         values = self.statics.values(self.sets.types.known)
@@ -419,7 +508,7 @@ class Multigraph:
 
         It cannot where edges have ids, are vertices, or have values to tell, nor for the first tuple.
         """
-        is_bare = self.by_id is None and not self._links.are_read and self.kept_values is None
+        is_bare = self.by_id is None and not self._links.are_read and self.kept_values is None and self.counted is None
         return is_bare and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -436,7 +525,7 @@ class Multigraph:
 
         `is_plain` says whether a query reads its label without a condition.
         """
-        assert isinstance(self.versions, EdgeVersions)
+        assert isinstance(self._versions, EdgeVersions)
         chunk, judge = single.chunk, self.outcome_counts.judge_one
         label, timestamp, is_delete = chunk.label.item(0), chunk.timestamp.item(0), bool(chunk.delete.item(0))
         now = timestamp if time is None else max(time, timestamp)
@@ -448,7 +537,7 @@ class Multigraph:
         bound = min(bounds, default=now)
         satisfied = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
         of_one = np.array([satisfied], np.int32), np.array([bound], np.int64)
-        before = self.versions.apply(chunk, *of_one, tuples=single.view)
+        before = self._versions.apply(chunk, *of_one, tuples=single.view)
         edge = chunk.source.item(0), label, chunk.target.item(0)
         single.outcome[0] = judge(edge, timestamp, is_delete, before.timestamp.item(0), bounds)
         is_late = timestamp <= bound
@@ -517,8 +606,16 @@ class Multigraph:
         number = label if isinstance(label, int) else self._labels.ids[label]
         if isinstance(self._labels.names[number], EdgeEnd):
             return None  # the edge is a vertex, which has the values
-        found = None
-        if self.by_id is None:
+        found: Mapping[str, Any] | None = None
+        if self.counted is not None:
+            name = self._labels.names[number]
+            is_derived = isinstance(name, ConditionLabel)
+            own = self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number
+            edges = self.counted.youngest_first(source, own, target)
+            satisfying = (one for one in edges if not is_derived or number in self.sets.labels_of(one.satisfied))
+            youngest = next(satisfying, None)
+            found = None if youngest is None else youngest.values
+        elif self.by_id is None:
             found = self.kept_values.of((source, number, target))
         else:
             name = self._labels.names[number]
@@ -558,6 +655,8 @@ class Multigraph:
         bound = self.lower_bound(time)
         self.versions.collect(bound)
         self.outcome_counts.collect()
+        if self.counted is not None and self.by_id is not None:
+            self.by_id.release_others(self.counted.keys())
         if self.parallel is not None:
             self.parallel.collect(bound, self._timed_labels())
         if self.kept_values is not None:
@@ -573,7 +672,7 @@ class Multigraph:
 
         O(versions + edges).
         """
-        assert isinstance(self.versions, EdgeVersions)
+        assert isinstance(self._versions, EdgeVersions)
         satisfied = np.zeros(len(source), np.int32)
         if self.identity == "triple":
             derived: dict[tuple[int, int, int], list[int]] = {}
@@ -585,7 +684,7 @@ class Multigraph:
                     derived.setdefault((u, ids[name.label], v), []).append(number)
             keys = zip(source.tolist(), label.tolist(), target.tolist(), strict=True)
             satisfied[:] = [self.sets.number_of(derived.get(key, ())) for key in keys]
-        self.versions.load(source, label, target, timestamp, satisfied)
+        self._versions.load(source, label, target, timestamp, satisfied)
 
     def vertices(self) -> np.ndarray:
         """Return the ids of the vertices of versions. O(versions + ids)."""
@@ -604,7 +703,7 @@ class Multigraph:
         """Return how many edges with a label that is read the longest window holds."""
         source, label, target, _, _ = self.versions.columns(self.versions.live(self.lower_bound(time)))
         is_read = self.outcome_counts.reads(label) != 0
-        if not self.outcome_counts.has_count_windows:
+        if not self.has_ordered_counts:
             return int(np.count_nonzero(is_read))
         columns = (column[is_read].tolist() for column in (source, label, target))
         return len({*zip(*columns, strict=True)} | self.outcome_counts.held_by_count())

@@ -2,7 +2,7 @@
 
 Queries that read the same plain labels, with whatever conditions, over the same window share their counts. A window of time
 holds an edge if its version has a timestamp inside, so the version before a tuple determines the outcome in each window. Of
-a count window the edges that it holds are kept, in `_LastInserts`.
+a count window of paths in time order the edges that it holds are kept, in `_LastInserts`.
 """
 
 from __future__ import annotations
@@ -219,6 +219,13 @@ class OutcomeCounts:
             outcome = _stronger(outcome, one)
         self.total += np.bincount(outcome, minlength=OUTCOME_COUNT)
         return outcome
+
+    def count(self, outcome: np.ndarray) -> None:
+        """Count outcomes that are the same for each reader."""
+        counts = np.bincount(outcome, minlength=OUTCOME_COUNT)
+        for reader in self._readers.values():
+            reader.counts += counts
+        self.total += counts
 
     def _outcomes_by_count(self, chunk: Chunk, is_read: np.ndarray, last_inserts: _LastInserts) -> np.ndarray:
         """Return the outcomes of tuples for a count window, and apply them to it."""

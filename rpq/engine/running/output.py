@@ -14,7 +14,7 @@ from rpq.language.protocol import RunningQuery
 from rpq.rows.blocks import Block, blocks_of
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, split_by_query, without_boundaries
-from rpq.rows.weighted_rows import net_delta
+from rpq.rows.weighted_rows import as_changes, merge, net_delta
 from rpq.stream.edge_values import ValuesOf
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
@@ -56,12 +56,28 @@ class Output:
 
     # --- deltas ----------------------------------------------------------------------------------------------
 
-    def net(self, deltas: Deltas, first: np.ndarray | None, times: np.ndarray | None) -> Deltas:
-        """Return deltas net of events, which begin at the places `first`, and with `times` for tuples if they are given."""
+    def net(
+        self,
+        deltas: Deltas,
+        first: np.ndarray | None,
+        times: np.ndarray | None,
+        *,
+        evicted: np.ndarray | None = None,
+    ) -> Deltas:
+        """Return deltas net of events, which begin at the places `first`, and with `times` for tuples if they are given.
+
+        Rows that a query with implicit windows loses by evictions alone, at the places `evicted`, are left out.
+        """
         found = []
         queries = self._running.by_number
         for number, delta in split_by_query(deltas):
-            net = delta if first is None or queries[number].nets_events else net_delta(delta, first)
+            net = delta
+            if first is not None and not queries[number].nets_events:
+                is_implicit = getattr(queries[number].question, "semantics", None) == "implicit"
+                if evicted is not None and is_implicit:
+                    net = _without_evictions(delta, first, evicted)
+                else:
+                    net = net_delta(delta, first)
             net = net if times is None else without_boundaries(net, times)
             self._running.count_unreported(queries[number], delta.counts() - net.counts())
             found.append((number, net))
@@ -154,3 +170,18 @@ class Output:
         """Return the roots that were not reported yet, and clear them."""
         overruns, self.overruns = self.overruns, []
         return overruns
+
+
+def _without_evictions(delta: Delta, first: np.ndarray, evicted: np.ndarray) -> Delta:
+    """Return a delta net of events, without the rows that only evictions (places of a chunk) remove.
+
+    What an event changes without its evictions is netted first; of that, evictions take back what they can.
+    """
+    is_evicted = np.repeat(evicted[delta.orders // 2], delta.lengths())
+    if not is_evicted.any():
+        return net_delta(delta, first)
+    events, (others, evictions) = as_changes([delta.where(~is_evicted), delta.where(is_evicted)], first=first)
+    others = others.net()
+    lost = others.where(others.weights < 0)
+    gained = merge([others.where(others.weights > 0), evictions]).net()
+    return merge([lost, gained.where(gained.weights > 0)]).delta(events[:, 0], events[:, 1])

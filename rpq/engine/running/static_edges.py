@@ -29,6 +29,8 @@ class StaticEdges:
         """The vertex for the other direction, NO_VERTEX if there is none."""
         self.unread: frozenset[str] = frozenset()
         """The names of properties that edges had and that no query read when they were loaded."""
+        self.known: frozenset[str] | None = None
+        """The properties that were read where others may have been left out; None where all that edges had were seen."""
         self._values: dict[str, pa.Array] = {}
 
     def __len__(self) -> int:
@@ -73,6 +75,16 @@ class StaticEdges:
         self.source, self.label, self.target = ends
         self.vertex, self.twin = vertex, twin
         self._values = dict(values)
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """The properties of which values are kept."""
+        return frozenset(self._values)
+
+    def lost(self, properties: frozenset[str]) -> list[str]:
+        """Return which of some properties edges had, or may have had, without that their values were kept."""
+        unknown = frozenset() if self.known is None or not len(self) else properties - self.known
+        return sorted((self.unread & properties) | unknown)
 
     def values(self, types: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
         """Return the properties that are kept, in their types now."""

@@ -28,8 +28,9 @@ from rpq.engine.running.intake import query_over_unbounded_window
 from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption, count_key
-from rpq.engine.state.state_content import Content, EdgesByIdState, Labels, MultigraphState, QueryState
+from rpq.engine.state.state_content import Content, CountedState, EdgesByIdState, Labels, MultigraphState, QueryState
 from rpq.engine.state.state_layout import (
+    COUNTED_COLUMNS,
     STATE,
     STATIC_COLUMNS,
     Edges,
@@ -46,6 +47,8 @@ from rpq.files.sealed import damage_error
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import Reading, is_ordered, readings_of
 from rpq.language.where import WhereError
+from rpq.stream.counted_edges import CountedEdge, CountedEdges
+from rpq.stream.edge_values import EdgeValues, values_at
 from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesById
 from rpq.stream.outcomes import NOT_HELD, OUTCOMES
@@ -129,6 +132,7 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
         version_set=np.unique(version_set, return_inverse=True)[1].astype(np.int32),
         values=_edge_values_of(evaluation, window_edges),
         statics=_statics_of(evaluation, number, labels),
+        counted=_counted_table_of(evaluation, number),
     )
 
 
@@ -144,6 +148,47 @@ def _statics_of(evaluation: Evaluation, number: np.ndarray, labels: np.ndarray) 
     columns = number[statics.source], labels[statics.label], number[statics.target], vertex, twin
     values = {f"value.{name}": column for name, column in statics.values(multigraph.sets.types.known).items()}
     return table_bytes({name: pa.array(column) for name, column in zip(STATIC_COLUMNS, columns, strict=True)} | values)
+
+
+def _counted_table_of(evaluation: Evaluation, number: np.ndarray) -> np.ndarray:
+    """Return the table of the edges of a count window, as `Edges.counted`; `number` are those of vertices in the file."""
+    multigraph = evaluation.multigraph
+    if multigraph is None or multigraph.counted is None or not len(multigraph.counted):
+        return table_bytes({})
+    edges = [*multigraph.counted]
+    used = np.unique([edge.satisfied for edge in edges])
+    columns = {
+        "vertex": [-1 if edge.vertex == NO_VERTEX else int(number[edge.vertex]) for edge in edges],
+        "twin": [-1 if edge.twin == NO_VERTEX else int(number[edge.twin]) for edge in edges],
+        "set": np.searchsorted(used, [edge.satisfied for edge in edges]).tolist(),
+        "plain": [int(edge.is_plain) for edge in edges],
+        "number": [edge.number for edge in edges],
+        "insert": [edge.key if multigraph.identity == "parallel" else 0 for edge in edges],
+    }
+    values = EdgeValues()
+    for edge in edges:
+        if edge.values is not None:
+            values.put(edge.number, 0, edge.values)
+    _, properties = values.columns([edge.number for edge in edges], multigraph.sets.types.known)
+    saved = {name: pa.array(column, pa.int64()) for name, column in columns.items()}
+    return table_bytes(saved | {f"value.{name}": column for name, column in properties.items()})
+
+
+def _counted_of(evaluation: Evaluation) -> CountedState | None:
+    counted = None if evaluation.multigraph is None else evaluation.multigraph.counted
+    if evaluation.multigraph is None or counted is None:
+        return None
+    numbers, sets = _label_numbers(evaluation), evaluation.multigraph.sets
+    used = np.unique([edge.satisfied for edge in counted]).astype(np.int64).tolist()
+    of_sets = [numbers[list(sets.labels_of(number))].tolist() for number in used]
+    return CountedState(window=counted.window, number=counted.number, sets=of_sets)
+
+
+def _ids_held(evaluation: Evaluation, multigraph: Multigraph, by_id: EdgesById) -> np.ndarray:
+    """Return the numbers of the ids of the edges of `_versions_of`."""
+    if multigraph.counted is not None:
+        return np.array(multigraph.counted.keys(), np.int32)
+    return by_id.live(multigraph.lower_bound(evaluation.graph.time))
 
 
 def _edge_vertices_of(
@@ -172,6 +217,8 @@ def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeVal
     multigraph, edges = evaluation.multigraph, evaluation.graph.edges
     if multigraph is None or multigraph.kept_values is None:
         return None
+    if multigraph.counted is not None:
+        return None  # the edges of the window have them
     if multigraph.by_id is not None:
         keys = multigraph.by_id.live(multigraph.lower_bound(evaluation.graph.time)).tolist()
     else:
@@ -186,9 +233,10 @@ def _saved_numbers(evaluation: Evaluation, numbers: np.ndarray) -> np.ndarray:
     multigraph = evaluation.multigraph
     if multigraph is None or multigraph.by_id is None:
         return numbers
-    live = multigraph.by_id.live(multigraph.lower_bound(evaluation.graph.time))
+    live = _ids_held(evaluation, multigraph, multigraph.by_id)
     is_static = numbers < 0
-    places = np.searchsorted(live, numbers)
+    order = np.argsort(live)
+    places = np.append(order, 0)[np.searchsorted(live, numbers, sorter=order)]
     is_held = is_static | (live.take(places, mode="clip") == numbers if len(live) else False)
     assert np.all(is_held), "an edge that is a vertex is in no window"
     return np.where(is_static, numbers, places).astype(np.int64)
@@ -214,7 +262,7 @@ def _edge_names_of(evaluation: Evaluation) -> pa.ChunkedArray | None:
     multigraph = evaluation.multigraph
     if multigraph is None or multigraph.by_id is None:
         return None
-    live = multigraph.by_id.live(multigraph.lower_bound(evaluation.graph.time))
+    live = _ids_held(evaluation, multigraph, multigraph.by_id)
     return pa.chunked_array([multigraph.by_id.names.names_of(live)])
 
 
@@ -244,6 +292,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
         unread=sorted(multigraph.statics.unread),
         counts=[multigraph.outcome_counts.counts(running.question.name).tolist() for running in evaluation.running],
         by_id=None if multigraph.by_id is None else _edges_by_id_of(evaluation, multigraph.by_id),
+        counted=_counted_of(evaluation),
     )
 
 
@@ -295,7 +344,7 @@ class SavedState:
 
     def times(self) -> tuple[StreamTime, dict[str, Any]]:
         """Return the known properties of the stream's time, and the original queries by name."""
-        running = [state.question for state in self.content.queries]
+        running = self._questions()
         keep = self.content.keep
         if self.content.events is not None and self.content.events.mode == "alone":
             running = list(map(query_over_unbounded_window, running))
@@ -313,6 +362,12 @@ class SavedState:
             except (ValueError, QueryError) as problem:
                 raise Damage(str(problem)) from problem
 
+    def _questions(self) -> list[Any]:
+        """Return the queries over their windows; a count window of edges with an identity is not theirs in the file."""
+        questions: list[Any] = [state.question for state in self.content.queries]
+        counted = None if self.content.multigraph is None else self.content.multigraph.counted
+        return questions if counted is None else [question.over(counted.window) for question in questions]
+
     def fill(self, evaluation: Evaluation) -> None:
         """Restore the saved state in an empty evaluation. O(window · index).
 
@@ -324,8 +379,9 @@ class SavedState:
             if self.content.multigraph is not None:
                 evaluation.begin_multigraph()
             try:
-                for is_late, states in groupby(self.content.queries, lambda state: state.is_late):
-                    evaluation.add(*(state.question for state in states), is_late=is_late)
+                states = zip(self.content.queries, self._questions(), strict=True)
+                for is_late, group in groupby(states, lambda one: one[0].is_late):
+                    evaluation.add(*(question for _, question in group), is_late=is_late)
             except QueryError as problem:
                 raise Damage(str(problem)) from problem
             labels = self.content.labels
@@ -431,6 +487,11 @@ class SavedState:
             numbers = self._restore_edges_by_id(state.by_id, multigraph.by_id, multigraph, identity)
         else:
             numbers = None
+        if (state.counted is None) != (multigraph.counted is None):
+            raise Damage("the edges of a count window are there, or missing, where the queries have another window")
+        if state.counted is not None and multigraph.counted is not None:
+            self._restore_counted(state.counted, multigraph.counted, multigraph, identity, numbers)
+        elif numbers is None:
             multigraph.restore(
                 identity[saved.version_source],
                 saved.version_label,
@@ -559,8 +620,51 @@ class SavedState:
         if any(number >= len(labels) or not isinstance(labels[number], ConditionLabel) for number in in_sets):
             raise Damage("a set of labels has one without a condition")
         sets = np.array([multigraph.sets.number_of(one) for one in state.sets], np.int32)
+        if multigraph.counted is not None:
+            return edges.name(names)
         ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
         return edges.load(names, (*ends, saved.version_timestamp, sets[saved.version_set]))
+
+    def _restore_counted(
+        self,
+        state: CountedState,
+        counted: CountedEdges,
+        multigraph: Multigraph,
+        identity: np.ndarray,
+        numbers: np.ndarray | None,
+    ) -> None:
+        """Restore the edges of a count window, whose ids have these numbers if they have any. Raises `Damage`."""
+        saved, table, names = self.edges, self.edges.counted_table(), self.content.labels.names
+        ends = (identity[saved.version_source], saved.version_label, identity[saved.version_target])
+        in_sets = [number for one in state.sets for number in one]
+        if any(number >= len(names) or not isinstance(names[number], ConditionLabel) for number in in_sets):
+            raise Damage("a set of labels has one without a condition")
+        sets = [multigraph.sets.number_of(one) for one in state.sets]
+        prefix = "value."
+        properties = {
+            name.removeprefix(prefix): table[name].combine_chunks() for name in table.column_names if name.startswith(prefix)
+        }
+        edges: list[CountedEdge] = []
+        rows = table.select(COUNTED_COLUMNS).to_pylist()
+        columns = (*ends, saved.version_timestamp)
+        for place, (row, u, label, v, time) in enumerate(zip(rows, *(column.tolist() for column in columns), strict=True)):
+            held = edges[-1].number if edges else counted.window.lower_bound(state.number)
+            is_vertex = all(-1 <= row[name] < len(identity) for name in ("vertex", "twin"))
+            if not (held < row["number"] <= state.number and 0 <= row["set"] < len(sets) and is_vertex):
+                raise Damage("an edge of a count window has a number that it cannot have")
+            key = (u, label, v) if multigraph.identity == "triple" else row["insert"]
+            key = key if numbers is None else int(numbers[place])
+            edge = CountedEdge(
+                key, (u, label, v), time, satisfied=sets[row["set"]], is_plain=bool(row["plain"]), number=row["number"]
+            )
+            edge.vertex, edge.twin = (
+                NO_VERTEX if row[name] < 0 else int(identity[row[name]]) for name in ("vertex", "twin")
+            )
+            edge.values = values_at(properties, sorted(properties), place) if multigraph.kept_values is not None else None
+            edges.append(edge)
+        if len({edge.key for edge in edges}) < len(edges):
+            raise Damage("an edge of a count window occurs twice")
+        counted.load(edges, state.number)
 
     def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""

@@ -19,7 +19,7 @@ from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.properties import decimal_type
 from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd, LabelName, StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
-from rpq.stream.window import INT64_MAX, Window
+from rpq.stream.window import INT64_MAX, CountWindow, Window
 
 _ALWAYS_SAVED = [name for name in OUTCOMES if name != "PASSED_BY"]
 """The outcomes that have a count in every state; older releases knew no other."""
@@ -199,12 +199,35 @@ class EdgesByIdState:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CountedState:
+    """The count window of edges with an identity, the number of its last insert, and the sets of labels that edges have."""
+
+    window: CountWindow
+    number: int
+    sets: list[list[int]]
+
+    def described(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        return {"window": kinds.window_json(self.window), "number": self.number, "sets": self.sets}
+
+    @classmethod
+    def read(cls, content: JsonValue) -> CountedState:
+        """Read the output of `described`. Raises `Damage`."""
+        window = kinds.read_window(content["window"])
+        if not isinstance(window, CountWindow):
+            raise Damage("the window of edges with an identity does not count")
+        sets = [[label.whole(0) for label in one] for one in content["sets"]]
+        return cls(window=window, number=_count(content["number"]), sets=sets)
+
+
+@dataclass(frozen=True, kw_only=True)
 class MultigraphState:
     """The identity of edges, the types of properties, and the counts of tuples for each query in the order of `Outcome`.
 
     `unit` is the unit of timestamps in conditions, None for plain numbers; `is_timed` whether tuples have come. `inserts` is
     the number of well-formed inserts. Where edges have ids, `by_id` is what is known of them. `unread` are properties of
-    static edges that were not kept.
+    static edges that were not kept. `counted` is the count window that all queries have, whose edges are the
+    versions, if there is one.
     """
 
     identity: Literal["triple", "parallel", "id"]
@@ -216,6 +239,7 @@ class MultigraphState:
     inserts: int = 0
     by_id: EdgesByIdState | None = None
     unread: list[str] = field(default_factory=list)
+    counted: CountedState | None = None
 
     def described(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -229,6 +253,7 @@ class MultigraphState:
             "inserts": self.inserts,
             **({} if self.by_id is None else {"ids": self.by_id.described()}),
             **({"unread": self.unread} if self.unread else {}),
+            **({} if self.counted is None else {"counted": self.counted.described()}),
         }
 
     @classmethod
@@ -246,6 +271,7 @@ class MultigraphState:
             inserts=_count(content["inserts"]) if "inserts" in content else 0,
             by_id=EdgesByIdState.read(content["ids"]) if identity == "id" else None,
             unread=[name.unicode() for name in content["unread"]] if "unread" in content else [],
+            counted=CountedState.read(content["counted"]) if "counted" in content else None,
         )
 
 

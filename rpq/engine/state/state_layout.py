@@ -39,6 +39,8 @@ _VERTICES = ("vertex_source", "vertex_label", "vertex_target", "vertex_twin")
 _IDS = ("id", "id_ends", "id_bytes")
 STATIC_COLUMNS = ("source", "label", "target", "vertex", "twin")
 """The columns of the table of static edges, beside their properties."""
+COUNTED_COLUMNS = ("vertex", "twin", "set", "plain", "number", "insert")
+"""The columns of the table of edges of a count window, beside their values."""
 _LARGEST_TEXT = 2**31 - 1
 
 
@@ -112,7 +114,8 @@ class Edges:
     `parallel_…` are all edges that queries about paths in time order read, those with equal ends and label one by one, and
     `parallel_slides` has for each content that does not follow from timestamps the slides at which they leave it.
     `vertices` are edges that are vertices, whose numbers follow those of `names`. `values` is None where none are kept.
-    `statics` is a table of the static edges one by one, where edges have an identity (`StaticEdges`), else empty.
+    `statics` is a table of the static edges one by one, where edges have an identity (`StaticEdges`), else empty. `counted`
+    is a table of what is known of the versions beside, where they are those of a count window (`CountedEdges`), else empty.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
     vertex ever occurred.
@@ -141,9 +144,22 @@ class Edges:
     version_set: np.ndarray | None = None
     values: EdgeValueArrays | None = None
     statics: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
+    counted: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def counted_table(self) -> pa.Table:
+        """Return what is known of versions in a count window: `COUNTED_COLUMNS` and `value.NAME`. Raises `Damage`."""
+        versions = len(self.version_source)
+        if not len(self.counted):
+            if versions:
+                raise Damage("the edges of a count window have no numbers")
+            return pa.table({name: pa.array([], pa.int64()) for name in COUNTED_COLUMNS})
+        table = _table(self.counted, versions)
+        if any(name not in table.schema.names or table[name].type != pa.int64() for name in COUNTED_COLUMNS):
+            raise Damage("the edges of a count window lack a column")
+        return table
 
     def static_table(self) -> pa.Table:
         """Return the static edges one by one: source, label, target, vertex, twin, and `value.NAME`. Raises `Damage`."""
@@ -220,6 +236,8 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
         arrays |= {f"vertex_{name}": array for name, array in edges.vertices._asdict().items()}
     if len(edges.statics):
         arrays["statics"] = edges.statics
+    if len(edges.counted):
+        arrays["counted"] = edges.counted
     if edges.values is not None:
         arrays |= {f"value_{name}": array for name, array in edges.values._asdict().items()}
     if edges.version_names is not None and edges.version_set is not None and len(edges.version_source):
@@ -356,6 +374,7 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         vertices=made,
         values=values,
         statics=_array(arrays, "statics", np.uint8) if "statics" in arrays else np.zeros(0, np.uint8),
+        counted=_array(arrays, "counted", np.uint8) if "counted" in arrays else np.zeros(0, np.uint8),
         source=_array(arrays, "source", np.int32),
         target=_array(arrays, "target", np.int32, count),
         label=_array(arrays, "label", np.int32, count),

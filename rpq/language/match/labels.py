@@ -38,7 +38,7 @@ class EdgeLabels:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no label is among them."""
+        """True if no label is among them."""
         return not self.names and not self.is_negated
 
     def overlaps(self, other: EdgeLabels) -> bool:

@@ -98,7 +98,7 @@ class MatchQuery(SparqlQuery):
 
     @property
     def differs(self) -> bool:
-        """Whether the edges of some clause must be different."""
+        """True if the edges of some clause must be different."""
         return self.translation.differs
 
     @property

@@ -57,7 +57,7 @@ class NodePattern:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it says nothing but, perhaps, a name."""
+        """True if it says nothing but, perhaps, a name."""
         return self.label is None and not self.properties and self.where is None
 
 
@@ -69,7 +69,7 @@ class Quantifier(NamedTuple):
     text: str
     at: int
     is_cypher: bool = False
-    """Whether it is written as in Cypher, `*1..3`."""
+    """True if it is written as in Cypher, `*1..3`."""
 
 
 Direction = Literal["right", "left", "either"]
@@ -117,7 +117,7 @@ class GraphPattern:
     """The paths and the condition of a clause, or of an EXISTS."""
 
     different_edges: bool | None
-    """Whether the edges of a solution must differ: None where the text does not say."""
+    """True if the edges of a solution must differ; None where the text does not say."""
     paths: tuple[PathPattern, ...]
     where: Node | None
     at: int
@@ -138,6 +138,8 @@ class Exists:
 
     pattern: GraphPattern
     column: int
+    node: Name | None = None
+    """The node of which it asks for labels alone, as in `a:Account`."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,27 @@ REFUSED_SIGNS = {
     "||": "|| is refused: there is no concatenation of values",
     "^": "^ is refused: there are + - * / and %",
 }
+REFUSED_FUNCTIONS = {
+    "collect": "the order of its values is not determined; return them as rows",
+    "collect_list": "the order of its values is not determined; return them as rows",
+    "type": "the label of an edge is no value; write the labels in its brackets, as in -[e:KNOWS|HATES]->",
+    "labels": "the labels of a node are no value; write a:A in WHERE, or (a)-[:type]->(label)",
+    "id": "write the variable itself: a node is its name, an edge its number or id",
+    "element_id": "write the variable itself: a node is its name, an edge its number or id",
+    "elementid": "write the variable itself: a node is its name, an edge its number or id",
+    "properties": "name the properties, as in e.amount",
+    "keys": "name the properties, as in e.amount",
+    "startnode": "name the node at the start of the edge",
+    "endnode": "name the node at the end of the edge",
+    "nodes": "there are no path variables; name the nodes of a path edge by edge",
+    "relationships": "there are no path variables; name the edges of a path one by one",
+    "size": "there are no lists; count(*) counts rows, and length(text) the letters of a text",
+    "coalesce": "compute with the rows; in WHERE, write (x IS NULL OR …)",
+    "exists": "write x IS NOT NULL for a property, and EXISTS { … } for a path",
+}
+"""Functions of GQL and Cypher that are refused by name, with what to write."""
+
+_LISTS = "lists and maps are refused: return their values as columns, and write IN ['a', 'b'] in conditions"
 _PATTERN_IN_CONDITION = "a path as a condition is refused: write EXISTS { … } around it"
 _EDGE_SIGNS = ("-[", "<-[", "-->", "<--", "--", "->", "<-", "~[")
 
@@ -300,6 +323,8 @@ def _unexpected(text: str, at: int, word: str, accepted: Iterable[str]) -> Match
     is_path = any(text.startswith(sign, place) for sign in _EDGE_SIGNS for place in (at, at - 1) if place >= 0)
     if refusal is None and is_path and not {"AND", "EXISTS"}.isdisjoint(words) and "WALK" not in words:
         refusal = _PATTERN_IN_CONDITION
+    if refusal is None and word in ("[", "{") and {"TEXT", "TRUE"} <= {*words}:
+        refusal = _LISTS
     if refusal is None and word.upper() == "RETURN" and "MATCH" not in words and at > 0 and not text[:at].strip():
         refusal = "a text begins with MATCH"
     if refusal is not None:
@@ -331,8 +356,8 @@ _SHOWN_TERMINALS = {
     "EQUAL": "a comparison",
 }
 _KEYWORDS = frozenset(
-    "ACYCLIC ALL AND ANY AS BETWEEN BINDINGS DIFFERENT DISTINCT EDGE EDGES ELEMENT ELEMENTS EXISTS FALSE IN IS MATCH NOT "
-    "NULL OPTIONAL OR RELATIONSHIP RELATIONSHIPS REPEATABLE RETURN SHORTEST SIMPLE TRAIL TRUE WALK WHERE".split()
+    "ACYCLIC ALL AND ANY AS BETWEEN BINDINGS DIFFERENT DISTINCT EDGE EDGES ELEMENT ELEMENTS EXISTS FALSE IN IS LABELED "
+    "MATCH NOT NULL OPTIONAL OR RELATIONSHIP RELATIONSHIPS REPEATABLE RETURN SHORTEST SIMPLE TRAIL TRUE WALK WHERE".split()
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
 
@@ -498,6 +523,21 @@ def _reader(text: str) -> Any:
                 return Constant(-inner.value, column=column)
             return Arithmetic("-", Constant(0, column=column), inner, column=column)
 
+        def exists_result(self, meta: Any, children: list[Any]) -> None:
+            """Read what an EXISTS returns, which has no meaning."""
+
+        def has_labels(self, meta: Any, children: list[Any]) -> Exists:
+            named, label = trees(children)
+            at = start(meta)
+            if not isinstance(named, Name) or "." in named.name:
+                refuse(at, "a label is that of a node: write its variable before it, as in a:Account")
+            path = PathPattern(False, None, (NodePattern(named.name, label, (), None, at),), at)
+            return Exists(GraphPattern(None, (path,), None, at), at + 1, named)
+
+        def has_no_labels(self, meta: Any, children: list[Any]) -> Not:
+            found: Any = self.has_labels(meta, children)
+            return Not(found, column=start(meta) + 1)
+
         def exists(self, meta: Any, children: list[Any]) -> Exists:
             return Exists(of_type(children, GraphPattern), start(meta) + 1)
 
@@ -510,8 +550,8 @@ def _reader(text: str) -> Any:
                 if len(values) != 1:
                     refuse(named.at, f"{named.name} has one argument, not {len(values)}")
                 return Aggregated(function, values[0], quantified is not None and quantified.is_distinct, named.at + 1)
-            if function == "collect" or function == "collect_list":
-                refuse(named.at, f"{named.name} is refused: the order of its values is not determined; return them as rows")
+            if function in REFUSED_FUNCTIONS:
+                refuse(named.at, f"{named.name} is refused: {REFUSED_FUNCTIONS[function]}")
             if quantified is not None:
                 refuse(named.at, f"DISTINCT in {named.name} is refused: it stands in aggregates, {', '.join(AGGREGATES)}")
             if function not in FUNCTIONS:
@@ -656,15 +696,26 @@ def _reader(text: str) -> Any:
             return Group(children[0], condition, of_type(children, Quantifier), start(meta))
 
         def path_pattern(self, meta: Any, children: list[Any]) -> PathPattern:
-            named = of_type(children, NameOf)
-            if named is not None:
-                refuse(
-                    named.at,
-                    f"the path variable {named.name} is refused: which of several it is would not be determined; leave it "
-                    "out, or write a pattern, whose rows have witnesses",
-                )
+            if (named := of_type(children, NameOf)) is not None:
+                self._refuse_path_variable(named)
             search, mode = of_type(children, Search), of_type(children, str)
             return PathPattern(search is not None and search.is_any, mode, children[-1], start(meta))
+
+        def path_function(self, meta: Any, children: list[Any]) -> PathPattern:
+            *named, function, path = trees(children)
+            if named:
+                self._refuse_path_variable(named[0])
+            if function.name.lower() != "shortestpath":
+                advice = "which paths there are is not told; write ANY SHORTEST before the path, or shortestPath(…)"
+                refuse(function.at, f"{function.name}(…) is refused: {advice}")
+            return PathPattern(True, None, path, start(meta))
+
+        def _refuse_path_variable(self, named: NameOf) -> NoReturn:
+            refuse(
+                named.at,
+                f"the path variable {named.name} is refused: which of several it is would not be determined; leave it "
+                "out, or write a pattern, whose rows have witnesses",
+            )
 
         # --- clauses
 

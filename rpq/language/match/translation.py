@@ -208,7 +208,7 @@ class _Translator:
         self._text = tree.text
         self._dialect = dialect
         self._node_label = node_label
-        self._ends = EDGE_ENDS[:2] if paths == "walk" else EDGE_ENDS[2:]
+        self._ends = EDGE_ENDS[2:] if paths == "simple" else EDGE_ENDS[:2]
         self._is_triple = is_triple
         self._used: set[str] = set()
         self._numbers = 0
@@ -489,11 +489,11 @@ class _Translator:
         if path.mode in (None, "WALK") or not quantified:
             return
         if path.mode == "TRAIL":
-            if len(connectors) > 1 or not _has_trails(connectors[0]):
+            if not all(map(_has_trails, connectors)) or self._has_common_labels(connectors):
                 self._fail(
                     path.at,
-                    "TRAIL is refused on this path: it is evaluated on one directed edge with + or {1,m}, where it has the "
-                    "same pairs as WALK; leave TRAIL out",
+                    "TRAIL is refused on this path: it is evaluated where it has the same pairs as WALK, on directed edges "
+                    "with + or {1,m} that have no label in common; leave TRAIL out",
                 )
             return
         self._fail(
@@ -501,6 +501,10 @@ class _Translator:
             f'{path.mode} is refused on a quantified path in MATCH: write a path query or a pattern with paths="simple", or '
             "leave it out",
         )
+
+    def _has_common_labels(self, connectors: Sequence[EdgePattern]) -> bool:
+        """Return whether two edges of a path may be one edge."""
+        return any(one.overlaps(other) for one, other in combinations(map(self._labels, connectors), 2))
 
     def _alternating(self, path: PathPattern) -> tuple[list[NodePattern], list[EdgePattern | Group]]:
         """Return the nodes of a path and what connects each with the next; nodes that are not written have no name."""
@@ -744,8 +748,10 @@ class _Translator:
             negated, inner = False, part
             while isinstance(inner, Not) and not isinstance(inner.inner, IsNull):
                 negated, inner = not negated, inner.inner
-            if isinstance(inner, Exists):
-                block.tests.append((self._exists(block.scope, inner), negated))
+            choices = _disjuncts(inner)
+            if all(isinstance(one, Exists) for one in choices):
+                bodies = [self._exists(block.scope, one) for one in choices]
+                block.tests.append((bodies[0] if len(bodies) == 1 else make_union(*bodies), negated))
                 continue
             if self._is_id(block, part):
                 continue
@@ -770,6 +776,9 @@ class _Translator:
 
     def _exists(self, outer: _Scope, exists: Exists) -> Operator:
         """Return the body of an EXISTS."""
+        if exists.node is not None and self._value(outer, exists.node).kind != "vertex":
+            at, name = exists.node.column - 1, exists.node.name
+            self._fail(at, f"{name} is an edge, whose labels stand in its brackets, as in -[{name}:KNOWS|HATES]->")
         block = _Block(_Scope(outer), is_set=True)
         self._add_pattern(block, exists.pattern)
         self._check_lone(block)
@@ -808,7 +817,7 @@ class _Translator:
             if isinstance(node, (Exists, Aggregated)):
                 what = "EXISTS" if isinstance(node, Exists) else f"the aggregate {node.function}"
                 advice = (
-                    "write it as a condition of its own, joined by AND, or behind NOT"
+                    "write it as a condition of its own, joined by AND, or by OR with others of its kind, or behind NOT"
                     if isinstance(node, Exists)
                     else "aggregates stand in RETURN; filter rows of groups after collecting them"
                 )
@@ -1019,6 +1028,13 @@ def _conjuncts(condition: Any) -> list[Any]:
         return []
     if isinstance(condition, Logical) and condition.word == "and":
         return [part for one in condition.parts for part in _conjuncts(one)]
+    return [condition]
+
+
+def _disjuncts(condition: Any) -> list[Any]:
+    """Return the parts of a condition one of which must hold."""
+    if isinstance(condition, Logical) and condition.word == "or":
+        return [part for one in condition.parts for part in _disjuncts(one)]
     return [condition]
 
 

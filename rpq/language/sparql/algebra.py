@@ -65,7 +65,7 @@ class Aggregate:
     argument: Formula | None
     is_distinct: bool
     skips_unbound: bool = False
-    """Whether MIN and MAX are those of the bound values, as in MATCH, and not unbound where a value is."""
+    """True if MIN and MAX are those of the bound values, as in MATCH; otherwise they are unbound where a value is."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 - `product`: `Product` of parts, and `Distinct`
 - `matching`: `MatchedRows`, the joins, left joins, EXISTS and NOT EXISTS by key
 - `value_matching`: `ValueMatches`, the same where a comparison of values decides too which rows meet
+- `value_trees`: the values of one side in order
 
 An operator has `change`, which applies changes (`rpq.rows.weighted_rows`) and returns those of the output; `clear`, which
 removes everything; `entries` and `nbytes`, which say how much it stores; `ids`, which returns the ids in stored rows; and

@@ -118,7 +118,7 @@ class MatchedRows:
 
     @property
     def entries(self) -> int:
-        """Rows that are held, and keys."""
+        """The number of stored rows, and keys."""
         return int(self._bags.bags.different.sum())
 
     @property

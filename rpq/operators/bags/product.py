@@ -247,12 +247,12 @@ class Product:
 
     @property
     def entries(self) -> int:
-        """Different rows of all parts."""
+        """The number of different rows of all parts."""
         return int(self.bags.bags.different[1:].sum())
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return self.bags.nbytes
 
     def ids(self) -> np.ndarray:
@@ -295,12 +295,12 @@ class Distinct:
 
     @property
     def entries(self) -> int:
-        """Different rows."""
+        """The number of different rows."""
         return int(self.bags.bags.different.sum())
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return self.bags.nbytes
 
     def ids(self) -> np.ndarray:

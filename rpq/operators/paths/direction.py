@@ -48,7 +48,7 @@ def way_of(query: Query) -> Way:
         return forward
     if len(dfa.accepting) > _LARGER * len(query.dfa.accepting):
         return forward
-    if query.paths == "simple" and (_has_conflicts(query.dfa) or _has_conflicts(dfa)):
+    if query.paths != "walk" and (_has_conflicts(query.dfa) or _has_conflicts(dfa)):
         return forward
     return Way(dfa, query.targets, query.sources, True)
 

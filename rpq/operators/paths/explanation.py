@@ -54,12 +54,13 @@ def _remarks(dfa: automata.DFA) -> list[str]:
     else:
         lines.append("empty word       not accepted")
     if dfa.simple_equals_walk:
-        lines.append("simple = walk    yes, on every graph: simple paths give the pairs of walks without the pairs (x, x)")
+        lines.append("simple = walk    yes, on every graph: simple paths give the pairs of walks without the pairs (x, x),")
+        lines.append("                 and with simple cycles these too")
     else:
         lines.append("simple = walk    no: on some graphs a pair is joined by a walk, but by no simple path")
     if len(Compiled(dfa).program.later_state):
         in_doubt = "pairs that a conflict puts in doubt need a search each"
-        lines.append(f"conflicts        possible: with --paths simple, {in_doubt}")
+        lines.append(f"conflicts        possible: with --paths simple or simple_cycle, {in_doubt}")
     else:
         lines.append("conflicts        none on any graph: simple paths cost what walks cost")
     return lines

@@ -48,7 +48,7 @@ def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
     """Return the key of a query's trees, which queries with equal keys share; None where it has trees of its own."""
     if resources.sharing == "never" or resources.witness or resources.is_late or query.is_ordered or query.has_length:
         return None
-    if query.paths == "simple" and len(Compiled(way.dfa).program.later_state):
+    if query.paths != "walk" and len(Compiled(way.dfa).program.later_state):
         return None  # in doubt
     ends = None if way.ends is None else frozenset(way.ends)
     numbered = query.label_set if query.window.kind == "count" else None
@@ -136,7 +136,7 @@ class PathTrees:
         self.turned = way.turned
         self.window = query.window
         self._ends = way.ends
-        self._compiled = Compiled(way.dfa)
+        self._compiled = Compiled(way.dfa, closes=query.paths == "simple_cycle")
         self.program = self._compiled.program
         self._division = Division(resources.threads, resources.share)
         self.indexes: tuple[DeltaIndex, ...] = tuple(
@@ -293,7 +293,7 @@ class PathTrees:
         else:
             for name in reader.roots:
                 if (root := vertices.id_of(name)) >= 0:
-                    self._named.meet_one(root, name, reader.place)
+                    self._named.meet_one(root, name)
             reader.to_load = self._owned(vertices, self._named.ids(reader.roots))
         self._announce_capacity(graph)
 

@@ -3,6 +3,10 @@
 Two things change on the way. Symbols with equal columns become one *class*, so that `a|b|c` costs what `a` costs
 and adjacency lists are kept a class, not a label. And a start state with incoming transitions gets a copy that
 has none: the root's own node is then never entered, needs no row, and (x, x) is a cell like any other.
+
+Where a path may end at its root but not go on from it (`paths="simple_cycle"`), there is one more state, the *closing
+state*: each transition into an accepting state has a twin into it, and nothing leads out of it. Kernels take the twin where
+a step comes back to the root, and the other one everywhere else.
 """
 
 from __future__ import annotations
@@ -19,17 +23,18 @@ from rpq.automata.symbols import LabelSymbol
 CLASSES = 0  # transition classes
 STATES = 1
 ACCEPTING = 2  # accepting states
+CLOSING = 3  # the state of paths that end at their root, -1 none
 
 
 class Program(NamedTuple):
     """The automaton as flat tables; state 0 is the start and is never entered."""
 
-    sizes: np.ndarray  # int64[3]: CLASSES, STATES, ACCEPTING
+    sizes: np.ndarray  # int64[4]: CLASSES, STATES, ACCEPTING, CLOSING
     step_first: np.ndarray  # int32 a class + 1: its steps s -> t with s > 0 in step_source, step_target
     step_source: np.ndarray
     step_target: np.ndarray
-    start_target: np.ndarray  # int32 a class: δ(0, class) or -1
-    leave_first: np.ndarray  # int32 a state + 1: its transitions in leave_class, leave_target
+    start_target: np.ndarray  # int32 a class: δ(0, class) or -1; not the closing state
+    leave_first: np.ndarray  # int32 a state + 1: its transitions in leave_class, leave_target, a twin behind the other
     leave_class: np.ndarray
     leave_target: np.ndarray
     enter_first: np.ndarray  # int32 a state + 1: the transitions into it in enter_class, enter_source
@@ -47,9 +52,12 @@ class Program(NamedTuple):
 
 
 class Compiled:
-    """The tables of a query, and the classes of labels, which become known one by one."""
+    """The tables of a query, and the classes of labels, which become known one by one.
 
-    def __init__(self, dfa: automata.DFA) -> None:
+    If `closes`, paths may end at their root, in a closing state.
+    """
+
+    def __init__(self, dfa: automata.DFA, *, closes: bool = False) -> None:
         self._dfa = dfa
         transitions, accepting = _with_fresh_start(dfa)
         columns, class_of_column = np.unique(transitions, axis=1, return_inverse=True)
@@ -60,7 +68,7 @@ class Compiled:
         self.table = columns[:, useful].astype(np.int32)
         """States by classes: the next state, -1 none."""
         self.accepting = accepting
-        self.program = _flatten(self.table, accepting)
+        self.program = _flatten(self.table, accepting, closes=closes)
 
     def classes_of(self, label: LabelSymbol | None) -> tuple[int, int]:
         """Return the classes of a step along and of a step against an edge of that label; -1 where it leads nowhere.
@@ -83,23 +91,27 @@ def _with_fresh_start(dfa: automata.DFA) -> tuple[np.ndarray, np.ndarray]:
     return np.vstack([moved, moved[0]]), np.append(accepting, accepting[0])
 
 
-def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
+def _flatten(table: np.ndarray, accepting: np.ndarray, *, closes: bool) -> Program:
     states, classes = table.shape
-    steps = [[(s, int(table[s, c])) for s in range(1, states) if table[s, c] >= 0] for c in range(classes)]
-    leaves = [[(c, int(table[s, c])) for c in range(classes) if table[s, c] >= 0] for s in range(states)]
+    conflicts, earlier_first, earlier_state = _conflicts(table, accepting, states + closes)
+    accepts = accepting.astype(np.uint8)
+    # The empty path is never an answer, so whether the start accepts does not matter.
+    accepts[0] = 0
+    targets = [[_targets(int(table[s, c]), accepts, closes=closes) for c in range(classes)] for s in range(states)]
+    steps = [[(s, t) for s in range(1, states) for t in targets[s][c]] for c in range(classes)]
+    leaves = [[(c, t) for c in range(classes) for t in targets[s][c]] for s in range(states)]
     enters = [
-        [(c, s) for c in range(classes) for s in range(states) if table[s, c] == t] for t in range(states)
+        [(c, s) for c in range(classes) for s in range(states) if t in targets[s][c]] for t in range(states + closes)
     ]
+    if closes:
+        leaves.append([])
+        accepts = np.append(accepts, np.uint8(1))
     step_first, step_source, step_target = _ragged(steps)
     leave_first, leave_class, leave_target = _ragged(leaves)
     enter_first, enter_class, enter_source = _ragged(enters)
-    conflicts, earlier_first, earlier_state = _conflicts(table, accepting)
     later_first, later_state, _ = _ragged([[(int(t), 0) for t in np.flatnonzero(row)] for row in conflicts])
-    # The empty path is never an answer, so whether the start accepts does not matter.
-    accepts = accepting.astype(np.uint8)
-    accepts[0] = 0
     return Program(
-        sizes=np.array([classes, states, accepts.sum()], np.int64),
+        sizes=np.array([classes, states + closes, accepts.sum(), states if closes else -1], np.int64),
         step_first=step_first,
         step_source=step_source,
         step_target=step_target,
@@ -122,9 +134,17 @@ def _flatten(table: np.ndarray, accepting: np.ndarray) -> Program:
     )
 
 
-def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _targets(state: int, accepts: np.ndarray, *, closes: bool) -> list[int]:
+    """Return where a transition into a state (-1: none) leads: there, and if it accepts to the closing state."""
+    if state < 0:
+        return []
+    return [state, len(accepts)] if closes and accepts[state] else [state]
+
+
+def _conflicts(table: np.ndarray, accepting: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return which states t make a conflict after which r, and after which states a step can be the last to one.
 
+    The arrays are for `count` states; those beyond the table make no conflicts.
     The first is an array at (r, t); the second, `earlier_first` and `earlier_state`, has for each step s -> t the states r.
 
     t makes a conflict after r if a non-empty word leads from r to t and [r] ⊉ [t]. A walk that visits a vertex in r and
@@ -138,9 +158,11 @@ def _conflicts(table: np.ndarray, accepting: np.ndarray) -> tuple[np.ndarray, np
     steps = np.unique(steps[(table >= 0) & (np.arange(states) > 0)[:, None]])
     sources, targets = np.divmod(steps, states)
     earlier = conflicts.T[targets] & reaches.T[sources]
-    first = np.zeros(states * states + 1, np.int32)
-    first[steps + 1] = earlier.sum(axis=1)
-    return conflicts, np.cumsum(first, dtype=np.int32), np.nonzero(earlier)[1].astype(np.int32)
+    first = np.zeros(count * count + 1, np.int32)
+    first[sources * count + targets + 1] = earlier.sum(axis=1)
+    padded = np.zeros((count, count), bool)
+    padded[:states, :states] = conflicts
+    return padded, np.cumsum(first, dtype=np.int32), np.nonzero(earlier)[1].astype(np.int32)
 
 
 def _ragged(lists: list[list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

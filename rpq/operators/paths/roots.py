@@ -209,9 +209,15 @@ class NamedRoots:
         return self._name_of.get(root)
 
     def add(self, names: Iterable[Vertex], reader: int) -> None:
-        """Add a reader of vertices by their names; `meet` and `meet_one` assign the ids. O(names)."""
+        """Add a reader of vertices by their names; `meet` and `meet_one` assign ids to names without one.
+
+        A name may have the id of a vertex that has left: this has its reader, too, as `remove` expects. O(names, and their
+        readers).
+        """
         for name in names:
             self._of_name.setdefault(name, []).append(reader)
+            if (root := self._id_of.get(name)) is not None:
+                self.readers.add(root, [reader])
 
     def remove(self, names: Iterable[Vertex], reader: int) -> int:
         """Remove a reader of these names; return how many vertices have no reader now. O(names, and their readers)."""
@@ -241,12 +247,10 @@ class NamedRoots:
             self._name(root, name)
         return np.array([root for root, _ in met], np.int64)
 
-    def meet_one(self, root: int, name: Vertex, reader: int) -> None:
-        """Note that a vertex is a root with a reader."""
+    def meet_one(self, root: int, name: Vertex) -> None:
+        """Note that a vertex is a root, by this name."""
         if self._id_of.get(name) != root:
             self._name(root, name)
-        elif reader not in self.readers.of(root):
-            self.readers.add(root, [reader])
 
     def forget(self, ids: np.ndarray) -> None:
         """Forget those of these ids that were roots: they are other vertices now."""

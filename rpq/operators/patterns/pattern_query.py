@@ -65,7 +65,7 @@ class RunningPattern(HostedQuery):
     needs_room = False
     witnesses_are_of_now = True
     reports_joins = True
-    """Whether the solutions of the join are the rows."""
+    """True if the solutions of the join are the rows."""
 
     def __init__(self, question: PatternQuery, resources: Resources, *, divided_by: str | None = None) -> None:
         super().__init__(question, resources)

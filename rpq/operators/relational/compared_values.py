@@ -1,4 +1,4 @@
-"""Values of formulas as kernels compare them (`rpq.operators.bags.value_matching.Values`).
+"""Values of formulas as kernels compare them (`rpq.operators.bags.value_trees.Values`).
 
 Numbers are compared as they are. Texts, terms without a value, and the parts of moments and durations that may have any
 number of digits have labels: integers in the order of the keys (`value_order.label_between`). A new key gets a label between
@@ -23,7 +23,8 @@ from rpq.language.sparql.algebra import Formula
 from rpq.language.sparql.values.formula_values import value_or_unbound
 from rpq.language.sparql.values.moments import Moment
 from rpq.language.sparql.values.typed_values import NUMBER_TYPES, NoValue, Number, Text, promote_amount, value_of
-from rpq.operators.bags.value_matching import (
+from rpq.operators.bags.value_matching import ValueMatches
+from rpq.operators.bags.value_trees import (
     BOOLEAN,
     DOUBLE,
     DURATION,
@@ -33,7 +34,6 @@ from rpq.operators.bags.value_matching import (
     NO_VALUE,
     TERM,
     TEXT,
-    ValueMatches,
     Values,
 )
 from rpq.operators.relational.exact_sums import DECIMAL, INTEGER, LIMB, NO_AMOUNT, ONE

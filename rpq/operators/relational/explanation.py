@@ -38,7 +38,7 @@ class SparqlExplanation:
     language: str
     """The notation of the text, and why it is read so."""
     different: str
-    """Whether the edges of a clause of MATCH are different; empty for SPARQL."""
+    """The rule by which the edges of a clause of MATCH are different, or may be equal; empty for SPARQL."""
     columns: tuple[str, ...]
     semantics: str
     report: str

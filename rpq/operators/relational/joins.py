@@ -127,7 +127,7 @@ class KeyedRows:
         self.key_of = key_of
         self._rows: dict[Key, dict[Row, int]] = {}
         self.different = 0
-        """Different rows."""
+        """The number of different rows."""
 
     def clear(self) -> None:
         """Remove everything."""

@@ -31,7 +31,7 @@ export function emptyStage({ query, empty, hasToken, statistics, loading }) {
   const silent = !statistics.tuples;
   const title = !query ? "Ask the stream something" : "No answers yet";
   const text = !query
-    ? "Write a path such as knows/worksAt*, a pattern or SPARQL. Its answers appear here, and move with the window."
+    ? "Write a path such as knows/worksAt*, a pattern, SPARQL or MATCH. Its answers appear here, and move with the window."
     : silent
       ? "No tuple has come. Post one with this line:"
       : "Nothing in the window matches so far. Post tuples with this line:";

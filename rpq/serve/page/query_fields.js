@@ -9,6 +9,11 @@ function numberOrText(text) {
   return /^\d+$/.test(trimmed) ? Number(trimmed) : trimmed;
 }
 
+/** Return whether a text begins like MATCH, whose nodes may have labels. */
+export function isMatch(text) {
+  return /^\s*(optional\s+)?match(\s*\(|\s+[a-z])/i.test(text);
+}
+
 /** Return the body of POST queries and POST check. */
 export function queryRequest() {
   // Answers that expire are changes too, so that the graph shows the answers that hold.
@@ -19,6 +24,10 @@ export function queryRequest() {
   if (window !== undefined) query.window = window;
   if (slide !== undefined) query.slide = slide;
   if (name) query.name = name;
+  const paths = byId("paths").value;
+  if (paths) query.paths = paths;
+  const nodeLabel = byId("node-label").value.trim();
+  if (nodeLabel && isMatch(query.expression)) query.node_label = nodeLabel;
   const order = byId("order").value;
   if (order) {
     query.order = order;

@@ -2,7 +2,7 @@
 
 import { request } from "./connection.js";
 import { drawExplained } from "./explained.js";
-import { queryRequest, rangeOf } from "./query_fields.js";
+import { isMatch, queryRequest, rangeOf } from "./query_fields.js";
 import { nameElement, shownMessage } from "./names.js";
 import { byId, element } from "./words.js";
 
@@ -22,7 +22,7 @@ export class QueryWriter {
     this.text = byId("expression");
     this.underlined = byId("underlined");
     this.error = byId("query-error");
-    const fields = ["expression", "window", "slide", "query-name", "order", "max-gap", "max-span"];
+    const fields = ["expression", "window", "slide", "query-name", "paths", "order", "max-gap", "max-span", "node-label"];
     for (const id of fields) byId(id).addEventListener("input", () => this.#typed());
     byId("order").addEventListener("input", () => this.#showBounds());
     this.text.addEventListener("scroll", () => this.#scroll());
@@ -62,6 +62,7 @@ export class QueryWriter {
   }
 
   #typed() {
+    for (const field of document.querySelectorAll(".of-match")) field.hidden = !isMatch(this.text.value);
     // Messages and pending responses are about the text before this one.
     this.#turn += 1;
     this.#abort?.abort();
@@ -110,7 +111,7 @@ export class QueryWriter {
       if (turn === this.#turn) {
         this.dialog.close();
         this.text.value = "";
-        for (const id of ["query-name", "order", "max-gap", "max-span"]) byId(id).value = "";
+        for (const id of ["query-name", "paths", "order", "max-gap", "max-span", "node-label"]) byId(id).value = "";
         this.#showBounds();
         this.#show(null);
         this.#showError(null);

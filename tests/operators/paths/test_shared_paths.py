@@ -39,7 +39,7 @@ def queries(draw: st.DrawFn, first: int = 0) -> list[rpq.Query]:
     for _ in range(draw(st.integers(1, 5))):
         text, window = draw(st.sampled_from(TEXTS)), draw(st.sampled_from(WINDOWS))
         semantics: Any = draw(st.sampled_from(["implicit", "explicit"]))
-        paths: Any = draw(st.sampled_from(["walk", "walk", "simple"]))
+        paths: Any = draw(st.sampled_from(["walk", "walk", "simple", "simple_cycle"]))
         side = draw(st.sampled_from(["sources", "targets"]))
         for one in draw(st.lists(ends, min_size=1, max_size=4)):
             both: dict[str, Any] = {side: one, "sources" if side == "targets" else "targets": draw(st.none() | ends)}
@@ -241,3 +241,25 @@ def test_vertices_that_come_back_have_other_ids() -> None:
         assert row_counts(engine.push_rows(rows)) == row_counts(apart.push_rows(rows))
         engine._evaluation.collector.collect()
         engine._check()
+
+
+@pytest.mark.parametrize("first", ["insert", "delete"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_query_of_a_root_that_has_left_comes_and_goes(first: str, threads: int) -> None:
+    """The name of the root has no vertex when the query comes: a delete gave it one, or an insert that has expired."""
+    questions = [rpq.Query("a+", window=WINDOW, name=name, sources=["x"]) for name in "pq"]
+    engine = rpq.Engine(*questions, threads=threads, _capacity=1)
+    getattr(engine, first)("x", "y", "a", 1)
+    engine.advance(1000)
+    engine._evaluation.collector.collect()
+    assert engine._evaluation.vertices.id_of("x") < 0
+    for name in "rst":
+        engine.register(rpq.Query("a+", window=WINDOW, name=name, sources=["x", "z"]))
+        engine._check()
+    engine.unregister("r")
+    engine._check()
+    engine.insert("x", "y", "a", 1001)
+    engine._check()
+    engine.unregister("s")
+    engine._check()
+    assert {name: [*engine.answers(name)] for name in "pqt"} == {name: [("x", "y")] for name in "pqt"}

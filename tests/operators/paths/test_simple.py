@@ -5,13 +5,16 @@ semantics.md S2
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 import rpq
+from tests.twins import Twins
 
 
-def engine(expression: str, *, size: int = 10, slide: int = 1, **options) -> rpq.Engine:
-    query = rpq.Query(expression, window=rpq.Window(size=size, slide=slide), name="q", paths="simple", **options)
+def engine(expression: str, *, size: int = 10, slide: int = 1, paths: str = "simple", **options) -> rpq.Engine:
+    query = rpq.Query(expression, window=rpq.Window(size=size, slide=slide), name="q", paths=paths, **options)
     return rpq.Engine(query, witness=True)
 
 
@@ -35,6 +38,58 @@ def test_no_path_comes_back_to_its_root() -> None:
     e = engine("a+")
     assert rows(e.push_rows([("x", "y", "a", 1), ("y", "x", "a", 1)])) == ["+xy", "+yx"]
     assert rows(e.insert("x", "x", "a", 2)) == []
+
+
+def test_a_simple_cycle_comes_back_to_its_root_and_goes_no_further() -> None:
+    #   x --a--> y --a--> x        y --a--> u --a--> y        x --a--> x
+    e = engine("a+", paths="simple_cycle")
+    assert rows(e.push_rows([("x", "y", "a", 1), ("y", "x", "a", 1)])) == ["+xx", "+xy", "+yx", "+yy"]
+    assert rows(e.push_rows([("y", "u", "a", 2), ("u", "y", "a", 2)])) == ["+uu", "+ux", "+uy", "+xu", "+yu"]
+    assert e.witness("u", "u").vertices == ("u", "y", "u")
+    assert rows(e.insert("x", "x", "a", 3)) == []  # it has a cycle
+    assert rows(e.delete("y", "x", "a", 4)) == ["-ux", "-yx"]
+    assert e.witness("x", "x").vertices == ("x", "x")
+    assert rows(e.delete("x", "x", "a", 5)) == ["-xx"]
+    e = engine("a/a", paths="simple_cycle")
+    assert rows(e.push_rows([("x", "x", "a", 1), ("x", "y", "a", 1)])) == []  # x x x, and x x y, visit x too often
+    e = engine("a/b/c", paths="simple_cycle")
+    assert rows(e.push_rows([("x", "y", "a", 1), ("y", "x", "b", 1), ("x", "z", "c", 1)])) == []
+
+
+def test_a_cycle_in_doubt_is_searched_and_leaves_with_its_edges() -> None:
+    #   x --a--> y --b--> u --a--> y --b--> x: y comes twice        u --a--> w --b--> x comes at 2, with a way around y
+    e = engine("(a/b){2}", paths="simple_cycle", semantics="explicit")
+    assert rows(e.push_rows([("x", "y", "a", 1), ("y", "u", "b", 1), ("u", "y", "a", 1), ("y", "x", "b", 1)])) == []
+    assert figures(e)["conflicted_roots"] > 0
+    assert rows(e.push_rows([("u", "w", "a", 2), ("w", "x", "b", 2)])) == ["+uu", "+xx"]
+    assert figures(e)["unblocked"] > 0
+    assert e.witness("x", "x").vertices == ("x", "y", "u", "w", "x")
+    e._check()
+    assert rows(e.delete("w", "x", "b", 3)) == ["-uu", "-xx"]
+    assert rows(e.insert("w", "x", "b", 3)) == ["+uu", "+xx"]
+    assert rows(e.advance(11)) == ["-uu", "-xx"]
+    e._check()
+
+
+@pytest.mark.parametrize("expression", ["^a", "a/b*", "(a|b)+"])
+def test_cycles_without_conflicts_cost_no_search(expression: str) -> None:
+    query = rpq.Query(expression, window=rpq.Window(size=20, slide=1), name="q", paths="simple_cycle")
+    twins = Twins(query, capacity=2, witness=True)
+    draw = random.Random(3)
+    met = 0
+    for time in range(60):
+        twins.push([(draw.randrange(3), draw.randrange(3), draw.choice("ab"), time, draw.choice("+++-"))])
+        twins.check()
+        met += sum(x == y for x, y in twins.engine.answers().pairs())
+    assert met > 10
+    assert twins.engine.statistics().searches == 0
+
+
+def test_the_budget_is_that_of_cycles_too() -> None:
+    e = engine("(a/b){2}", paths="simple_cycle", simple_budget=1, on_budget="set_aside")
+    stream = [("x", "y", "a", 1), ("y", "u", "b", 1), ("u", "y", "a", 1), ("y", "x", "b", 1)]
+    aside = [one.root for one in e.push_rows(stream).set_aside]
+    assert "x" in aside and "x" in e.set_aside()
 
 
 def test_a_walk_through_the_root_is_no_conflict() -> None:

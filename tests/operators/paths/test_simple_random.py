@@ -55,7 +55,7 @@ def a_query(choose, name: str) -> rpq.Query:
         choose(EXPRESSIONS),
         window=rpq.Window(size=choose((4, 8, 15, 30)), slide=choose((1, 2, 3, 5))),
         name=name,
-        paths="simple",
+        paths=choose(("simple", "simple_cycle")),
         semantics=choose(("explicit", "implicit")),
         sources=choose((None, None, None, (1, 2, 3))),
         targets=choose((None, None, None, (1, 2, 3))),

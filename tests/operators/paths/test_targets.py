@@ -35,7 +35,7 @@ def draw_query(data: st.DataObject, **options: object) -> rpq.Query:
         name="q",
         window=rpq.Window(size=size, slide=slide),
         semantics=data.draw(st.sampled_from(("explicit", "implicit"))),
-        paths=data.draw(st.sampled_from(("walk", "walk", "simple"))),
+        paths=data.draw(st.sampled_from(("walk", "walk", "simple", "simple_cycle"))),
         **options,
     )
 
@@ -131,7 +131,7 @@ def chain(length: int) -> list[tuple]:
 WINDOW = rpq.Window(size=10, slide=1)
 
 
-@pytest.mark.parametrize("paths", ["walk", "simple"])
+@pytest.mark.parametrize("paths", ["walk", "simple", "simple_cycle"])
 def test_one_target_costs_one_tree(paths: str) -> None:
     engine = rpq.Engine(rpq.Query("a+", window=WINDOW, paths=paths, targets=["v50"]))
     assert len(engine.push_rows(chain(100)).rows()) == 50

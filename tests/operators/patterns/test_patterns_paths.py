@@ -102,6 +102,30 @@ def test_simple_paths():
     assert sorted(engine.answers("walk")) == [("x", "z", "z")] and sorted(engine.answers("simple")) == []
 
 
+def test_simple_cycles():
+    #   x --a--> y --b--> x        y --a--> u --b--> y        z --c--> z
+    #   (a/b){2} from y: none, as every way back to x or y visits one of them twice
+    tuples = [("x", "y", "a", 1), ("y", "x", "b", 1), ("y", "u", "a", 1), ("u", "y", "b", 1)]
+    tuples += [("z", "z", "c", 1), ("x", "z", "d", 1)]
+    texts = ("?x a/b ?x", "?x (b/a){2} ?x", "?x b/a ?x . ?x (b|d) ?z", "?z c ?z", "?x d ?z . ?z ?e:c ?z")
+    queries = [rpq.Query(text, window=W, paths="simple_cycle", name=text) for text in texts]
+    engine = rpq.Engine(*queries)
+    engine.push_rows(tuples)
+    engine._check()
+    assert [sorted(engine.answers(text)) for text in texts] == [
+        [("x",), ("y",)],
+        [],
+        [("u", "y"), ("y", "x")],
+        [("z",)],
+        [("x", "z")],
+    ]
+    assert [query.warnings for query in queries] == [()] * len(texts)
+    (cycle,) = engine.witness("x", query="?x a/b ?x").atoms
+    assert [(step.source, step.label, step.target) for step in cycle.steps] == [("x", "a", "y"), ("y", "b", "x")]
+    engine.delete("y", "x", "b", 2)
+    assert sorted(engine.answers("?x a/b ?x")) == [("y",)]
+
+
 # --- windows of count, unbounded ones, and static edges ---------------------------------------------------------------
 
 
@@ -386,7 +410,8 @@ def test_an_index_is_let_go_with_its_last_query():
     engine = tiny(2)(rpq.Query("?x a ?y", window=W))
     engine.push_rows([(n, n + 1, "a", 1) for n in range(20)])
     for number in range(4):
-        engine.register(rpq.Query("?x a+ ?y . ?y a{2,} ?z", window=W, name="late", paths=["walk", "simple"][number % 2]))
+        paths = ("walk", "simple", "simple_cycle")[number % 3]
+        engine.register(rpq.Query("?x a+ ?y . ?y a{2,} ?z", window=W, name="late", paths=paths))
         (host,) = engine._evaluation.running.hosts
         assert host.store.edge_count > 20 and len(host.paths) == 2
         engine._check()
@@ -424,7 +449,7 @@ def restricted(draw: st.DrawFn, name: str = "q") -> PatternQuestion:
     atoms = draw(st.permutations([*paths, *bound, Atom(X, "b", Z)]))
     return PatternQuestion(
         name=name,
-        pattern=Pattern(atoms=tuple(atoms), paths=draw(st.sampled_from(["walk", "walk", "simple"]))),
+        pattern=Pattern(atoms=tuple(atoms), paths=draw(st.sampled_from(["walk", "walk", "simple", "simple_cycle"]))),
         window=draw(st.sampled_from(("time", *KINDS)).flatmap(windows) | long_windows),
         semantics=draw(st.sampled_from(["implicit", "explicit"])),
     )

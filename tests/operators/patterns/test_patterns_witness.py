@@ -163,7 +163,7 @@ FEW_TUPLES = [
 ]
 
 
-@pytest.mark.parametrize("paths", ["walk", "simple"])
+@pytest.mark.parametrize("paths", ["walk", "simple", "simple_cycle"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_each_step_is_told_in_its_direction(shape, paths):
     questions = {}
@@ -198,7 +198,7 @@ def test_the_same_of_path_queries_from_either_end():
         rpq.Query(expression, window=window, name=f"{expression} {number} {paths}", paths=paths, **options)
         for expression in ONE_STEP
         for number, options in enumerate(ends)
-        for paths in ("walk", "simple")
+        for paths in ("walk", "simple", "simple_cycle")
     ]
     engine = rpq.Engine(*questions, witness=True)
     changes = engine.push_rows(FEW_TUPLES)

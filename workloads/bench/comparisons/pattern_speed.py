@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import rpq
 from rpq.compiled.cycle_counter import ticks_per_second
-from rpq.engine.running.statistics import latency_quantile
+from rpq.engine.statistics import latency_quantile
 from rpq.errors import QueryError
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots

@@ -285,7 +285,7 @@ class GroupReader:
     """Translates groups and the subselects in them; its warnings and assignments cover the whole query."""
 
     def __init__(
-        self, source: SourceText, prologue: Prologue, *, windows: frozenset[str], uses: frozenset[int], is_simple: bool
+        self, source: SourceText, prologue: Prologue, *, windows: frozenset[str], uses: frozenset[int], is_split: bool
     ) -> None:
         self.source = source
         self.prologue = prologue
@@ -293,7 +293,7 @@ class GroupReader:
         self.warnings: dict[str, None] = {}
         self._windows = windows
         self._uses = uses
-        self._is_simple = is_simple
+        self._is_split = is_split
         self._subselects = 0
         self._blocks = 0
         self._block_of_blank: dict[str, int] = {}
@@ -442,7 +442,7 @@ class GroupReader:
             ends[1],
             window=self._window,
             fresh=self.formulas.fresh,
-            whole=self._is_simple,
+            whole=not self._is_split,
         )
 
     def _check_predicate(self, node: Any) -> None:

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from rpq.errors import QueryError, SparqlError
+from rpq.language.notation import CHOICES
 from rpq.language.sparql.algebra import (
     Form,
     Operator,
@@ -33,12 +34,12 @@ _RESERVED = ("query", "timestamp", "op")
 def read(
     text: str,
     *,
-    paths: Literal["walk", "simple"] = "walk",
+    paths: Literal["walk", "simple", "simple_cycle"] = "walk",
     matching: Literal["homomorphism", "isomorphism"] = "homomorphism",
 ) -> SparqlQuestion:
     """Parse a text and return its question.
 
-    Under simple `paths`, property paths are not split. Raises `SparqlError` with line and column for text that is
+    Unless `paths` are walks, property paths are not split. Raises `SparqlError` with line and column for text that is
     invalid or refused, and `QueryError` if rdflib is not installed. O(length), some milliseconds.
 
     >>> question = read("SELECT ?x { ?x <a2q>/<c2a>* ?y . ?y <c2q> 007 }")
@@ -51,8 +52,9 @@ def read(
     if matching == "isomorphism":
         message = "isomorphism is refused in SPARQL: write FILTER(?x != ?y) for variables that must differ"
         raise QueryError(message)
-    if matching != "homomorphism" or paths not in ("walk", "simple"):
-        raise QueryError(f"paths are 'walk' or 'simple', matching is 'homomorphism', not {paths!r} and {matching!r}")
+    if matching != "homomorphism" or paths not in CHOICES["paths"]:
+        kinds = "'walk', 'simple' or 'simple_cycle'"
+        raise QueryError(f"paths are {kinds}, matching is 'homomorphism', not {paths!r} and {matching!r}")
     clauses = extract_clauses(source)
     try:
         tree = parse(source, clauses.rest)
@@ -68,7 +70,7 @@ def read(
         prologue,
         windows=frozenset(one.name for one in windows),
         uses=clauses.uses,
-        is_simple=paths == "simple",
+        is_split=paths == "walk",
     )
     scope = Scope()
     body, columns = apply_modifiers(reader, Selection.of(node, is_whole=True), scope)

@@ -9,7 +9,7 @@ from rpq.compiled.arrays.lanes import LANES, SATURATED
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.layout import POINTER, Index
 from rpq.operators.paths.index.rows import region_size
-from rpq.operators.paths.program import CLASSES, STATES
+from rpq.operators.paths.program import CLASSES, CLOSING, STATES
 
 
 def _entries(lists: Any, i: int) -> list[int]:
@@ -87,19 +87,26 @@ def _bottlenecks(index: Index, edges: Any) -> dict[tuple[int, int, int], int]:
     best: dict[tuple[int, int, int], int] = {}
 
     def offer(key, value, waiting):
-        if index.settings[layout.SIMPLE] and index.table.slot_vertex[key[2]] == key[0]:
-            return  # no walk comes back to its root
+        if index.settings[layout.SIMPLE]:
+            comes_back = index.table.slot_vertex[key[2]] == key[0]
+            if comes_back != (key[1] == program.sizes[CLOSING]):
+                return  # a walk comes back to its root in the closing state alone
         if value > best.get(key, 0):
             best[key] = value
             waiting.append(key)
 
     waiting: list[tuple[int, int, int]] = []
     for (u, c, v, _), slide in edges.items():
-        if program.start_target[c] >= 0 and index.table.is_root[u] and not (u == v and index.settings[layout.SIMPLE]):
+        if program.start_target[c] >= 0 and index.table.is_root[u]:
+            state = int(program.start_target[c])
+            if u == v and index.settings[layout.SIMPLE]:
+                if program.sizes[CLOSING] < 0 or not program.accepting[state]:
+                    continue
+                state = int(program.sizes[CLOSING])
             slot = int(index.table.slot_of[u])
             assert slot >= 0, f"root {u} has no slot"
             assert index.table.slot_vertex[slot] == u, f"slot {slot} is not the slot of {u}"
-            offer((v, int(program.start_target[c]), slot), slide, waiting)
+            offer((v, state, slot), slide, waiting)
     outgoing: dict[int, list[tuple[int, int, int]]] = {}
     for (u, c, v, _), slide in edges.items():
         outgoing.setdefault(u, []).append((c, v, slide))
@@ -190,7 +197,9 @@ def check_index(index: Index) -> None:
         for w, c, slide in arriving[v]:
             if slide < value:
                 continue
-            if program.start_target[c] == t and table.slot_of[w] == slot:
+            first = int(program.start_target[c])
+            closes = t == program.sizes[CLOSING] and first >= 0 and program.accepting[first] and w == v
+            if (first == t or closes) and table.slot_of[w] == slot:
                 supported = True
             for step in range(program.step_first[c], program.step_first[c + 1]):
                 if program.step_target[step] == t:

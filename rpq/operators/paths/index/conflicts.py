@@ -1,8 +1,10 @@
-"""Simple paths in the index: no walk comes back to its root, and what a conflict puts in doubt is marked.
+"""Simple paths in the index: no walk goes on from its root, and what a conflict puts in doubt is marked.
 
 A simple path from x never visits x again, so under simple path semantics the cells (x, t) of root x stay empty: the
 table holds the *walks that do not come back to their root*. That alone makes it exact where every cycle can be left
-out, and where only the root was in conflict (`a/b*`, `(a|b)/c*`).
+out, and where only the root was in conflict (`a/b*`, `(a|b)/c*`). A simple cycle comes back to x at its end: cell
+(x, closing state) of root x, and of no other root, from which no step leads on (`program.py`). So all that is said
+below of a path to y holds with y = x, and a cycle may lie in doubt like any path.
 
 State t *makes a conflict after* state r if a non-empty word leads from r to t, and [r] ⊉ [t]. A root *meets a
 conflict* at v while its cell (v, r) is alive and a live cell (u, s) steps to (v, t), where t makes a conflict after r and
@@ -54,21 +56,32 @@ from rpq.operators.paths.index.rows import (
     enqueue,
     find,
     in_edges,
+    lane_of,
     next_in_edge,
     node_of,
     nth_block,
     past_transition,
     row_at,
 )
-from rpq.operators.paths.program import ACCEPTING, STATES
+from rpq.operators.paths.program import ACCEPTING, CLOSING, STATES
 
 EVERY = np.uint64(2**64 - 1)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def own_slot(index, vertex):
-    """Return the slot of a vertex as a root, whose cell in its own rows stays empty; -1 where paths may be walks."""
+    """Return the slot of a vertex as a root, whose cell in its own rows is treated alone; -1 where paths may be walks."""
     return np.int64(index.table.slot_of[vertex]) if index.settings[SIMPLE] else np.int64(-1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def barred_lanes(index, state, number, own):
+    """Return the lanes of block `number` of a row that stay empty, of a vertex that has slot `own` as a root.
+
+    Only the closing state has the vertex's own lane, and it has no other.
+    """
+    lane = lane_of(own) if number == own >> 6 and own >= 0 else ZERO
+    return ~lane if state == index.program.sizes[CLOSING] else lane
 
 
 @njit(cache=True, nogil=True)

@@ -20,7 +20,7 @@ import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES, clear, live, raise_block_with_hops, reaching, supported
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.conflicts import own_slot
+from rpq.operators.paths.index.conflicts import barred_lanes, own_slot
 from rpq.operators.paths.index.layout import (
     DEPLETED,
     DONE,
@@ -53,7 +53,7 @@ from rpq.operators.paths.index.rows import (
     unshared_lanes,
     write_pairs,
 )
-from rpq.operators.paths.program import ACCEPTING, CLASSES
+from rpq.operators.paths.program import ACCEPTING, CLASSES, CLOSING
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -73,6 +73,8 @@ def suspect_step(index, waiting, u, v, transition_class, slide):
     program, table = index.program, index.table
     now = index.state[NOW]
     start_target = np.int64(program.start_target[transition_class])
+    if start_target >= 0 and u == v and program.sizes[CLOSING] >= 0:
+        start_target = program.sizes[CLOSING]
     slot = np.int64(table.slot_of[u])
     if start_target >= 0 and slot >= 0:
         row = row_at(index, v, start_target)
@@ -162,7 +164,7 @@ def _refill_block(index, row, number):
     table, now = index.table, index.state[NOW]
     block = find(table, row, number)
     vertex, state = node_of(table, row)
-    own = own_slot(index, vertex)
+    barred = barred_lanes(index, state, number, own_slot(index, vertex))
     rank = np.int64(-1)
     edge = in_edges(index, vertex, state)
     while True:
@@ -174,7 +176,7 @@ def _refill_block(index, row, number):
         grew = False
         if edge.source_state == 0:
             slot = np.int64(table.slot_of[edge.source])
-            if slot >= 0 and slot >> 6 == number and slot != own:
+            if slot >= 0 and slot >> 6 == number and lane_of(slot) & barred == ZERO:
                 cell = block * LANES + (slot & (LANES - 1))
                 if edge.slide > np.int64(table.values[cell]):
                     table.values[cell] = edge.slide
@@ -186,10 +188,9 @@ def _refill_block(index, row, number):
             if carried >= 0:
                 lanes, _ = raise_block_with_hops(table.values, table.hops, block, carried, edge.slide, now)
                 low = min(edge.slide, table.low[from_row])
-                if number == own >> 6:
-                    lanes &= ~lane_of(own)
-                    table.values[block * LANES + (own & (LANES - 1))] = 0
-                grew = lanes != ZERO
+                if lanes & barred != ZERO:
+                    clear(table.values, block, lanes & barred)
+                grew = lanes & ~barred != ZERO
         if grew:
             rank = max(rank, rank_of(index, edge.slide))
             table.low[row] = min(table.low[row], low)

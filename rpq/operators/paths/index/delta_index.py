@@ -313,7 +313,7 @@ class DeltaIndex:
 
     @property
     def has_rows(self) -> bool:
-        """Whether `delta` is not empty."""
+        """True if `delta` is not empty."""
         return self._index.state.item(layout.EVENTS) != 0
 
     def delta(self, *, before: int | None = None) -> PathDelta:

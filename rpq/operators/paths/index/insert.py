@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.compiled.arrays.lanes import LANES, live, prefetch, raise_block, raise_block_with_hops
+from rpq.compiled.arrays.lanes import LANES, clear, live, prefetch, raise_block, raise_block_with_hops
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.conflicts import bring_doubt, forget_new_doubt, note_conflicts, own_slot
+from rpq.operators.paths.index.conflicts import barred_lanes, bring_doubt, forget_new_doubt, note_conflicts, own_slot
 from rpq.operators.paths.index.layout import (
     BUCKETS,
     DONE,
@@ -49,7 +49,7 @@ from rpq.operators.paths.index.rows import (
     row_at,
     slide_of,
 )
-from rpq.operators.paths.program import CLASSES
+from rpq.operators.paths.program import CLASSES, CLOSING
 
 EVERY = np.uint64(2**64 - 1)
 
@@ -124,6 +124,10 @@ def _raise_row(index, push, step):
     """Raise the row that a step leads to by the pushed row, with values limited to the slide of the step."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
     now = fields[NOW]
+    own = own_slot(index, step.vertex)
+    closes = step.state == program.sizes[CLOSING]
+    if closes and own < 0:
+        return np.int64(DONE)
     row = row_at(index, step.vertex, step.state)
     if row < 0:
         row = make_row(index, step.vertex, step.state)
@@ -132,12 +136,13 @@ def _raise_row(index, push, step):
     accepts = program.accepting[step.state] != 0
     judged = index.settings[JUDGED] != 0
     in_conflict = judged and program.later_first[step.state + 1] > program.later_first[step.state]
-    own = own_slot(index, step.vertex)
     pending = ZERO
     code = np.int64(DONE)
     base, span = table.base[row], np.int64(table.span[row])
     for i in range(push.count):
         number = queue.number[i]
+        if closes and number != own >> 6:
+            continue
         source = queue.block[i]
         block = base + number if number < span else find(table, row, number)
         if block < 0:
@@ -155,11 +160,12 @@ def _raise_row(index, push, step):
             grew, fresh = raise_block_with_hops(table.values, table.hops, block, source, step.slide, now)
         else:
             grew, fresh = raise_block(table.values, block, source, step.slide, now)
-        if number == own >> 6 and grew & lane_of(own) != ZERO:
-            # No walk comes back to its root.
-            table.values[block * LANES + (own & (LANES - 1))] = 0
-            grew &= ~lane_of(own)
-            fresh &= ~lane_of(own)
+        if number == own >> 6:
+            barred = grew & barred_lanes(index, step.state, number, own)
+            if barred != ZERO:
+                clear(table.values, block, barred)
+                grew &= ~barred
+                fresh &= ~barred
         if grew != ZERO:
             if in_conflict and fresh != ZERO:
                 note_conflicts(index, step.vertex, step.state, number, fresh)
@@ -265,8 +271,12 @@ def fixpoint(index):
 def raise_root(index, root, vertex, state, slide):
     """Return an edge out of the start state: one cell, the root's own, of row (vertex, state)."""
     program, table, fields = index.program, index.table, index.state
-    if not table.is_root[root] or (root == vertex and index.settings[SIMPLE]):
+    if not table.is_root[root]:
         return np.int64(DONE)
+    if root == vertex and index.settings[SIMPLE]:
+        if program.sizes[CLOSING] < 0 or not program.accepting[state]:
+            return np.int64(DONE)
+        state = program.sizes[CLOSING]
     if fields[OUT] + LANES > fields[OUT_CAPACITY]:
         return np.int64(NEED_OUTPUT)
     slot = root_slot(index, root)

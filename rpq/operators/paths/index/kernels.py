@@ -33,7 +33,7 @@ def end_event(index, time, kind, order):
 @njit(cache=True, nogil=True)
 def advance(index, time):
     """Move the stream time; codes as `apply_chunk`."""
-    return apply.move_clock(index, time, 0)
+    return apply.move_clock(index, time, np.int64(0))
 
 
 @njit(cache=True, nogil=True)

@@ -117,7 +117,7 @@ RANK_SHIFT = 4  # cell value to bucket
 EXPLICIT = 5
 SWEEP_EVERY = 6  # slides
 WITNESS = 7
-SIMPLE = 8  # no walk comes back to its root
+SIMPLE = 8  # no walk goes on from its root, nor ends there unless the program has a closing state
 JUDGED = 9  # simple paths, and the automaton has states in conflict
 SETTINGS_FIELDS = 10
 

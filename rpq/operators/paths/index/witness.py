@@ -138,14 +138,15 @@ def _search_back(index, source, slot, target, end_state, steps):
 def erase_loops(target, steps, length):
     """Remove the cycles of a walk to `target`, as `walk_back` gives it, in place; return the number of steps.
 
-    The labels of the remaining steps are a word of the language if the pair is not in doubt (see `conflicts.py`).
+    The labels of the remaining steps are a word of the language if the pair is not in doubt (see `conflicts.py`). A walk
+    from `target` itself stays a cycle.
     """
     walk = np.empty(length, np.int64)
     count = 0
     place = length - 1
     while place >= 0:
         vertex = steps[place] >> 32
-        if vertex == target:
+        if vertex == target and place < length - 1:
             break
         for later in range(place):
             # Go on from where the walk leaves the vertex for the last time.

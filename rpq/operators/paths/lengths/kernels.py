@@ -78,6 +78,9 @@ from rpq.operators.paths.lengths.progress import (
 from rpq.operators.paths.program import ACCEPTING
 from rpq.stream.outcomes import ABSENT, IRRELEVANT, outcome_of
 
+OLD, NEW = np.bool_(False), np.bool_(True)
+"""Which lengths `_write_rows` writes; for each literal among the arguments of a kernel, numba compiles a kernel."""
+
 SETTLING = LOSING
 """A value of PHASE: the stages of the current change (`progress.STAGE`) are left."""
 
@@ -241,14 +244,14 @@ def _settle(index, progress, time, order):
     if stages[STAGE] == OLD_ROWS:
         if fields[EVENTS] + 2 > fields[EVENT_CAPACITY]:
             return np.int64(NEED_OUTPUT)
-        code = _write_rows(index, progress, False)
+        code = _write_rows(index, progress, OLD)
         if code != DONE:
             return code
-        end_event(index, time, -1, order)
+        end_event(index, time, np.int64(-1), order)
         fields[NEXT_PATH] = fields[OUT]
         stages[STAGE] = NEW_ROWS
     if stages[STAGE] == NEW_ROWS:
-        code = _write_rows(index, progress, True)
+        code = _write_rows(index, progress, NEW)
         if code != DONE:
             return code
         stages[STAGE] = PATHS_OF_ROWS if index.settings[WITNESS] else KEEPING
@@ -258,7 +261,7 @@ def _settle(index, progress, time, order):
             return code
         stages[STAGE] = KEEPING
     if not fields[QUIET]:
-        end_event(index, time, 1, order)
+        end_event(index, time, np.int64(1), order)
     _keep_reported(index, progress)
     stages[STAGE] = NOTHING
     return np.int64(DONE)
@@ -397,13 +400,13 @@ def load_edges(index, progress, chunk, slides):
         fields[TUPLE] += 1
     if progress.fields[STAGE] == NOTHING:
         return np.int64(DONE)
-    return _settle(index, progress, fields[TIME], 1)
+    return _settle(index, progress, fields[TIME], np.int64(1))
 
 
 @njit(cache=True, nogil=True)
 def advance(index, progress, time):
     """Move the stream time; codes as `apply_chunk`."""
-    return _move_clock(index, progress, time, 0)
+    return _move_clock(index, progress, time, np.int64(0))
 
 
 @njit(cache=True, nogil=True)

@@ -20,7 +20,6 @@ from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.ordered import kernels, through
 from rpq.operators.paths.ordered.check import check_ordered
-from rpq.operators.paths.ordered.edge_times import EdgeTimes
 from rpq.operators.paths.ordered.timeline import (
     COUNT,
     FIRST,
@@ -51,7 +50,7 @@ from rpq.operators.paths.ordered.timeline import (
     with_vertices,
     without_scratch,
 )
-from rpq.operators.paths.ordered.witness import TimedSteps, expiry_of_answer, find_path
+from rpq.operators.paths.ordered.witness import EdgeTimes, TimedSteps, expiry_of_answer, find_path
 from rpq.operators.paths.program import STATES, Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges

@@ -13,9 +13,19 @@ import numpy as np
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.layout import BASE, CEILING, NOW, Index
 from rpq.operators.paths.index.rows import cell_at
-from rpq.operators.paths.ordered.edge_times import EdgeTimes
 from rpq.operators.paths.ordered.timeline import GAP, IN_ORDER, SPAN, STRICT, Timeline
 from rpq.operators.paths.program import ACCEPTING, STATES
+
+
+class EdgeTimes(NamedTuple):
+    """Edges with their timestamps, parallel ones too, the oldest first."""
+
+    time: np.ndarray  # int64
+    slide: np.ndarray  # int64: the absolute slide at which it leaves the window
+    source: np.ndarray  # int32
+    target: np.ndarray  # int32
+    label: np.ndarray  # int32
+    edge: np.ndarray  # int32: the edge of the snapshot graph
 
 
 class TimedSteps(NamedTuple):

@@ -42,7 +42,7 @@ from rpq.operators.paths.index.rows import (
     unshared_lanes,
 )
 from rpq.operators.paths.index.witness import erase_loops, walk_back
-from rpq.operators.paths.program import STATES
+from rpq.operators.paths.program import CLOSING, STATES
 from rpq.operators.paths.simple.certificates import (
     BLOCKED,
     BROKEN,
@@ -256,7 +256,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
                 lane = trailing_zeros(lanes)
                 lanes &= lanes - ONE
                 root = np.int64(table.slot_vertex[number * LANES + lane])
-                if root != v:
+                if root != v or program.sizes[CLOSING] >= 0:
                     code = _unblock_root(index, certificates, scratch, root, u, budget)
                     if code != DONE:
                         return code

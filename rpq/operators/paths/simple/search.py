@@ -11,6 +11,9 @@ and breadth first: the side with fewer nodes waiting takes the next step. There 
   connected in turn. This is the part that is exponential in the worst case (the problem is NP-hard); memory is
   that of one path. It counts the nodes that it expands against a budget.
 
+A cycle is a path whose target is the root: the side of the target begins in the closing state there, the side of the root
+ends at any step into an accepting state, and neither comes to the root otherwise.
+
 The side of the target keeps to live cells of the root. The first attempt takes only edges that last as long as
 the root's best walk to the target, so the path found usually lasts as long as any could. What is found, and what it costs,
 does not depend on slots or hop counts, hence not on which other roots are in the same index.
@@ -24,7 +27,7 @@ from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.layout import LOW_HALF, NOW
 from rpq.operators.paths.index.rows import cell_at, in_edges, next_in_edge, slide_of
-from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
+from rpq.operators.paths.program import ACCEPTING, CLASSES, CLOSING, STATES
 
 EVERY = np.uint64(2**64 - 1)
 
@@ -132,7 +135,7 @@ def _join(index, scratch, depth, start, middle, target):
         scratch.walk_vertex[i] = node // states
         node = scratch.from_ahead[node]
     node = middle
-    while node // states != target:
+    while node // states != target or node == start:
         scratch.walk[length] = scratch.step_back[node]
         node = scratch.from_back[node]
         scratch.walk_vertex[length] = node // states
@@ -199,11 +202,13 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                 transition_class = np.int64(program.leave_class[leave])
                 links = vertex * classes + transition_class
                 to_state = np.int64(program.leave_target[leave])
+                if to_state == program.sizes[CLOSING]:
+                    continue
                 first = graph.out.start[links]
                 for place in range(first, first + np.int64(graph.out.length[links])):
                     link = graph.out.entries[place]
                     to = link >> 32
-                    if slide_of(graph, link) < floor or scratch.used[to]:
+                    if slide_of(graph, link) < floor or (scratch.used[to] and to != target):
                         continue
                     reached = to * states + to_state
                     if scratch.seen_ahead[reached] == stamp or (to == target and not program.accepting[to_state]):
@@ -226,7 +231,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                 if edge.link < 0:
                     break
                 reached = edge.source * states + edge.source_state
-                if scratch.seen_back[reached] == stamp or edge.source == target:
+                if scratch.seen_back[reached] == stamp or (edge.source == target and reached != start):
                     continue
                 if reached != start:
                     if edge.source_state == 0 or scratch.used[edge.source]:
@@ -265,14 +270,15 @@ def _extend(index, scratch, slot, target, floor, budget):
             continue
         leave = scratch.leave[depth]
         links = vertex * classes + np.int64(program.leave_class[leave])
-        if scratch.place[depth] >= np.int64(graph.out.length[links]):
+        is_twin = program.leave_target[leave] == program.sizes[CLOSING]
+        if is_twin or scratch.place[depth] >= np.int64(graph.out.length[links]):
             scratch.leave[depth] += 1
             scratch.place[depth] = 0
             continue
         link = graph.out.entries[graph.out.start[links] + scratch.place[depth]]
         scratch.place[depth] += 1
         to = link >> 32
-        if slide_of(graph, link) < floor or scratch.used[to]:
+        if slide_of(graph, link) < floor or (scratch.used[to] and to != target):
             continue
         to_state = np.int64(program.leave_target[leave])
         scratch.path[depth] = link & LOW_HALF
@@ -329,7 +335,7 @@ def find_path(index, scratch, source, target, budget):
     slot = np.int64(index.table.slot_of[source])
     scratch.fields[LENGTH] = 0
     scratch.fields[DRIED] = 0
-    if slot < 0 or source == target:
+    if slot < 0:
         return np.int64(NONE)
     now = index.state[NOW]
     best = best_value(index, slot, target)

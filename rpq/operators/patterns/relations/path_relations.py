@@ -119,6 +119,8 @@ class PathContent(NamedTuple):
     """True if it is read without the static edges, as a named window is."""
     order: TimeOrder | None = None
     """The order in time of the edges of its paths."""
+    closes: bool = False
+    """True if simple paths may end where they begin."""
 
 
 class Need(NamedTuple):
@@ -145,10 +147,11 @@ def content_of(
 ) -> PathContent:
     """Return the content that a path atom of a query reads over its only window, or over another one."""
     words = words_of(compiled(expression))
-    budget = question.simple_budget if question.paths == "simple" else None
+    budget = None if question.paths == "walk" else question.simple_budget
     if window is None:
         window, numbered = question.window, question.label_set if question.window.kind == "count" else None
-    return PathContent(words, window, numbered, origin, budget, stream, without_static, order)
+    closes = question.paths == "simple_cycle"
+    return PathContent(words, window, numbered, origin, budget, stream, without_static, order, closes)
 
 
 class PathRelation:
@@ -169,7 +172,7 @@ class PathRelation:
         self.stream = content.stream
         self.is_static = content.stream == STATIC_ALONE
         self._labels_of = None if self.is_static else content.stream
-        self._compiled = Compiled(compiled(expression))
+        self._compiled = Compiled(compiled(expression), closes=content.closes)
         program = self._compiled.program
         options: dict[str, Any] = {"explicit": True, "capacity": capacity, "guard": guard}
         if content.order is not None:

@@ -1,0 +1,77 @@
+"""Kernels that other kernels call: what is compiled of them for whom, and that every way of calling gives the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import config, types
+from numba.core.codegen import JITCodeLibrary
+
+from rpq.compiled.callees import CalleeLibrary
+from rpq.compiled.kernel_cache import njit
+
+pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+
+
+def kernels():
+    """A kernel that fails for odd numbers, of which a message is made, and one that calls it twice."""
+
+    @njit(cache=True)
+    def halved(number):
+        if number % 2:
+            raise ValueError("an odd number", number)
+        return number // 2
+
+    @njit(cache=True)
+    def quartered(number, twice=True):
+        return halved(halved(number)) if twice else halved(number)
+
+    return halved, quartered
+
+
+def test_machine_code_is_only_for_what_python_calls(monkeypatch):
+    made = []
+    finish = JITCodeLibrary._finalize_specific
+
+    def finish_and_note(library):
+        made.append(library.name)
+        finish(library)
+
+    monkeypatch.setattr(JITCodeLibrary, "_finalize_specific", finish_and_note)
+    halved, quartered = kernels()
+    assert quartered(12) == 3
+    assert [name for name in made if "kernels.<locals>" in name] == ["kernels.<locals>.quartered"]
+    assert not halved.overloads and len(quartered.overloads) == 1
+
+
+def test_python_may_call_it_afterwards_and_before():
+    halved, quartered = kernels()
+    assert quartered(12) == 3 and halved(12) == 6 and quartered(np.int32(12)) == 3
+    other, caller = kernels()
+    assert other(12) == 6 and caller(12, False) == 6
+    # The code that Python calls is that which the caller contains.
+    (kept,) = other.overloads.values()
+    assert not isinstance(kept.library, CalleeLibrary) and other.get_overload(kept.signature.args) is kept.entry_point
+
+
+def test_its_errors_come_through_the_callers():
+    halved, quartered = kernels()
+    for number in (6, 7):
+        with pytest.raises(ValueError, match=f"'an odd number', {number // (1 if number == 7 else 2)}"):
+            quartered(number)
+    with pytest.raises(ValueError, match="'an odd number', 3"):
+        halved(3)
+
+
+def test_numbers_that_callers_write_need_no_code_of_their_own():
+    @njit(cache=True)
+    def added(first, second):
+        return first + second
+
+    @njit(cache=True)
+    def total(first):
+        return added(first, 1) + added(first, 2) + added(first, first)
+
+    assert total(10) == 43
+    template, *_ = added.get_call_template((types.int64, types.literal(3)), {})
+    assert [str(case) for case in template.cases] == ["(int64, int64) -> int64"]

@@ -1,0 +1,412 @@
+"""The features of the openCypher technology compatibility kit about MATCH, run over streams.
+
+The features are no part of this repository: a jar of Maven Central has them, which is fetched into a cache folder once.
+`python -m tests.language.opencypher_tck` writes `tests/language/opencypher_tck.md`: what passes, what is refused, and what
+differs, and why.
+
+A scenario creates a property graph. Here a node is a vertex, named by its property `id` if it has one; its labels are edges
+`type`. A relationship is an edge whose label is its type, with its properties. Other properties of nodes have no place in a
+stream of edges, and a node without labels and relationships is in no edge.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+import rpq
+from tests.kafka_broker import fetched
+
+VERSION = "1.0.0-M23"
+JARS = (
+    f"7edc3f7b1fb612feac47285157d67345a2dfaa2791ad83b6ba1699c7f4635a21 org/opencypher/tck/{VERSION}/tck-{VERSION}.jar",
+)
+FOLDERS = (
+    "clauses/match",
+    "clauses/match-where",
+    "clauses/return",
+    "expressions/aggregation",
+    "expressions/existentialSubqueries",
+    "useCases/countingSubgraphMatches",
+)
+LIST = Path(__file__).with_suffix(".md")
+
+Outcome = Literal["passes", "refused", "differs", "other set-up"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario of a feature, with the values of an example in place if it has examples."""
+
+    name: str
+    set_up: tuple[str, ...]
+    query: str
+    rows: tuple[tuple[str, ...], ...]
+    """The cells of the expected table, with its header; nothing where an error is expected."""
+    error: str | None
+
+
+@cache
+def jar() -> Path:
+    """Return the jar with the features. Raises `tests.kafka_broker.NoBroker` where it cannot be had."""
+    return fetched(JARS, f"opencypher-{VERSION}") / Path(JARS[0].split()[1]).name
+
+
+@cache
+def scenarios() -> tuple[Scenario, ...]:
+    """Return all scenarios of the features."""
+    found: list[Scenario] = []
+    with zipfile.ZipFile(jar()) as archive:
+        for name in sorted(archive.namelist()):
+            folder, _, file = name.removeprefix("features/").rpartition("/")
+            if folder in FOLDERS and file.endswith(".feature"):
+                found += _scenarios_of(archive.read(name).decode(), file.removesuffix(".feature"))
+    return tuple(found)
+
+
+def _scenarios_of(text: str, feature: str) -> Iterator[Scenario]:
+    for part in re.split(r"^\s*Scenario(?: Outline)?: ", text, flags=re.MULTILINE)[1:]:
+        title, _, steps = part.partition("\n")
+        number = re.match(r"\[(\d+)\]", title)
+        steps, _, examples = steps.partition("Examples:")
+        table = _cells(examples)
+        for place, values in enumerate(table[1:] or [()], 1):
+            mine = steps
+            for column, value in zip(table[0], values, strict=True) if values else ():
+                mine = mine.replace(f"<{column}>", value)
+            suffix = f".{place}" if values else ""
+            yield _scenario(mine, f"{feature}/{number[1] if number else title}{suffix}")
+
+
+def _scenario(steps: str, name: str) -> Scenario:
+    texts: dict[str, list[str]] = {}
+    for kind, text in re.findall(r'(having executed|executing query):\s*"""(.*?)"""', steps, re.DOTALL):
+        texts.setdefault(kind, []).append(text.strip())
+    error = re.search(r"Then an? (\w+) should be raised", steps)
+    expected = re.search(r"Then the result should be[^\n]*\n(.*?)(?=\n\s*And|\Z)", steps, re.DOTALL)
+    rows = _cells(expected[1]) if expected else []
+    set_up = tuple(texts.get("having executed", ()))
+    return Scenario(name, set_up, texts["executing query"][0], tuple(rows), error[1] if error else None)
+
+
+def _cells(text: str) -> list[tuple[str, ...]]:
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith("|")]
+    return [tuple(cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]) for line in lines]
+
+
+# --- graphs ----------------------------------------------------------------------------------------------------------
+
+
+class OtherSetUpError(Exception):
+    """A set-up that is not CREATE of a pattern alone."""
+
+
+class Relationship(NamedTuple):
+    source: str
+    target: str
+    label: str
+    properties: Mapping[str, Any]
+
+
+@dataclass
+class Graph:
+    """The graph of a scenario."""
+
+    nodes: dict[str, tuple[frozenset[str], Mapping[str, Any]]] = field(default_factory=dict)
+    """The labels and properties of vertices by their names."""
+    relationships: list[Relationship] = field(default_factory=list)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the columns of the stream."""
+        labelled = ((name, label) for name, (labels, _) in self.nodes.items() for label in sorted(labels))
+        edges = [*self.relationships, *(Relationship(name, label, "type", {}) for name, label in labelled)]
+        names = sorted({name for edge in edges for name in edge.properties})
+        return {
+            "source": [edge.source for edge in edges],
+            "target": [edge.target for edge in edges],
+            "label": [edge.label for edge in edges],
+            "timestamp": [*range(1, len(edges) + 1)],
+            **{name: [edge.properties.get(name) for edge in edges] for name in names},
+        }
+
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<word>[A-Za-z_]\w*)|(?P<number>-?\d+(?:\.\d+)?)|(?P<text>'[^']*'|\"[^\"]*\")|"
+    r"(?P<sign><-\[|\]->|-\[|\]-|-->|<--|[(){}:,]))"
+)
+
+
+class _Creation:
+    """The reader of CREATE statements, whose patterns have no other clauses beside them."""
+
+    def __init__(self, text: str, graph: Graph) -> None:
+        text = re.sub(r"//[^\n]*", "", text).strip()
+        self._graph = graph
+        self._tokens: list[str] = []
+        place = 0
+        while place < len(text):
+            found = _TOKEN.match(text, place)
+            if found is None:
+                raise OtherSetUpError(text)
+            self._tokens.append(found[0].strip())
+            place = found.end()
+            while place < len(text) and text[place].isspace():
+                place += 1
+        self._place = 0
+        self._names: dict[str, str] = {}
+
+    def read(self) -> None:
+        while self._place < len(self._tokens):
+            self._take("CREATE")
+            self._path()
+            while self._next() == ",":
+                self._take(",")
+                self._path()
+
+    def _next(self) -> str:
+        return self._tokens[self._place] if self._place < len(self._tokens) else ""
+
+    def _take(self, *wanted: str) -> str:
+        token = self._next()
+        if wanted and token.upper() not in wanted:
+            raise OtherSetUpError(token)
+        self._place += 1
+        return token
+
+    def _path(self) -> None:
+        here = self._node()
+        while self._next() in ("-[", "<-["):
+            is_left = self._take() == "<-["
+            labels, properties = self._filler()[1:]
+            self._take("]-" if is_left else "]->")
+            there = self._node()
+            source, target = (there, here) if is_left else (here, there)
+            self._graph.relationships.append(Relationship(source, target, labels[0], properties))
+            here = there
+
+    def _node(self) -> str:
+        self._take("(")
+        name, labels, properties = self._filler()
+        self._take(")")
+        if name in self._names:
+            return self._names[name]
+        vertex = str(properties.get("id", f"node {len(self._graph.nodes)}"))
+        if vertex in self._graph.nodes:
+            raise OtherSetUpError("two nodes with one id")
+        self._graph.nodes[vertex] = frozenset(labels), properties
+        if name:
+            self._names[name] = vertex
+        return vertex
+
+    def _filler(self) -> tuple[str, list[str], dict[str, Any]]:
+        name = self._take() if re.match(r"\w", self._next()) else ""
+        labels, properties = [], {}
+        while self._next() == ":":
+            self._take(":")
+            labels.append(self._take())
+        if self._next() == "{":
+            self._take("{")
+            while self._next() != "}":
+                key = self._take()
+                self._take(":")
+                properties[key] = literal(self._take())
+                if self._next() == ",":
+                    self._take(",")
+            self._take("}")
+        return name, labels, properties
+
+
+def literal(text: str) -> Any:
+    """Return the value of a literal. Raises `OtherSetUpError` for another text."""
+    if text[:1] in ("'", '"'):
+        return text[1:-1]
+    if text.lower() in ("true", "false", "null"):
+        return {"true": True, "false": False, "null": None}[text.lower()]
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise OtherSetUpError(text) from None
+
+
+def graph_of(scenario: Scenario) -> Graph:
+    """Return the graph that a scenario creates. Raises `OtherSetUpError`."""
+    graph = Graph()
+    for text in scenario.set_up:
+        _Creation(text, graph).read()
+    return graph
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def shown(graph: Graph, value: Any, kind: str) -> Any:
+    """Return a value of an answer as a table shows it, where the column has nodes, relationships or other values."""
+    if value is None:
+        return "null"
+    if kind == "node":
+        labels, properties = graph.nodes[value]
+        return "node", tuple(sorted(labels)), tuple(sorted(properties.items()))
+    if kind == "relationship":
+        edge = graph.relationships[value - 1]
+        return "relationship", (edge.label,), tuple(sorted(edge.properties.items()))
+    return value
+
+
+def cell(text: str) -> Any:
+    """Return the value of a cell of a table, as `shown` returns it. Raises `OtherSetUpError` for lists and paths."""
+    if text == "null":
+        return text
+    found = re.fullmatch(r"([(\[])((?::\w+)*)\s*(\{.*\})?[)\]]", text)
+    if found is None or (found[1] == "[" and not found[2]):
+        return literal(text)
+    inside = found[3] or ""
+    properties = re.findall(r"(\w+): ('[^']*'|[^,}]+)", inside)
+    values = tuple(sorted((name, literal(value)) for name, value in properties))
+    return "node" if found[1] == "(" else "relationship", tuple(sorted(found[2].split(":")[1:])), values
+
+
+def kinds_of(columns: list[list[Any]]) -> list[str]:
+    """Return what columns have."""
+    return [next((one[0] for one in column if isinstance(one, tuple)), "value") for column in columns]
+
+
+def answer(query: rpq.Query, graph: Graph, expected: list[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+    """Return the answer of a query over the stream of a graph, as a table shows it."""
+    engine = rpq.Engine(query, edges="parallel")
+    columns = graph.columns()
+    if columns["source"]:
+        engine.push(pa.table(columns))
+    else:
+        engine.advance(1)
+    engine._check()
+    found = [tuple(row) for row in engine.answers()]
+    kinds = kinds_of([*map(list, zip(*expected, strict=True))]) if expected else ["value"] * len(query.columns)
+    return Counter(tuple(shown(graph, value, kind) for value, kind in zip(row, kinds, strict=True)) for row in found)
+
+
+def is_same(found: Counter[tuple[Any, ...]], expected: Counter[tuple[Any, ...]]) -> bool:
+    """Return whether two answers are equal; names of vertices are texts, and the id of a node may be a number."""
+
+    def plain(rows: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+        texts: Counter[tuple[Any, ...]] = Counter()
+        for row, count in rows.items():
+            texts[tuple(repr(float(one)) if _is_number(one) else one for one in row)] += count
+        return texts
+
+    return plain(found) == plain(expected)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, (bool, tuple)):
+        return False
+    return re.fullmatch(r"-?\d+(\.\d+)?", str(value)) is not None
+
+
+def outcome(scenario: Scenario) -> tuple[Outcome, str]:
+    """Return how a scenario ends, and why unless it passes."""
+    try:
+        query = rpq.Query(scenario.query, window=rpq.UnboundedWindow(), language="cypher")
+    except rpq.QueryError as error:
+        if scenario.error is not None:
+            return "passes", ""
+        return "refused", getattr(error, "message", str(error)).splitlines()[0]
+    if scenario.error is not None:
+        return "differs", f"{scenario.error} is expected"
+    try:
+        graph = graph_of(scenario)
+        expected = [tuple(cell(one) for one in row) for row in scenario.rows[1:]]
+    except OtherSetUpError:
+        return "other set-up", ""
+    try:
+        found = answer(query, graph, expected)
+    except rpq.QueryError as error:
+        return "refused", str(error).splitlines()[0]
+    if is_same(found, Counter(expected)):
+        return "passes", ""
+    return "differs", f"{dict(found)} in place of {expected}"
+
+
+REASONS = {
+    "a quantified path": "a quantified path that counts",
+    "path variable": "path variables",
+    "stands in no edge": "nodes without edges",
+    "a node has no property": "properties of nodes",
+    "parameters": "parameters",
+    "a path has at least one edge": "paths of length zero",
+    " is empty": "quantifiers that nothing satisfies",
+    "in RETURN is refused": "computed values in RETURN",
+    "lists and maps": "lists and maps",
+    "a path as a condition": "a path as a condition",
+    "is bound by an OPTIONAL MATCH": "OPTIONAL MATCH of what an earlier one binds",
+    "as the first clause": "OPTIONAL MATCH as the first clause",
+    "inside a condition is refused": "EXISTS below OR",
+    "is inside a path": "a variable inside a path",
+    "different edges": "different edges beside a quantified path",
+    "is an edge, whose labels": "labels of edges as conditions",
+    "of a computed value": "aggregates of computed values",
+    "two columns": "two columns of one name",
+    "unexpected 'RETURN'": "RETURN without MATCH",
+    "an edge has one label": "an edge has one label",
+}
+"""Parts of messages, and what is refused then."""
+
+
+def reason(message: str) -> str:
+    """Return what is refused, by the message."""
+    for part, name in REASONS.items():
+        if part in message:
+            return name
+    found = re.match(r"(\S+(?: \S+)?) is refused: ", message)
+    if found is None:
+        raise ValueError(f"nothing is named: {message}")
+    return found[1]
+
+
+def listing() -> str:
+    """Return the text of the list."""
+    ends: dict[str, dict[str, list[str]]] = {}
+    for scenario in scenarios():
+        how, why = outcome(scenario)
+        if how == "passes" and scenario.error is not None:
+            how, why = "errors", scenario.error
+        group = reason(why) if how == "refused" else why if how in ("differs", "errors") else scenario.name.split("/")[0]
+        ends.setdefault(how, {}).setdefault(group, []).append(scenario.name)
+    titles = {
+        "passes": "With the rows that are expected",
+        "errors": "Refused, where an error is expected",
+        "refused": "Refused by name, with what to write",
+        "differs": "With other rows",
+        "other set-up": "Not run: the graph is created by other statements than CREATE, or two nodes have one id",
+    }
+    lines = [
+        "# The technology compatibility kit of openCypher",
+        "",
+        f"The features on MATCH, RETURN, aggregates and EXISTS of org.opencypher:tck {VERSION}, evaluated over streams with",
+        '`language="cypher"`; written by `python -m tests.language.opencypher_tck`, which says how a graph is a stream.',
+        "A scenario is named by its feature and number; that of an example of an outline has a further number.",
+        "",
+        "| end | scenarios |",
+        "|---|---|",
+        *(f"| {title} | {sum(map(len, ends[how].values()))} |" for how, title in titles.items() if how in ends),
+    ]
+    for how, title in titles.items():
+        if how in ends:
+            lines += ["", f"## {title}", ""]
+            lines += [f"- {group} ({len(names)}): {', '.join(names)}" for group, names in sorted(ends[how].items())]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    LIST.write_text(listing(), encoding="utf-8")

@@ -1,0 +1,46 @@
+"""The technology compatibility kit of openCypher: what is taken has its rows, and all else is refused by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.kafka_broker import NoBroker
+from tests.language.opencypher_tck import FOLDERS, LIST, jar, listing, outcome, reason, scenarios
+
+pytest.importorskip("lark", reason="the extra match is not installed")
+pytestmark = pytest.mark.ci
+
+
+@pytest.fixture(scope="module", autouse=True)
+def features() -> None:
+    import os
+
+    try:
+        jar()
+    except NoBroker as missing:
+        if os.environ.get("CI") or os.environ.get("RPQ_NEEDS_KAFKA"):
+            raise
+        pytest.skip(str(missing))
+
+
+def test_the_features_are_read() -> None:
+    assert len(scenarios()) > 500
+    assert len({scenario.name for scenario in scenarios()}) == len(scenarios())
+    assert len({scenario.name.split("/")[0].rstrip("0123456789") for scenario in scenarios()}) == len(FOLDERS)
+
+
+def test_no_scenario_has_other_rows_and_what_is_refused_is_named() -> None:
+    ends = Counter()
+    for scenario in scenarios():
+        how, why = outcome(scenario)
+        ends[how] += 1
+        assert how != "differs", (scenario.name, why)
+        if how == "refused":
+            reason(why)
+    assert ends["passes"] > 300 and ends["other set-up"] < 5
+
+
+def test_the_list_of_scenarios_is_up_to_date() -> None:
+    assert LIST.read_text(encoding="utf-8") == listing()

@@ -1,0 +1,49 @@
+"""Path queries with lengths, and simple cycles, beside the same query without them."""
+
+from __future__ import annotations
+
+from functools import cache
+from time import process_time
+from typing import Any
+
+import rpq
+from rpq.workloads.bench.comparisons.bounds import Reading, line
+from rpq.workloads.bench.comparisons.path_speed import stream_of
+from rpq.workloads.bench.experiment import Settings
+from rpq.workloads.bench.measure import median
+from rpq.workloads.bench.streams import Stream
+
+_TEXT = "a2q/c2a*"
+_WITH_LENGTH = ("source", "target", "length")
+
+
+@cache
+def _stream(settings: Settings) -> Stream:
+    return stream_of("stackoverflow", settings, lambda text: None)
+
+
+def _seconds(stream: Stream, **options: Any) -> float:
+    """Return the CPU seconds of a fresh engine with explicit rows."""
+    query = rpq.Query(_TEXT, window=stream.window, semantics="explicit", name="line", **options)
+    engine = rpq.Engine(query)
+    started = process_time()
+    for batch in stream.batches():
+        engine.push(batch, collect=False)
+    return process_time() - started
+
+
+def _times_as_long(settings: Settings, options: dict[str, Any], base: dict[str, Any]) -> Reading:
+    """Return the median over turns of the seconds with some options divided by those with others."""
+    stream = _stream(settings)
+    ratios = [_seconds(stream, **options) / _seconds(stream, **base) for _ in range(settings.repeat + 1)]
+    return Reading(measured=median(ratios[1:]))  # the first one loads kernels
+
+
+@line("LENGTH", f"{_TEXT} with the lengths of shortest paths", unit="× explicit without", sense="at most", bound=6)
+def _with_lengths(settings: Settings) -> Reading:
+    return _times_as_long(settings, {"select": _WITH_LENGTH}, {})
+
+
+@line("SIMPLE-CYCLE", f"{_TEXT} with simple cycles", unit="× simple paths", sense="at most", bound=1.2)
+def _with_simple_cycles(settings: Settings) -> Reading:
+    return _times_as_long(settings, {"paths": "simple_cycle"}, {"paths": "simple"})
