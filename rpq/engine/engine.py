@@ -333,8 +333,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "+", "edge": edge}
             for name in {*values, *TAKEN} & {*(properties or ())}:
                 raise InputError(f"{name!r} is no property of an edge, but a column of tuples", column=name)
-            if edge is None and all(type(name) is str for name in properties or ()):
-                return self._push_one(None, source, target, label, timestamp, "+", collect=True, properties=properties)
+            if all(type(name) is str for name in properties or ()):
+                return self._push_one(
+                    None, source, target, label, timestamp, "+", collect=True, properties=properties, edge=edge
+                )
             return self._push({name: [value] for name, value in {**values, **(properties or {})}.items()}, collect=True)
         return self._push_one(None, source, target, label, timestamp, "+", collect=True)
 
@@ -361,9 +363,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         if edge is not None:
             self._refuse_id(edge)
-            values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "-", "edge": edge}
-            return self._push({name: [value] for name, value in values.items()}, collect=True)
-        return self._push_one(None, source, target, label, timestamp, "-", collect=True)
+        return self._push_one(None, source, target, label, timestamp, "-", collect=True, edge=edge)
 
     def _refuse_id(self, edge: int | str) -> None:
         if self._evaluation.identity != "id":
@@ -384,6 +384,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         *,
         collect: bool,
         properties: Mapping[str, Any] | None = None,
+        edge: int | str | None = None,
     ) -> Changes:
         """Apply one tuple, which came as `data` if that is not None."""
         started = self._stopwatch.start()
@@ -395,21 +396,28 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         multigraph = evaluation.multigraph
         is_usual = not evaluation.awaits_first and self._clock is None
         is_usual = is_usual and (multigraph is None or multigraph.takes_one(self._times))
-        plain = self._times.is_of_numbers and is_usual and is_plain(
-            source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=latest
-        )
+        kind = evaluation.vertices.kind
+        ends, own_label = (source, target), label
+        if edge is not None and op == "-":  # neither ends nor a label play a part
+            ends, own_label = (0, 0) if kind == "int64" else ("-", "-"), "-" if label is None else label
+        plain = self._times.is_of_numbers and is_usual
+        plain = plain and is_plain(*ends, own_label, timestamp, op, kind=kind, latest=latest)
         values: Mapping[str, Any] | None = None
-        if plain and multigraph is not None and properties:
-            values = multigraph.values_of_one(properties)
-            plain = values is not None
+        if plain and multigraph is not None:
+            plain = multigraph.takes_id(edge, is_delete=op == "-")
+            if plain and properties:
+                values = multigraph.values_of_one(properties)
+                plain = values is not None
         if not plain:
             if data is None:
                 data = {"source": [source], "target": [target], "label": [label], "timestamp": [timestamp], "op": [op]}
                 data |= {name: [value] for name, value in (properties or {}).items()}
+                if edge is not None:
+                    data["edge"] = [edge]
             return self._push(data, collect=collect)
         has_rows = collect or bool(self._handlers)
         applied = evaluation.apply_one(
-            source, target, label, timestamp, op == "-", collect=has_rows, values=values
+            source, target, label or "", timestamp, op == "-", collect=has_rows, values=values, edge=edge
         )
         changes = self._changes([applied.rows] if applied.rows else [], applied.counts, applied.late_rows)
         changes = changes if has_rows == collect else changes._without_rows()

@@ -313,6 +313,7 @@ def net_events(rows, weights, events, width, table, places, sums):
         entries = np.int64(16)
         while entries < 2 * (end - begin):
             entries *= 2
+        entries = min(entries, np.int64(len(table)))
         clear(table, entries)
         for i in range(begin, end):
             net[i] = 0

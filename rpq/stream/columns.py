@@ -26,6 +26,7 @@ from rpq.stream.plain_columns import (
     cast,
     check_names,
     fill_nulls,
+    is_utf8,
     padded_to_length,
     plain,
     plain_column,
@@ -279,19 +280,10 @@ def is_plain(
         if kind == "int64" or not source or not target:
             return False
         are_ascii = source.isascii() and target.isascii() and label.isascii()  # as most are
-        return are_ascii or (_is_utf8(source) and _is_utf8(target) and _is_utf8(label))
+        return are_ascii or (is_utf8(source) and is_utf8(target) and is_utf8(label))
     if vertex is not int or kind == "string":
         return False
-    return -(2**63) <= source < 2**63 and -(2**63) <= target < 2**63 and _is_utf8(label)
-
-
-def _is_utf8(text: str) -> bool:
-    """Return whether UTF-8 can hold a text: it has no lone surrogate."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return -(2**63) <= source < 2**63 and -(2**63) <= target < 2**63 and is_utf8(label)
 
 
 def time_of(value: Any, *, times: StreamTime, latest: int) -> tuple[int, StreamTime]:

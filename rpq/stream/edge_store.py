@@ -41,7 +41,7 @@ NEVER_BY_TIME = NEVER - 1
 
 # Fields of `Edges.fields`.
 COUNT = 0  # ids given out so far (high water)
-FREE = 1  # entries in the stack of free ids
+FREE = 1  # ids that are free
 TIME = 2  # stream time, if HAS_TIME
 HAS_TIME = 3
 NEXT = 4  # stream time at which a horizon may move
@@ -50,7 +50,8 @@ TABLE = 6  # entries of the hash table
 VERTICES = 7  # entries of `degree`
 WINDOWS = 8
 GROUPS = 9
-FIELDS = 10
+FREE_EDGE = 10  # the next free id + 1, 0 for none; `Edges.target` leads to the others
+FIELDS = 11
 
 STATIC = 1 << 30
 HOLDERS = STATIC - 1
@@ -61,12 +62,11 @@ class Edges(NamedTuple):
     """The arrays of the snapshot graph."""
 
     source: np.ndarray  # int32 an edge, -1 free
-    target: np.ndarray  # int32 an edge
+    target: np.ndarray  # int32 an edge; of a free id the next free one + 1, 0 for none
     label: np.ndarray  # int32 an edge
     timestamp: np.ndarray  # int64 an edge, the smallest int64 once deleted
     holders: np.ndarray  # int32 an edge: what holds it but its time, see `HOLDERS`
     table: np.ndarray  # int32: from hashes to edges, see `rpq/compiled/arrays/hashing.py`
-    free: np.ndarray  # int32, stack
     degree: np.ndarray  # int32 a vertex: edges that name it
     bearing: np.ndarray  # int32 a label: edges that bear it
     fields: np.ndarray  # int64[FIELDS]
@@ -176,8 +176,9 @@ def insert(edges, horizons, u, v, label, time):
         edges.timestamp[edge] = max(before, time) if present else time
         return edge, present
     if fields[FREE] > 0:
+        edge = fields[FREE_EDGE] - 1
+        fields[FREE_EDGE] = edges.target[edge]
         fields[FREE] -= 1
-        edge = np.int64(edges.free[fields[FREE]])
     else:
         edge = fields[COUNT]
         fields[COUNT] += 1

@@ -194,7 +194,7 @@ class EdgesById:
 
     def _make_room(self, more: int) -> None:
         arrays = self._arrays
-        room, edges = len(arrays.group), len(self.names.names.hash)
+        room, edges = len(arrays.group), len(self.names.names.length)
         if edges > room:
             added = edges - room
             arrays = arrays._replace(

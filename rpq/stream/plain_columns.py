@@ -34,6 +34,17 @@ TEXTS = pa.dictionary(pa.int32(), TEXT)
 """Few texts, many rows."""
 
 
+def is_utf8(text: str) -> bool:
+    """Return whether UTF-8 can hold a text: it has no lone surrogate."""
+    if text.isascii():  # as most are
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Return whether a type is text in any layout, other than a dictionary.
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.stream.plain_columns import plain, row_error
+from rpq.stream.plain_columns import is_utf8, plain, row_error
 
 LOOSE = {b"rpq": b"loose"}
 """The metadata of the field of a column whose values are texts as they stand in a file."""
@@ -83,7 +83,7 @@ class PropertyTypes:
             return int(value) if known == pa.int64() else float(value) if known == pa.float64() else None
         if given is float:
             return float(value) if known == pa.float64() else None
-        return str(value) if given is str and value.isascii() and known == pa.string() else None
+        return str(value) if given is str and known == pa.string() and is_utf8(value) else None
 
     def _typed(self, name: str, column: Any, problems: list[InputError]) -> pa.Array | None:
         """Return a column in the type of its property; None where it has no value and no type."""

@@ -26,6 +26,7 @@ from rpq.stream.edge_store import (
     COUNT,
     FIELDS,
     FREE,
+    FREE_EDGE,
     GROUPS,
     HAS_TIME,
     HOLDERS,
@@ -67,7 +68,6 @@ class SnapshotGraph:
             timestamp=np.full(capacity, LONG_AGO, np.int64),
             holders=np.zeros(capacity, np.int32),
             table=new_table(capacity),
-            free=np.zeros(capacity, np.int32),
             degree=np.zeros(16, np.int32),
             bearing=np.zeros(0, np.int32),
             fields=np.zeros(FIELDS, np.int64),
@@ -275,7 +275,7 @@ class SnapshotGraph:
         if needed > len(edges.source):
             more = max(needed - len(edges.source), len(edges.source) // 4)
             edges = lengthen_fields(
-                edges, more, source=-1, target=0, label=0, timestamp=LONG_AGO, holders=0, free=0
+                edges, more, source=-1, target=0, label=0, timestamp=LONG_AGO, holders=0
             )
             self.counted.make_room(more)
             if table_size(len(edges.source)) > len(edges.table):
@@ -361,7 +361,11 @@ class SnapshotGraph:
         """Assert that edges, table, degrees and free stack agree."""
         edges, fields = self.edges, self.edges.fields
         used = np.flatnonzero(edges.source[: fields[COUNT]] >= 0)
-        free = edges.free[: fields[FREE]].tolist()
+        free, following = [], int(fields[FREE_EDGE])
+        while following:
+            free.append(following - 1)
+            following = int(edges.target[following - 1])
+        assert len(free) == fields[FREE], "free ids are miscounted"
         assert sorted(used.tolist() + free) == list(range(fields[COUNT])), "an id is neither free nor in use, or both"
         assert ids_in(edges.table) == used.tolist(), "the table and the edges differ"
         keys = {(int(edges.source[e]), int(edges.label[e]), int(edges.target[e])) for e in used}
@@ -411,7 +415,8 @@ def _collect(edges, horizons):
             edges.bearing[label] -= 1
             edges.source[edge] = -1
             edges.timestamp[edge] = LONG_AGO
-            edges.free[fields[FREE]] = edge
+            edges.target[edge] = fields[FREE_EDGE]
+            fields[FREE_EDGE] = edge + 1
             fields[FREE] += 1
     fill_table(edges)
     fields[NEW] = 0

@@ -64,9 +64,9 @@ _MOST_REMEMBERED = 1 << 15
 
 
 class Names(NamedTuple):
-    """The arrays of a dictionary; `number` for integer names, `start`, `length` and `arena` for text."""
+    """The arrays of a dictionary; `number` for integer names, `hash`, `start`, `length` and `arena` for text."""
 
-    hash: np.ndarray  # uint64 an id: that of the table
+    hash: np.ndarray  # uint32 an id: the upper half of that of the table; it grows only in a dictionary of text
     number: np.ndarray  # int64 an id; it does not grow in a dictionary of text
     start: np.ndarray  # int64 an id; it grows only in a dictionary of text
     length: np.ndarray  # int32 an id; FREE for an id that is free, NAMELESS for one that has no name
@@ -106,7 +106,7 @@ class VertexDictionary:
         self._objects, self._is_remembered = np.empty(0, object), np.zeros(0, bool)
         self._remembered = 0
         self.names = Names(
-            hash=np.zeros(capacity, np.uint64),
+            hash=np.zeros(capacity, np.uint32),
             number=np.zeros(capacity, np.int64),
             start=np.zeros(capacity, np.int64),
             length=np.full(capacity, -1, np.int32),
@@ -124,7 +124,7 @@ class VertexDictionary:
     @names.setter
     def names(self, names: Names) -> None:
         names.fields[_TABLE] = len(names.table)
-        names.fields[_ROOM] = len(names.hash)
+        names.fields[_ROOM] = len(names.length)
         names.fields[_ARENA_ROOM] = len(names.arena)
         self._names = names
         self._view = view(names)
@@ -255,7 +255,7 @@ class VertexDictionary:
         """Make room for so many names more, if they are of ids that were given out."""
         if self._remembered + names > _MOST_REMEMBERED:
             self._forget_names(np.flatnonzero(self._is_remembered))
-        if (more := len(self.names.hash) - len(self._objects)) > 0:
+        if (more := len(self.names.length) - len(self._objects)) > 0:
             self._objects = np.concatenate([self._objects, np.empty(more, object)])
             self._is_remembered = lengthen(self._is_remembered, more)
 
@@ -285,10 +285,11 @@ class VertexDictionary:
 
     def hashes(self, ids: np.ndarray) -> np.ndarray:
         """Return the hashes (uint64) of the names of ids, the same in every process. O(total length)."""
-        if self.kind != "string":
-            return self.names.hash[ids]
         found = np.empty(len(ids), np.uint64)
-        _hashes_of_text(self._view, ids, found)
+        if self.kind == "string":
+            _hashes_of_text(self._view, ids, found)
+        else:
+            _hashes_of_numbers(self._view, ids, found)
         return found
 
     def id_of(self, name: int | str) -> int:
@@ -316,7 +317,7 @@ class VertexDictionary:
         names = self.names
         if (more := int(names.fields[_FREE]) + len(unused) - len(names.free)) > 0:
             self.names = lengthen_fields(names, more, free=0)
-        _release(self._view, unused.astype(np.int32))
+        _release(self._view, unused.astype(np.int32), self.kind == "string")
         fields = self.names.fields
         if fields[_GARBAGE] * 2 > fields[_ARENA]:
             arena = np.zeros(max(1024, 3 * int(fields[_ARENA] - fields[_GARBAGE])), np.uint8)
@@ -326,13 +327,15 @@ class VertexDictionary:
     def _grow(self, *, text: int = 0) -> None:
         """Make room for more names, at least one of `text` bytes."""
         names = self.names
-        capacity, is_text = len(names.hash), self.kind == "string"
+        capacity = len(names.length)
         if names.fields[_FREE] == 0 and names.fields[_COUNT] == capacity:
             more = max(capacity // 4, 8)
-            names = lengthen_fields(names, more, hash=0, length=-1, **{"start" if is_text else "number": 0})
+            of_texts = {} if self.kind == "int64" else {"hash": 0, "start": 0}
+            of_numbers = {} if self.kind == "string" else {"number": 0}
+            names = lengthen_fields(names, more, length=-1, **of_texts, **of_numbers)
             if table_size(capacity + more) > len(names.table):
                 self.names = names = names._replace(table=new_table(capacity + more))
-                _fill_table(self._view)
+                _fill_table(self._view, self.kind == "string")
         if names.fields[_ARENA] + text > len(names.arena):
             more = max(len(names.arena) // 4, 2 * text)
             names = lengthen_fields(names, more, arena=0)
@@ -414,10 +417,22 @@ def _hash_number(number):
     return mixed(np.uint64(number) + np.uint64(0x9E3779B97F4A7C15))
 
 
+@njit(cache=True, nogil=True)
+def _hashes_of_numbers(names, ids, found):
+    for i in range(len(ids)):
+        found[i] = _hash_number(names.number[ids[i]])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _upper_half(h):
+    """Return the part of a hash that finds its place in the table, which is kept."""
+    return np.uint32(h >> np.uint64(32))
+
+
 @njit(cache=True, nogil=True, forceinline=True)
 def _is_text(names, candidate, h, data, start, length):
     """Return whether an id has that text, whose hash is `h`, for its name."""
-    if names.hash[candidate] != h or names.length[candidate] != length:
+    if names.hash[candidate] != _upper_half(h) or names.length[candidate] != length:
         return False
     first = names.start[candidate]
     i = np.int64(0)
@@ -510,7 +525,6 @@ def _enter_number(names, number):
     found = _new_id(names)
     if found < 0:
         return np.int64(-1)
-    names.hash[found] = h
     names.number[found] = number
     names.length[found] = 0
     put(names.table, place, found)
@@ -529,7 +543,7 @@ def _enter_text(names, h, data, start, length):
     found = _new_id(names)
     if found < 0:
         return np.int64(-1)
-    names.hash[found] = h
+    names.hash[found] = _upper_half(h)
     names.start[found] = fields[_ARENA]
     names.length[found] = length
     for i in range(length):
@@ -601,23 +615,24 @@ def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
 
 
 @njit(cache=True, nogil=True)
-def _fill_table(names):
+def _fill_table(names, is_text):
     entries = names.fields[_TABLE]
     clear(names.table, entries)
     for i in range(names.fields[_COUNT]):
         if names.length[i] >= 0:
-            put_new(names.table, entries, names.hash[i], i)
+            h = np.uint64(names.hash[i]) << np.uint64(32) if is_text else _hash_number(names.number[i])
+            put_new(names.table, entries, h, i)
 
 
 @njit(cache=True, nogil=True)
-def _release(names, unused):
+def _release(names, unused, is_text):
     fields = names.fields
     for i in unused:
         fields[_GARBAGE] += max(names.length[i], 0)
         names.length[i] = FREE
         names.free[fields[_FREE]] = i
         fields[_FREE] += 1
-    _fill_table(names)
+    _fill_table(names, is_text)
 
 
 @njit(cache=True, nogil=True)

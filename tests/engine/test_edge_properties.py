@@ -152,6 +152,14 @@ def apply(oracle: PropertyEngine, row: tuple) -> list[Row]:
     return oracle.delete(source, label, target, timestamp, edge)
 
 
+def push_one(engine: rpq.Engine, row: tuple) -> rpq.Changes:
+    """Push a tuple alone."""
+    source, label, target, timestamp, properties, op, edge = row
+    if op == "+":
+        return engine.insert(source, target, label, timestamp, edge=edge, properties=properties)
+    return engine.delete(source, target, label, timestamp, edge=edge)
+
+
 def as_batch(rows: list[tuple], *, arrow: bool) -> object:
     """Return tuples as columns; properties that none of them has are missing."""
     names = sorted({name for row in rows for name in row[4]})
@@ -243,7 +251,7 @@ def test_random_streams(identity, data):
     check_stream(data, identity, engine, oracle, queries, rows_of=rows_of, check=check_counts)
 
 
-@pytest.mark.parametrize("identity", ["parallel", *left_to_ci("triple")])
+@pytest.mark.parametrize("identity", ["parallel", "id", *left_to_ci("triple")])
 @examples(200)
 @given(data=st.data())
 def test_random_streams_of_single_tuples(identity, data):
@@ -251,16 +259,12 @@ def test_random_streams_of_single_tuples(identity, data):
     note([one.query for one in queries])
     oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
     threads = data.draw(st.sampled_from((1, 1, 2)))
-    engine = rpq.Engine(*(one.query for one in queries), edges=identity, threads=threads, _capacity=1)
-    for source, label, target, timestamp, properties, op, _ in drawn_tuples(data, identity, 5, most=20):
-        note((source, label, target, timestamp, properties, op))
-        if op == "+":
-            expected = oracle.insert(source, label, target, timestamp, None, **properties)
-            changes = engine.insert(source, target, label, timestamp, properties=properties)
-        else:
-            expected = oracle.delete(source, label, target, timestamp, None)
-            changes = engine.delete(source, target, label, timestamp)
-        assert rows_of(changes, queries) == Counter(expected)
+    witness = data.draw(st.sampled_from((False, False, True)))
+    engine = rpq.Engine(*(one.query for one in queries), edges=identity, threads=threads, witness=witness, _capacity=1)
+    for row in drawn_tuples(data, identity, 5, most=20):
+        note(row)
+        expected = Counter(apply(oracle, row))
+        assert rows_of(push_one(engine, row), queries) == expected
         check_counts(engine, oracle, queries)
         if data.draw(st.integers(0, 9)) == 0:
             engine = restored(engine, threads=data.draw(st.sampled_from((1, 2))))
@@ -295,6 +299,38 @@ def test_a_single_tuple_takes_no_detour_over_tables(identity, monkeypatch):
         assert {count: getattr(left, count) for count in COUNTS} == {count: getattr(right, count) for count in COUNTS}
     with pytest.raises(rpq.InputError, match="'n'"):
         single.insert("x", "y", "a", 6, properties={"n": "no number"})
+
+
+@pytest.mark.parametrize("witness", [False, True])
+def test_a_single_tuple_with_an_id_takes_no_detour_over_tables(witness, monkeypatch):
+    queries = [rpq.Query(text, window=rpq.Window(size=9, slide=1)) for text in ("a[n > 1 and m = 'é']/b", "b+", "a")]
+    single, batch = (rpq.Engine(*queries, edges="id", witness=witness, _capacity=1) for _ in range(2))
+    rows = [
+        ("ü", "a", "y", 1, {"n": 2, "m": "é"}, "+", "e"),
+        ("y", "b", "z", 2, {}, "+", "ß"),
+        ("ü", "c", "y", 3, {"n": 2}, "+", "e"),
+        ("ü", "a", "y", 4, {"n": 3, "m": "é"}, "+", "f"),
+        (*NOTHING, 5, {}, "-", "ß"),
+        (*NOTHING, 5, {}, "-", "unknown"),
+        ("ü", "a", "y", 6, {}, "-", None),
+    ]
+    for engine in (single, batch):
+        engine.push(as_batch([("v", "a", "w", 0, {"n": 2, "m": "x"}, "+", "d")], arrow=False))
+    expected = [batch.push(as_batch([row], arrow=False)) for row in rows]
+    with monkeypatch.context() as patch:
+        patch.setattr(single, "_push", None)
+        found = [push_one(single, row) for row in rows]
+    assert [sorted(changes.rows()) for changes in found] == [sorted(changes.rows()) for changes in expected]
+    if witness:
+        paths = [[changes.to_arrow(witness=True).to_pylist() for changes in several] for several in (found, expected)]
+        assert paths[0] == paths[1]
+    assert sum(map(len, found)) >= 6
+    for engine in (single, batch):
+        engine._check()
+    for bad in (7, "", "\ud800", True, None):
+        with pytest.raises(rpq.InputError, match="edge"):
+            single.insert("x", "y", "a", 6, edge=bad, properties={"n": 1})
+    assert not single.delete("x", "y", "a", 6)
 
 
 @pytest.mark.parametrize("identity", ["id", *left_to_ci("triple", "parallel")])

@@ -28,6 +28,7 @@ from tests.engine.test_edge_properties import (
     check_stream,
     drawn_events,
     drawn_tuples,
+    push_one,
     restored,
     static_columns,
     static_of,
@@ -183,6 +184,20 @@ def test_count_windows(identity, data):
         if data.draw(st.integers(0, 3)) == 0:
             engine = restored(engine)
             check(engine, oracle, [one])
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(200)
+@given(data=st.data())
+def test_random_streams_of_single_tuples(identity, data):
+    queries = [data.draw(described(f"q{number}", identity)) for number in range(data.draw(st.integers(1, 3)))]
+    note([one.query for one in queries])
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(*(one.query for one in queries), edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    for row in drawn_tuples(data, identity, 5, most=12):
+        note(row)
+        expected = Counter(apply(oracle, row))
+        assert rows_of(push_one(engine, row), queries) == expected
+        check(engine, oracle, queries)
 
 
 @pytest.mark.parametrize("identity", ["triple", "parallel", "id"])

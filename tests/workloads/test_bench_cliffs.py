@@ -32,6 +32,14 @@ def test_lines_are_selected_by_name(tmp_path):
     assert [*_records(tmp_path, "--only", "min-join-1,MIN-40000")] == ["MIN-JOIN-1", "MIN-40000"]
 
 
+def test_lines_of_an_earlier_run_stay(tmp_path):
+    first = _records(tmp_path, "--only", "MEMORY-HELD-OBJECT,EDGES-HELD-OBJECT")
+    both = _records(tmp_path, "--only", "EDGES-HELD-SUBJECT")
+    assert [*both] == ["EDGES-HELD-OBJECT", "MEMORY-HELD-OBJECT", "EDGES-HELD-SUBJECT"]  # in the order of the table
+    assert {name: both[name] for name in first} == first
+    assert [*_records(tmp_path, "--only", "EDGES-HELD-SUBJECT", "--seed", 2)] == ["EDGES-HELD-SUBJECT"]
+
+
 def test_big_windows_have_a_speed_and_the_bytes_of_an_edge(tmp_path):
     names = ["WINDOW-Q2-5", "WINDOW-Q2-BYTES", "WINDOW-Q2-BYTES-READ"]
     speed, of_window, of_read = _records(tmp_path, "--only", ",".join(names)).values()

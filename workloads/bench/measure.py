@@ -145,8 +145,8 @@ def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Pe
 def _trees(engine: rpq.Engine) -> int:
     """Return the number of roots with a column in the index, which is not part of the statistics."""
     paths = [running for running in engine._evaluation.running if isinstance(running, PathQuery)]
-    states = [index.state for running in paths for index in running.indexes]
-    return sum(int(state[layout.SLOTS] - state[layout.FREE_SLOTS]) for state in states)
+    indexes = [index for running in paths for index in running.indexes]
+    return sum(int((index.index.table.slot_vertex[: index.state[layout.SLOTS]] >= 0).sum()) for index in indexes)
 
 
 def first_delete_seconds(query: rpq.Query, stream: Stream, peak: Peak) -> float | None:

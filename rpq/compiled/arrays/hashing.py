@@ -1,8 +1,8 @@
 """A hash table from hashes to ids, whose keys the caller stores.
 
-Open addressing over a power of two of int32 entries, at least twice as many as there are ids: `id + 1`, or 0 for an
-empty entry. The table does not store keys. The caller iterates over the *candidates*, the ids on the probe sequence of a
-hash, and compares its own key with their keys:
+Open addressing over int32 entries, at least twice as many as there are ids and at most three times: `id + 1`, or 0 for an
+empty entry. The upper 32 bits of a hash are spread over the entries. The table does not store keys. The caller iterates over
+the *candidates*, the ids on the probe sequence of a hash, and compares its own key with their keys:
 
     place = first_candidate(table, entries, h)
     while place >= 0 and key[id_at(table, place)] != wanted:
@@ -28,8 +28,13 @@ def new_table(ids: int) -> np.ndarray:
 
 
 def table_size(ids: int) -> int:
-    """Return the number of entries of a table for `ids` ids."""
-    return 1 << max(4, (2 * ids - 1).bit_length())
+    """Return the number of entries of a table for `ids` ids: a power of two, or half as many again.
+
+    >>> table_size(1_000), table_size(1_100)
+    (2048, 3072)
+    """
+    entries = 1 << max(4, (2 * ids - 1).bit_length())
+    return entries // 4 * 3 if entries // 4 * 3 >= max(16, 2 * ids) else entries
 
 
 def ids_in(table: np.ndarray) -> list[int]:
@@ -51,7 +56,7 @@ def mixed(h):
 @njit(cache=True, nogil=True, forceinline=True)
 def home_of(entries, h):
     """Return the first place on the probe sequence of a hash."""
-    return np.int64(h & np.uint64(entries - 1))
+    return np.int64(((h >> np.uint64(32)) * np.uint64(entries)) >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -70,7 +75,9 @@ def first_candidate(table, entries, h):
 @njit(cache=True, nogil=True, forceinline=True)
 def next_candidate(table, entries, place):
     """Return the next place after a candidate with another key, in the encoding of `first_candidate`."""
-    place = (place + 1) & (entries - 1)
+    place += 1
+    if place == entries:
+        place = np.int64(0)
     return place if table[place] != 0 else -1 - place
 
 

@@ -18,6 +18,7 @@ from rpq.compiled.kernel_cache import njit
 
 _NONE = -1
 _SIZE_CLASSES = 40
+_MOST_ENTRIES = 1 << 32
 
 # Fields of `Lists.fields`.
 _TOP = 0  # the first unused entry of the pool
@@ -28,7 +29,7 @@ class Lists(NamedTuple):
     """Lists over one pool; list `i` is `entries[start[i] : start[i] + length[i]]`."""
 
     entries: np.ndarray  # int64, the pool
-    start: np.ndarray  # int64, one per list
+    start: np.ndarray  # uint32, one per list
     length: np.ndarray  # int32, one per list
     size_class: np.ndarray  # int8, one per list: its region has 1 << size_class entries; -1 for no region
     free: np.ndarray  # int64, one per size class: the first free region, which links to the next in its first entry
@@ -39,7 +40,7 @@ def new_lists(count: int, capacity: int) -> Lists:
     """Return `count` empty lists over a pool of `capacity` entries."""
     return Lists(
         entries=np.zeros(capacity, np.int64),
-        start=np.zeros(count, np.int64),
+        start=np.zeros(count, np.uint32),
         length=np.zeros(count, np.int32),
         size_class=np.full(count, _NONE, np.int8),
         free=np.full(_SIZE_CLASSES, _NONE, np.int64),
@@ -53,10 +54,15 @@ def with_count(lists: Lists, count: int) -> Lists:
 
 
 def grown(lists: Lists, room: int) -> Lists:
-    """Return the same lists, packed, in a pool with room for at least `room` more entries than they occupy."""
+    """Return the same lists, packed, in a pool with room for at least `room` more entries than they occupy.
+
+    Raises `MemoryError` for a pool of more than 2³² entries.
+    """
     regions = lists.size_class[lists.size_class >= 0].astype(np.int64)
     occupied = int((np.int64(1) << regions).sum())
     capacity = occupied + max(room, occupied // 2)
+    if capacity > _MOST_ENTRIES:
+        raise MemoryError(f"lists that need a pool of {capacity:,} entries, which can have {_MOST_ENTRIES:,} at most")
     packed = lists._replace(
         entries=np.zeros(capacity, np.int64),
         start=lists.start.copy(),
@@ -78,7 +84,7 @@ def _repack(old, new):
     for i in range(len(old.start)):
         if old.size_class[i] < 0:
             continue
-        source = old.start[i]
+        source = np.int64(old.start[i])
         target = new.fields[_TOP]
         new.start[i] = target
         new.fields[_TOP] = target + (1 << old.size_class[i])
@@ -119,7 +125,7 @@ def reserve(lists, i, extra):
     region = _take_region(lists, new_class)
     if region < 0:
         return False
-    start = lists.start[i]
+    start = np.int64(lists.start[i])
     for j in range(lists.length[i]):
         lists.entries[region + j] = lists.entries[start + j]
     if old_class >= 0:
@@ -132,7 +138,7 @@ def reserve(lists, i, extra):
 @njit(cache=True, nogil=True, forceinline=True)
 def append(lists, i, entry):
     """Add an entry to list `i`, in which `reserve` has made room."""
-    lists.entries[lists.start[i] + lists.length[i]] = entry
+    lists.entries[np.int64(lists.start[i]) + lists.length[i]] = entry
     lists.length[i] += 1
 
 
@@ -141,5 +147,5 @@ def truncate(lists, i, length):
     """Keep the first `length` entries of list `i`; an empty list releases its region."""
     lists.length[i] = length
     if length == 0 and lists.size_class[i] >= 0:
-        _release_region(lists, lists.start[i], lists.size_class[i])
+        _release_region(lists, np.int64(lists.start[i]), lists.size_class[i])
         lists.size_class[i] = -1

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.compiled.views import view
@@ -318,7 +319,17 @@ class Evaluation:
         self.midway = True  # from here on the versions of edges are those after the chunk
         edge = None if tuples.edge is None else tuples.edge.slice(first, len(chunk.label))
         times = tuples.timestamp if tuples.reported_time is None else tuples.reported_time
-        timestamp = times[first : first + len(chunk.label)]
+        return self._derive_edges(multigraph, chunk, properties, times[first : first + len(chunk.label)], edge)
+
+    def _derive_edges(
+        self,
+        multigraph: Multigraph,
+        chunk: Chunk,
+        properties: Mapping[str, pa.Array],
+        timestamp: np.ndarray,
+        edge: pa.Array | None,
+    ) -> DerivedChunk:
+        """Return tuples as edges with derived labels, for which there is room; arguments as those of `Multigraph.derive`."""
         derived = multigraph.derive(chunk, properties, self.graph.time, timestamp=timestamp, edge=edge)
         self.graph.lose(np.where(self.graph.is_read(chunk.label) != 0, np.int32(-1), chunk.label), chunk)
         more = len(derived.chunk.label) - len(chunk.label)
@@ -349,8 +360,12 @@ class Evaluation:
         *,
         collect: bool,
         values: Mapping[str, Any] | None = None,
+        edge: int | str | None = None,
     ) -> Applied:
-        """Apply one valid tuple like `apply`, at a small fraction of its cost; `values` are those of its properties."""
+        """Apply one valid tuple like `apply`, at a small fraction of its cost.
+
+        `values` are those of its properties, and `edge` is the id of its edge; a delete with an id needs no ends.
+        """
         self.guard.row = self.row_guard.row = 0
         intake, graph, running, single = self.intake, self.graph, self.running, self._single
         number = self.labels.ids.get(label, -1)
@@ -359,7 +374,8 @@ class Evaluation:
         u = v = -1
         edges, multigraph = graph.filter, self.multigraph
         if multigraph is not None:
-            is_read = multigraph.outcome_counts.reads_label(number)
+            has_ends = multigraph.by_id is not None and (edge is None or not delete)  # see `_named_ends`
+            is_read = has_ends if multigraph.by_id is not None else multigraph.outcome_counts.reads_label(number)
         else:
             is_read = graph.horizons.is_read.item(number)
             is_read = is_read and (not edges.filtered_labels or edges.accepts(number, source, target))
@@ -371,7 +387,7 @@ class Evaluation:
         if multigraph is None:
             graph.resolve_one(tuples, single.outcome)
         else:
-            chunk, tuples, details = self._derive_one(multigraph, values or {})
+            chunk, tuples, details = self._derive_one(multigraph, values or {}, edge)
         deltas: list[tuple[int, Delta]] = []
         failure: LimitError | None = None
         for worker in running.workers:
@@ -396,7 +412,9 @@ class Evaluation:
             if total > self.row_guard.most and failure is None and (overflow := self.output.overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             if failure is None:
-                if collect and not self.witness and total <= FEW:
+                # Ids and values of edges have types that columns alone know.
+                are_names = multigraph is None or multigraph.is_bare
+                if collect and are_names and not self.witness and total <= FEW:
                     rows = few_rows_of(deltas, self.vertices, running.texts)
                     counts = rows.counts()
                 else:
@@ -413,10 +431,20 @@ class Evaluation:
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome.item(0) == LATE else _NONE, failure)
 
-    def _derive_one(self, multigraph: Multigraph, values: Mapping[str, Any]) -> tuple[Chunk, Any, ChunkDetails]:
+    def _derive_one(
+        self, multigraph: Multigraph, values: Mapping[str, Any], edge: int | str | None
+    ) -> tuple[Chunk, Any, ChunkDetails]:
         """Return the edges of the single tuple with derived labels, of which the graph knows then, with their view."""
         graph, single = self.graph, self._single
         own = single.chunk
+        if not multigraph.is_bare:
+            ids = None if multigraph.by_id is None else pa.array([edge])
+            derived = self._derive_edges(multigraph, own, multigraph.columns_of_one(values), own.timestamp, ids)
+            single.outcome[0] = derived.outcome[0]
+            self.guard.places = self.row_guard.places = derived.row
+            view_of_edges = view(derived.chunk)
+            graph.resolve_uncounted(view_of_edges, len(derived.chunk.label))
+            return derived.chunk, view_of_edges, ChunkDetails(first=derived.first)
         number = own.label.item(0)
         is_plain = bool(graph.horizons.is_read.item(number))
         labels, deletes = multigraph.derive_one(single, values, graph.time, is_plain=is_plain)

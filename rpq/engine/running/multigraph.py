@@ -49,7 +49,7 @@ from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
-from rpq.stream.plain_columns import NUMBER
+from rpq.stream.plain_columns import NUMBER, is_utf8
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import EdgeEnd, LabelName
 from rpq.stream.stream_time import StreamTime
@@ -504,12 +504,22 @@ class Multigraph:
     # --- one tuple -------------------------------------------------------------------------------------------
 
     def takes_one(self, times: StreamTime) -> bool:
-        """Return whether `derive_one` can take the place of `derive` for a tuple of a stream with such times.
+        """Return whether one tuple of a stream with such times needs no columns; the first one does."""
+        return self.counted is None and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
 
-        It cannot where edges have ids, are vertices, or have values to tell, nor for the first tuple.
-        """
-        is_bare = self.by_id is None and not self._links.are_read and self.kept_values is None and self.counted is None
-        return is_bare and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
+    def takes_id(self, edge: int | str | None, *, is_delete: bool) -> bool:
+        """Return whether an id is well-formed and needs no conversion, as far as this can be checked quickly."""
+        if self.by_id is None or edge is None:
+            return edge is None and (self.by_id is None or is_delete)
+        kind = self.by_id.names.kind
+        if type(edge) is int:
+            return kind != "string" and -(2**63) <= edge < 2**63
+        return type(edge) is str and kind != "int64" and bool(edge) and is_utf8(edge)
+
+    @property
+    def is_bare(self) -> bool:
+        """True if edges have no ids, are no vertices and have no values to tell: then `derive_one` is enough."""
+        return self.by_id is None and not self._links.are_read and self.kept_values is None
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the values that conditions need of one tuple; None where one has another type than its property."""
@@ -517,6 +527,10 @@ class Multigraph:
         given = {name: value for name, value in properties.items() if name in needed and value is not None}
         values = {name: self.sets.types.value_of_one(name, value) for name, value in given.items()}
         return None if None in values.values() else values
+
+    def columns_of_one(self, values: Mapping[str, Any]) -> dict[str, pa.Array]:
+        """Return the values of one tuple, from `values_of_one`, as columns."""
+        return {name: pa.array([value], self.sets.types.known[name]) for name, value in values.items()}
 
     def derive_one(
         self, single: SingleTuple, values: Mapping[str, Any], time: int | None, *, is_plain: bool

@@ -5,6 +5,7 @@ Lines are functions with the decorator `line`. To add one, write the function; `
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +26,16 @@ from rpq.workloads.bench.comparisons import edge_properties, match_texts, path_k
 from rpq.workloads.bench.comparisons.bounds import COLUMNS, LINES, Reading, line, tuples_per_second, window_of
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS, edge_a_moment
-from rpq.workloads.bench.experiment import Experiment, Outcome, Say, Settings, figures_of_others
+from rpq.workloads.bench.experiment import (
+    Column,
+    Experiment,
+    Outcome,
+    Record,
+    Say,
+    Settings,
+    figures_of_others,
+    read_result,
+)
 from rpq.workloads.bench.memory import command_memory, resident_memory
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.facts import like_yago
@@ -462,14 +472,31 @@ for _name, _what, _bounds in (
 # --- the table -------------------------------------------------------------------------------------------------------
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Measure the selected lines; the facts say how many of them meet their bounds."""
+    """Measure the selected lines; the facts say how many of all lines meet their bounds.
+
+    A selection leaves the other lines of an earlier run with the same settings in the file as they are.
+    """
+    selected = {name.upper() for name in settings.queries} or {*LINES}
+    earlier = _earlier_records(settings) if settings.queries else {}
     records = []
     for name, one in LINES.items():
-        if not settings.queries or name in {selected.upper() for selected in settings.queries}:
+        if name in selected:
             say(f"{name} …")
-            records.append(one.record(settings))
+            records.append(one.record(settings) | {"load": round(os.getloadavg()[0], 1)})
+        elif name in earlier:
+            records.append(earlier[name])
     met = sum(record["is_met"] for record in records)
     return Outcome(records=records, streams=[], checks={}, facts={"bounds met": f"{met} of {len(records)}"})
+
+
+def _earlier_records(settings: Settings) -> dict[str, Record]:
+    """Return the lines of the file of an earlier run by name; none if its settings were others."""
+    try:
+        earlier = read_result(settings.output, "cliffs")
+    except FileNotFoundError:
+        return {}
+    others = {**settings.describe(), "queries": earlier["settings"]["queries"]}
+    return {record["name"]: record for record in earlier["records"]} if earlier["settings"] == others else {}
 
 
 EXPERIMENT = Experiment(
@@ -479,9 +506,11 @@ EXPERIMENT = Experiment(
         "Each line measures one query on one generated stream, twice as long as its window, which moves by a hundredth; one "
         "thread, CPU seconds of the fastest of several runs in fresh engines with warm kernels, without reading. Lines of "
         "big windows are measured once, with a slide of a tenth and two slides after the window is full. --edges and "
-        "--scale change the windows of all lines in proportion. A bound is a goal: a line that misses it does not fail."
+        "--scale change the windows of all lines in proportion. A bound is a goal: a line that misses it does not fail. "
+        "With --only the other lines of an earlier run stay, so that a run can be made in parts. The load is that of the "
+        "machine when the line was measured, over a minute: above the number of its cores, times are too long."
     ),
-    columns=COLUMNS,
+    columns=(*COLUMNS, Column(key="load", heading="load", format=".1f")),
     measure=measure,
     repeat=3,
 )

@@ -133,7 +133,7 @@ def link(index, edge, u, v, forward, inverse):
 
 @njit(cache=True, nogil=True)
 def _drop_link(lists, i, edge):
-    first = lists.start[i]
+    first = np.int64(lists.start[i])
     count = np.int64(0)
     for place in range(first, first + np.int64(lists.length[i])):
         if (lists.entries[place] >> 1) & POINTER != edge:

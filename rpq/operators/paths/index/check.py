@@ -17,6 +17,15 @@ def _entries(lists: Any, i: int) -> list[int]:
     return [int(e) for e in lists.entries[start : start + int(lists.length[i])]]
 
 
+def free_slots(index: Index) -> list[int]:
+    """Return the slots that are free."""
+    found, following = [], int(index.state[layout.FREE_SLOT])
+    while following:
+        found.append(following - 1)
+        following = -1 - int(index.table.slot_vertex[following - 1])
+    return found
+
+
 def stored_cells(index: Index, *, others: Sequence[int] = ()) -> dict[tuple[int, int, int], tuple[int, int]]:
     """Return (vertex, state, slot) -> (value, hops) of the live cells; asserts how rows and blocks are stored.
 
@@ -175,7 +184,7 @@ def check_index(index: Index) -> None:
     expected = _bottlenecks(index, edges)
     assert {key: value for key, (value, _) in cells.items()} == expected, "cells are not the bottlenecks"
     used = [slot for slot in range(state[layout.SLOTS]) if table.slot_vertex[slot] >= 0]
-    free = table.free_slots[: state[layout.FREE_SLOTS]].tolist()
+    free = free_slots(index)
     assert sorted(used + free) == list(range(state[layout.SLOTS])), "slots leak or are shared"
     if not len(table.hops):
         return

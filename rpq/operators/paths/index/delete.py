@@ -143,7 +143,7 @@ def take_out(index, waiting):
         table.taken_out[block] |= lanes
         for leave in range(program.leave_first[state], program.leave_first[state + 1]):
             links = vertex * classes + program.leave_class[leave]
-            first = graph.out.start[links]
+            first = np.int64(graph.out.start[links])
             for place in range(first, first + np.int64(graph.out.length[links])):
                 link = graph.out.entries[place]
                 slide = slide_of(graph, link)

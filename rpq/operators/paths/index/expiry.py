@@ -16,7 +16,6 @@ from rpq.operators.paths.index.layout import (
     EVENT_CAPACITY,
     EVENTS,
     FREE_ROWS,
-    FREE_SLOTS,
     NEED_OUTPUT,
     NEXT_BOUNDARY,
     NOW,
@@ -42,6 +41,7 @@ from rpq.operators.paths.index.rows import (
     ZERO,
     block_count,
     end_event,
+    free_slot,
     make_sparse,
     node_of,
     nth_block,
@@ -139,7 +139,7 @@ def _sweep_rows(index):
             if live_blocks * 2 * DENSE < np.int64(table.span[row]) and live_blocks > 0:
                 make_sparse(index, row, live_blocks)
         else:
-            start = directory.start[row]
+            start = np.int64(directory.start[row])
             for place in range(start, start + np.int64(directory.length[row])):
                 entry = directory.entries[place]
                 if live(table.values, entry & POINTER, now) == ZERO:
@@ -163,7 +163,7 @@ def _sweep_links(graph, lists, count, now):
         length = np.int64(lists.length[i])
         if length == 0:
             continue
-        start = lists.start[i]
+        start = np.int64(lists.start[i])
         live_links = np.int64(0)
         for place in range(start, start + length):
             link = lists.entries[place]
@@ -188,10 +188,7 @@ def _sweep_slots(index):
             if program.start_target[first_class] >= 0 and index.graph.out.length[vertex * classes + first_class] > 0:
                 needed = True
         if not needed:
-            table.slot_of[vertex] = -1
-            table.slot_vertex[slot] = -1
-            table.free_slots[fields[FREE_SLOTS]] = slot
-            fields[FREE_SLOTS] += 1
+            free_slot(index, slot)
 
 
 @njit(cache=True, nogil=True)

@@ -18,7 +18,6 @@ from rpq.operators.paths.index.conflicts import barred_lanes, bring_doubt, forge
 from rpq.operators.paths.index.layout import (
     BUCKETS,
     DONE,
-    FREE_SLOTS,
     JUDGED,
     NEED_OUTPUT,
     NOW,
@@ -38,6 +37,7 @@ from rpq.operators.paths.index.rows import (
     dequeue,
     enqueue,
     find,
+    free_slot,
     lane_of,
     make_block,
     make_row,
@@ -225,7 +225,7 @@ def push_row(index, row, rank):
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * classes + program.leave_class[leave]
         target_state = np.int64(program.leave_target[leave])
-        start = graph.out.start[links]
+        start = np.int64(graph.out.start[links])
         end = start + np.int64(graph.out.length[links])
         # Ask for the target blocks some edges ahead: they are scattered, and the loads would wait one by one.
         for place in range(start, end):
@@ -348,7 +348,8 @@ def grow_trees(index, roots, count):
             if state < 0:
                 continue
             links = root * classes + transition_class
-            for place in range(out.start[links], out.start[links] + np.int64(out.length[links])):
+            first = np.int64(out.start[links])
+            for place in range(first, first + np.int64(out.length[links])):
                 link = out.entries[place]
                 slide = slide_of(index.graph, link)
                 if slide > index.state[NOW]:
@@ -383,7 +384,4 @@ def drop_trees(index, mask):
     for slot in range(fields[SLOTS] - 1, -1, -1):
         vertex = np.int64(table.slot_vertex[slot])
         if vertex >= 0 and (mask[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO:
-            table.slot_of[vertex] = -1
-            table.slot_vertex[slot] = -1
-            table.free_slots[fields[FREE_SLOTS]] = slot
-            fields[FREE_SLOTS] += 1
+            free_slot(index, slot)

@@ -68,7 +68,7 @@ NEXT_BOUNDARY = 2  # stream time at which the next slide begins
 TUPLE = 3  # next tuple of the chunk
 PHASE = 4  # how far that tuple has come
 SLOTS = 5  # slots given out so far (high water)
-FREE_SLOTS = 6  # entries in the stack of free slots
+FREE_SLOT = 6  # the next free slot + 1, 0 for none; `Table.slot_vertex` leads to the others
 ROWS = 7
 FREE_ROWS = 8
 BLOCKS = 9
@@ -164,13 +164,12 @@ class Table(NamedTuple):
     span: np.ndarray  # int32 a row: blocks in its region, 0 if it is not dense
     directory: Lists  # row -> its blocks, if it is not dense
     slot_of: np.ndarray  # int32 a vertex, -1 none
-    slot_vertex: np.ndarray  # int32 a slot, -1 free
+    slot_vertex: np.ndarray  # int32 a slot; of a free one -1 - (the next free slot + 1), with 0 for none
     is_root: np.ndarray  # uint8 a vertex: may be a root (source restriction, partition)
     is_target: np.ndarray  # uint8 a vertex: answers may end here
     free_rows: np.ndarray  # int32, stack
     free_regions: np.ndarray  # int32 a region class: first free region, chained through `chain`
     chain: np.ndarray  # int32 a block: next free region of the same class, -1 none
-    free_slots: np.ndarray  # int32, stack
     conflicted: np.ndarray  # uint64 a block number: roots that have met a conflict (see `rpq/operators/paths/simple`)
     suspended: np.ndarray  # uint64 a block number: those of them that are set aside: over the budget, without answers
     blocked: np.ndarray  # uint64 a block number: those that have pairs in doubt without a simple path
@@ -265,7 +264,6 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
             free_rows=np.zeros(capacity, np.int32),
             free_regions=np.full(REGION_CLASSES, -1, np.int32),
             chain=np.zeros(capacity, np.int32),
-            free_slots=np.zeros(0, np.int32),
             conflicted=np.zeros(1, np.uint64),
             suspended=np.zeros(1, np.uint64),
             blocked=np.zeros(1, np.uint64),
@@ -342,7 +340,6 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
             conflicted=_longer(table.conflicted, numbers - len(table.conflicted), 0),
             suspended=_longer(table.suspended, numbers - len(table.suspended), 0),
             blocked=_longer(table.blocked, numbers - len(table.blocked), 0),
-            free_slots=_longer(table.free_slots, more, -1),
         )
         queue = queue._replace(number=np.zeros(numbers, np.int64), block=np.zeros(numbers, np.int64))
     table = table._replace(is_root=is_root, is_target=is_target)
@@ -352,7 +349,7 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
 def without_cells(index: Index, edges: int) -> Index:
     """Return the same memory without edges and trees, but with supports and room for `edges` edges in its lists."""
     graph, table, state = index.graph, index.table, index.state
-    for field in (SLOTS, FREE_SLOTS, ROWS, FREE_ROWS):
+    for field in (SLOTS, FREE_SLOT, ROWS, FREE_ROWS):
         state[field] = 0
     state[BLOCKS] = 1
     blocks = len(table.values) // LANES

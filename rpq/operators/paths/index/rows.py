@@ -18,7 +18,7 @@ from rpq.operators.paths.index.layout import (
     EVENT_OUT,
     EVENTS,
     FREE_ROWS,
-    FREE_SLOTS,
+    FREE_SLOT,
     JUDGED,
     NEED_BLOCKS,
     NEED_DIRECTORY,
@@ -52,7 +52,7 @@ def find(table, row, number):
     if span > 0:
         return table.base[row] + number if number < span else np.int64(-1)
     directory = table.directory
-    low = directory.start[row]
+    low = np.int64(directory.start[row])
     high = low + np.int64(directory.length[row])
     while high - low > 4:
         middle = (low + high) >> 1
@@ -78,7 +78,7 @@ def nth_block(table, row, i):
     """Return the number and the block of the i-th block of a row."""
     if table.span[row] > 0:
         return np.int64(i), table.base[row] + i
-    entry = table.directory.entries[table.directory.start[row] + i]
+    entry = table.directory.entries[np.int64(table.directory.start[row]) + i]
     return entry >> 32, entry & POINTER
 
 
@@ -264,7 +264,7 @@ def make_block(index, row, number):
     block = take_region(index, np.int64(0))
     if block < 0:
         return np.int64(-NEED_BLOCKS)
-    start = directory.start[row]
+    start = np.int64(directory.start[row])
     place = start + length
     while place > start and directory.entries[place - 1] >> 32 > number:
         directory.entries[place] = directory.entries[place - 1]
@@ -281,15 +281,24 @@ def root_slot(index, vertex):
     slot = np.int64(table.slot_of[vertex])
     if slot >= 0:
         return slot
-    if fields[FREE_SLOTS] > 0:
-        fields[FREE_SLOTS] -= 1
-        slot = np.int64(table.free_slots[fields[FREE_SLOTS]])
+    if fields[FREE_SLOT] > 0:
+        slot = fields[FREE_SLOT] - 1
+        fields[FREE_SLOT] = -1 - np.int64(table.slot_vertex[slot])
     else:
         slot = fields[SLOTS]
         fields[SLOTS] += 1
     table.slot_of[vertex] = slot
     table.slot_vertex[slot] = vertex
     return slot
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def free_slot(index, slot):
+    """Take a slot from its root; it is the next one to be given out."""
+    table, fields = index.table, index.state
+    table.slot_of[table.slot_vertex[slot]] = -1
+    table.slot_vertex[slot] = -1 - fields[FREE_SLOT]
+    fields[FREE_SLOT] = slot + 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -456,7 +465,7 @@ def next_in_edge(index, vertex, state, edge, above):
         source_state = np.int64(program.enter_source[transition])
         links = vertex * program.sizes[CLASSES] + program.enter_class[transition]
         left = np.int64(graph.into.length[links])
-        place = graph.into.start[links] + (left - 1 if edge.direction < 0 else 0)
+        place = np.int64(graph.into.start[links]) + (left - 1 if edge.direction < 0 else 0)
 
 
 @njit(cache=True, nogil=True, forceinline=True)

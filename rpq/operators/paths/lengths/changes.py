@@ -143,7 +143,7 @@ def _push_row(index, progress, row, rank):
     count = gather(table, queue, row, pending)
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * program.sizes[CLASSES] + program.leave_class[leave]
-        start = graph.out.start[links]
+        start = np.int64(graph.out.start[links])
         for place in range(start, start + np.int64(graph.out.length[links])):
             link = graph.out.entries[place]
             if slide_of(graph, link) <= fields[NOW]:
@@ -251,7 +251,8 @@ def suspect_expired(index, progress, slide):
     graph, lists, classes = index.graph, index.graph.out, index.program.sizes[CLASSES]
     for i in range(index.state[VERTICES] * classes):
         u = i // classes
-        for place in range(lists.start[i], lists.start[i] + np.int64(lists.length[i])):
+        start = np.int64(lists.start[i])
+        for place in range(start, start + np.int64(lists.length[i])):
             link = lists.entries[place]
             if slide_of(graph, link) == slide:
                 suspect_step(index, progress, u, link >> 32, i - u * classes)
@@ -296,7 +297,7 @@ def _take_out_block(index, progress, row, number, block):
     table.taken_out[block] |= lanes
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * program.sizes[CLASSES] + program.leave_class[leave]
-        first = graph.out.start[links]
+        first = np.int64(graph.out.start[links])
         for place in range(first, first + np.int64(graph.out.length[links])):
             link = graph.out.entries[place]
             if slide_of(graph, link) <= fields[NOW]:

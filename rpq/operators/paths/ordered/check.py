@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rpq.operators.paths.index import layout
-from rpq.operators.paths.index.check import stored_cells
+from rpq.operators.paths.index.check import free_slots, stored_cells
 from rpq.operators.paths.index.layout import Index
 from rpq.operators.paths.ordered.timeline import COPIES, COUNT, FIRST, GAP, MOMENT, SPAN, STRICT, Timeline
 
@@ -66,5 +66,5 @@ def check_ordered(index: Index, timeline: Timeline) -> None:
     if count:
         assert timeline.time[count - 1] <= timeline.fields[MOMENT], "an edge is younger than the latest moment"
     used = [slot for slot in range(state[layout.SLOTS]) if table.slot_vertex[slot] >= 0]
-    free = table.free_slots[: state[layout.FREE_SLOTS]].tolist()
+    free = free_slots(index)
     assert sorted(used + free) == list(range(state[layout.SLOTS])), "slots leak or are shared"

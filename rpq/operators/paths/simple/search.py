@@ -204,7 +204,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
                 to_state = np.int64(program.leave_target[leave])
                 if to_state == program.sizes[CLOSING]:
                     continue
-                first = graph.out.start[links]
+                first = np.int64(graph.out.start[links])
                 for place in range(first, first + np.int64(graph.out.length[links])):
                     link = graph.out.entries[place]
                     to = link >> 32
@@ -275,7 +275,7 @@ def _extend(index, scratch, slot, target, floor, budget):
             scratch.leave[depth] += 1
             scratch.place[depth] = 0
             continue
-        link = graph.out.entries[graph.out.start[links] + scratch.place[depth]]
+        link = graph.out.entries[np.int64(graph.out.start[links]) + scratch.place[depth]]
         scratch.place[depth] += 1
         to = link >> 32
         if slide_of(graph, link) < floor or (scratch.used[to] and to != target):

@@ -371,7 +371,7 @@ class PlanTables:
         if end > len(array):
             array = lengthen(array, max(2 * len(array), end))
             self.plans = self.plans._replace(**{name: array})  # type: ignore[arg-type]
-            self._bytes[name] = memoryview(array.view(np.uint8))
+            self._bytes[name] = array.view(np.uint8).data
         if len(records):
             size = sizeof(record)
             written = records.tobytes() if isinstance(records, np.ndarray) else b"".join(map(bytes, records))
