@@ -1,4 +1,7 @@
-"""Fixtures and Hypothesis profiles: RPQ_HYPOTHESIS=long runs a hundred times as many examples as the default."""
+"""Fixtures and Hypothesis profiles.
+
+RPQ_HYPOTHESIS=long runs a hundred times as many examples as the default, and RPQ_HYPOTHESIS=fixed the same ones each time.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
 settings.register_profile("moderate", max_examples=20, **_PATIENT)
+# What decides whether a commit is released must not depend on chance.
+settings.register_profile("fixed", max_examples=20, derandomize=True, **_PATIENT)
 settings.register_profile("long", max_examples=2000, **_PATIENT)
 settings.register_profile("unshrunk", max_examples=300, phases=[Phase.explicit, Phase.reuse, Phase.generate], **_PATIENT)
 settings.load_profile(os.environ.get("RPQ_HYPOTHESIS", "moderate"))

@@ -25,7 +25,7 @@ def examples(moderate: int) -> settings:
 
 
 def left_to_ci(*values: Any) -> list[Any]:
-    """Values of a parameter of a test that CI runs, beside one that everybody runs."""
+    """Return values of a parameter of a test that only CI runs, beside those that everybody runs."""
     return [pytest.param(value, marks=pytest.mark.ci) for value in values]
 
 

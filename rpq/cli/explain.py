@@ -101,7 +101,8 @@ def explain(
         drawings = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
         if drawings:
             raise click.UsageError(f"{drawings[0]}: a query in SPARQL or MATCH has no drawing; its algebra is shown as text")
-        click.echo(str(_explain_algebra(expression, language, paths or "walk", node_label=node_label)))
+        algebra = _explain_algebra(expression, language, paths or "walk", node_label=node_label)
+        click.echo("\n".join([*_paths_line(paths), str(algebra)]))
         return
     try:
         tree = parse_expression(expression)

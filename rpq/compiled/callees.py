@@ -7,19 +7,28 @@ optimised there once more. Three kernels of four are only called by kernels, so 
 `call_as_callee` lets the kernels that call a kernel find a *callee*: compiled without all that, and kept in its own file.
 If Python has called the kernel with the same types before, its code serves. This depends on internals of numba, so other
 versions than those that were checked compile kernels as numba does it.
+
+Some kernels can therefore not be written. A kernel may call itself with the types of its own arguments, but not with other
+types nor with a number that it writes out, as in `f(0)`; two kernels that call each other are refused. Only kernels of the
+cache may call kernels of the cache: in others, an exception with values becomes a RuntimeError. As in numba, a callee
+without an `error_model` of its own has that of the caller that compiles it first.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Protocol
 
 import llvmlite.binding
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import JITCodeLibrary, RuntimeLinker
 from numba.core.compiler import Compiler, Flags, compile_extra, compile_result
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.types import IntegerLiteral
 from numba.core.types.misc import unliteral
 from numba.core.typing import make_concrete_template
+
+code_of = attrgetter("library")
+"""Return the code of a kernel that numba compiled, and of what it calls."""
 
 
 class Cache(Protocol):
@@ -36,9 +45,11 @@ class CalleeLibrary(JITCodeLibrary):
     """The optimised code of a callee, which is linked into its callers and never run by itself."""
 
     def _finalize_final_module(self) -> None:
-        # As in numba, without the step that generates machine code.
+        # As in numba, without the step that generates machine code, which would resolve calls of a kernel not yet compiled.
         self._finalize_dynamic_globals()
         self._verify_declare_only_symbols()
+        if any(value.name.startswith(RuntimeLinker.PREFIX) for value in self._final_module.global_variables):
+            raise NotImplementedError(f"{self.name} and a kernel that it calls call each other: make one kernel of the two")
         self._finalized = True
 
 
@@ -46,7 +57,7 @@ class _CalleeCompiler(Compiler):
     """numba's compiler, with another library for its code."""
 
     def define_pipelines(self) -> Any:
-        self.state.library = CalleeLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state["library"] = CalleeLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         return super().define_pipelines()
 
 
@@ -68,7 +79,7 @@ class _Callees:
                     found = self._compile(types)
                     self._cache.save_overload(types, found)
             found = found._replace(entry_point=object())  # no function: the key of the code
-            self._kernel.targetctx.insert_user_function(found.entry_point, found.fndesc, [found.library])
+            self._kernel.targetctx.insert_user_function(found.entry_point, found.fndesc, [code_of(found)])
             self._found[types] = found
         return found
 
@@ -89,7 +100,7 @@ class _Callees:
 
 
 def call_as_callee(kernel: Any, cache: Cache) -> None:
-    """Let other kernels that call `kernel` call its callees, which are kept in the `cache`."""
+    """Make other kernels that call `kernel` call its callees, which are kept in the `cache`."""
     callees, name = _Callees(kernel, cache), kernel.py_func.__name__
     is_inlined = kernel.targetoptions.get("forceinline", False)
 
@@ -107,10 +118,10 @@ def call_as_callee(kernel: Any, cache: Cache) -> None:
 
 def reduce(callee: Any) -> tuple[Any, ...]:
     """Return what has to be kept of a callee, in the form in which numba keeps a kernel."""
-    bitcode = callee.library._get_module_for_linking().as_bitcode()
+    bitcode = code_of(callee)._get_module_for_linking().as_bitcode()
     callee.fndesc.typemap = callee.fndesc.calltypes = None  # as in numba: they cannot be kept, and nobody needs them
     environments = tuple(callee._find_referenced_environments())
-    code = (callee.library.name, "bitcode", bitcode)
+    code = (code_of(callee).name, "bitcode", bitcode)
     return code, callee.fndesc, callee.environment, callee.signature, False, (), "", callee.reload_init, environments
 
 
@@ -139,4 +150,4 @@ def rebuild(context: Any, reduced: tuple[Any, ...]) -> Any:
 def set_environments(kernel: Any) -> None:
     """Give a kernel that was compiled the environments of its callees, as numba does it for a kernel that was loaded."""
     for environment in kernel._find_referenced_environments():
-        kernel.library.codegen.set_env(environment.env_name, environment)
+        code_of(kernel).codegen.set_env(environment.env_name, environment)

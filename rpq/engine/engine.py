@@ -571,9 +571,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise InputError(f"the stream time {self.time} and the size of the window, {reach}, exceed 64 bits")
         if not evaluation.running.are_read(queries, evaluation.labels):
             evaluation.collector.collect()  # which knows what was lost up to now
-        evaluated = queries if evaluation.multigraph is None else [evaluation.multigraph.evaluated(one) for one in queries]
+        multigraph = evaluation.multigraph
+        running_forms = queries if multigraph is None else [multigraph.running_form(one) for one in queries]
         if start == "window":
-            for one in evaluated:
+            for one in running_forms:
                 refuse_if_lost(
                     one,
                     evaluation.labels,
@@ -582,7 +583,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                     begins_empty=begins_empty(one, evaluation),
                 )
                 refuse_forgotten_edges(one, evaluation, to_timestamp=self._times.to_timestamp)
-        for one in evaluated:
+        for one in running_forms:
             is_empty, to_timestamp = start == "empty", self._times.to_timestamp
             refuse_unread_conditions(one, evaluation, empty=is_empty, to_timestamp=to_timestamp)
         evaluation.midway = True

@@ -121,6 +121,8 @@ class Atom:
 def never_simple(atoms: Iterable[Atom]) -> tuple[str, ...]:
     """Return a warning for each atom that joins a term with itself, which no simple path does.
 
+    A literal may stand for another vertex at each end.
+
     >>> print(*never_simple(parse_pattern("?x transfer{3,4} ?x")))  # doctest: +NORMALIZE_WHITESPACE
     ?x transfer{3,4} ?x never matches: no simple path leads from a vertex to itself; write paths="simple_cycle" for cycles
     that visit no other vertex twice, or paths="walk"
@@ -129,7 +131,7 @@ def never_simple(atoms: Iterable[Atom]) -> tuple[str, ...]:
         f'{atom} never matches: no simple path leads from a vertex to itself; write paths="simple_cycle" for cycles that '
         'visit no other vertex twice, or paths="walk"'
         for atom in dict.fromkeys(atoms)
-        if atom.subject == atom.object
+        if atom.subject == atom.object and not (isinstance(atom.subject, Constant) and len(vertices_of(atom.subject)) > 1)
     )
 
 

@@ -154,6 +154,12 @@ class Query(_Options):
         if not isinstance(self.expression, str):
             raise QueryError(f"the expression of a query is text, not {self.expression!r}")
 
+    def _check_kind_of_paths(self) -> None:
+        if self.paths in REFUSED_PATHS:
+            raise QueryError(f"paths={self.paths!r}, {REFUSED_PATHS[self.paths]}")
+        if self.paths not in CHOICES["paths"]:
+            raise QueryError(f"paths are 'walk', 'simple' or 'simple_cycle', not {self.paths!r}")
+
     def _check_options(self) -> None:
         if not isinstance(self.name, str):
             raise QueryError(f"the name of a query is text, not {self.name!r}")
@@ -162,10 +168,7 @@ class Query(_Options):
             raise QueryError(f"the query has no window: pass one, as window={windows}")
         if not isinstance(self.window, Window | CountWindow | UnboundedWindow):
             raise QueryError(f"the window of a query is a {windows}, not {self.window!r}")
-        if self.paths in REFUSED_PATHS:
-            raise QueryError(f"paths={self.paths!r}, {REFUSED_PATHS[self.paths]}")
-        if self.paths not in CHOICES["paths"]:
-            raise QueryError(f"paths are 'walk', 'simple' or 'simple_cycle', not {self.paths!r}")
+        self._check_kind_of_paths()
         semantics: str | None = self.semantics
         if semantics is None:
             object.__setattr__(self, "semantics", self._usual_semantics)

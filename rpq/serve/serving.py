@@ -254,7 +254,8 @@ def _service(
             raise QueryError(f"--edges {settings.edges}: the checkpoint has edges of the identity {engine.edges}")
         multigraph = engine._evaluation.multigraph
         if multigraph is not None:
-            multigraph.statics.known = multigraph.statics.properties
+            # The queries of a checkpoint were taken, so static edges have no other values of what they read.
+            multigraph.statics.known = multigraph.statics.properties.union(*map(properties_of, engine.queries))
         return engine
 
     try:

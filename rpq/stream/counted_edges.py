@@ -1,13 +1,15 @@
 """The edges of a count window that have an identity: the last inserts, which replace each other.
 
 A count window numbers the inserts with labels that its queries read, and holds an edge until its last insert is too far
-back. Where edges have an identity, what an insert replaces depends on what the window holds, so the window is decided here
-and not behind: for each tuple `CountedEdges` returns the inserts and deletes of (source, label, target) that it amounts to,
-also under the derived labels whose conditions the edges satisfy. Evictions are deletes with a mark. To the graph and to
-queries the window is unbounded.
+back. Where edges have an identity, what an insert replaces depends on what the window holds, so the window is decided here,
+before the graph: for each tuple `CountedEdges` returns the inserts and deletes of (source, label, target) that the tuple
+amounts to, also under the derived labels whose conditions the edges satisfy. Evictions are deletes with a mark. To the
+graph and to queries the window is unbounded.
 
-- An insert of an edge that is held replaces it, unless it is older; then the held edge gets its number.
-- An insert with a label that nobody reads has no number. Where edges have ids, it takes away the edge with its id.
+- An insert of an edge that the window holds replaces that edge, unless the insert is older; then the edge in the window
+  gets the number of the insert, and nothing else changes.
+- An insert with a label that no query reads has no number. Where edges have ids, it removes the edge with its id, unless
+  that edge is newer.
 - The changes of a tuple come in three stages: what its replacement or delete takes, what its insert brings, and what is
   evicted. So the graph before the third is the one without any eviction.
 
@@ -17,7 +19,7 @@ An edge is a Python object, of which there are as many as the window has: about 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,7 +51,7 @@ class CountedEdge:
         self.satisfied = satisfied
         """The number of its set of derived labels."""
         self.is_plain = is_plain
-        """Whether the graph has it under its own label."""
+        """True if the graph has the edge under its own label."""
         self.number = number
         """The number of its last insert."""
         self.vertex = self.twin = NO_VERTEX
@@ -88,21 +90,19 @@ class Applied(NamedTuple):
 class CountedEdges:
     """The edges of a count window, in the order of their last inserts.
 
-    `labels_of` returns the ids of the derived labels of a set. With `keeps_all` no two inserts are one edge.
+    `labels_of` returns the ids of the derived labels of a set.
     """
 
     def __init__(
         self,
         window: CountWindow,
         *,
-        identity: Literal["triple", "parallel", "id"],
         labels_of: Callable[[int], tuple[int, ...]],
         capacity: int = 1024,
     ) -> None:
         self.window = window
         self.number = 0
         """The number of the last insert."""
-        self._identity = identity
         self._labels_of = labels_of
         self._capacity = capacity
         self._edges: dict[Hashable, CountedEdge] = {}
@@ -142,21 +142,21 @@ class CountedEdges:
             if delete:
                 outcome[row] = self._delete(row, key, (u, label, v), time, delete, read, changes, left)
                 continue
-            held = self._edges.get(key)
-            if not read and held is None:
+            previous = self._edges.get(key)
+            if not read and previous is None:
                 continue
-            if held is not None and time < held.timestamp:
+            if previous is not None and time < previous.timestamp:
                 outcome[row] = REFRESHED
                 if read:
-                    self._number(held)
+                    self._number(previous)
                     self._evict(row, time, changes, left)
                 continue
-            outcome[row] = INSERTED if held is None else REFRESHED
+            outcome[row] = INSERTED if previous is None else REFRESHED
             touched: list[_Link] = []
             before = time
-            if held is not None:
-                touched, before = self._remove(held), held.timestamp
-                left.append((row, LOSSES, held))
+            if previous is not None:
+                touched, before = self._remove(previous), previous.timestamp
+                left.append((row, LOSSES, previous))
             gained: list[_Link] = []
             if read:
                 edge = CountedEdge(key, (u, label, v), time, satisfied=labels, is_plain=bool(plain), number=0)
@@ -186,10 +186,10 @@ class CountedEdges:
         if key is None:
             gone = [self._edges[one] for one in self._by_ends.get(ends, ())]
         else:
-            held = self._edges.get(key)
-            is_newer = held is not None and delete == DELETE_UNLESS_NEWER and time < held.timestamp
-            gone = [] if held is None or is_newer else [held]
-            read = read or held is not None
+            previous = self._edges.get(key)
+            is_newer = previous is not None and delete == DELETE_UNLESS_NEWER and time < previous.timestamp
+            gone = [] if previous is None or is_newer else [previous]
+            read = read or previous is not None
         for edge in gone:
             touched = self._remove(edge)
             left.append((row, LOSSES, edge))
@@ -295,7 +295,7 @@ class CountedEdges:
 
     @property
     def wants_collection(self) -> bool:
-        """Whether enough tuples came since the last collection to pay for another one."""
+        """True if enough tuples came since the last collection to pay for another one."""
         return self._since_collect > 2 * max(self._capacity, len(self._edges))
 
     def collect(self, bound: int) -> None:

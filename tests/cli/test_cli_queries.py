@@ -339,7 +339,7 @@ def test_explain_shows_every_query(rpq, tmp_path):
     status, out, _ = rpq("explain", "--queries", "q.toml")
     assert status == 0 and "digraph" not in out
     parts = out.split("\n\nquery ")
-    assert len(parts) == 4 and "explicit" in parts[1] and "2 3" in parts[2] and "shared.csv" in parts[3]
+    assert len(parts) == len(ALONE) and "explicit" in parts[1] and "2 3" in parts[2] and "shared.csv" in parts[3]
     for part, (expression, *_) in zip(parts, ALONE.values(), strict=True):
         assert automata.compile(expression).to_text() in part
     graphs = "".join(automata.compile(expression).to_dot() for expression, *_ in ALONE.values())
@@ -413,9 +413,9 @@ def test_the_library_reads_a_file_of_queries(tmp_path):
         library.read_queries(path, windows=3)
     assert caught.value.field == "windows"
     path.write_text(TOML + '[[query]]\nname = "late"\nquery = "a|"\n')
-    with pytest.raises(library.QueryError, match=r"queries.toml, query 5 \('late'\), field query(.|\n)*column 3") as caught:
+    with pytest.raises(library.QueryError, match=r"queries.toml, query 6 \('late'\), field query(.|\n)*column 3") as caught:
         library.read_queries(path)
-    assert (caught.value.file, caught.value.entry, caught.value.field) == (str(path), 5, "query")
+    assert (caught.value.file, caught.value.entry, caught.value.field) == (str(path), 6, "query")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
+from time import process_time
 
 import pytest
 from click.testing import CliRunner
@@ -223,7 +224,9 @@ def test_generic_code_runs_everywhere():
 def test_the_variants_of_a_process_are_loaded_in_seconds_once_they_are_kept():
     variant = Variant(10, "walk")
     warm_up_variant(variant)
-    assert warm_up_variant(variant) < 10
+    begun = process_time()
+    warm_up_variant(variant)
+    assert process_time() - begun < 10
 
 
 @pytest.mark.long

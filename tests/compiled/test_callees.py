@@ -7,7 +7,7 @@ import pytest
 from numba import config, types
 from numba.core.codegen import JITCodeLibrary
 
-from rpq.compiled.callees import CalleeLibrary
+from rpq.compiled.callees import CalleeLibrary, code_of
 from rpq.compiled.kernel_cache import njit
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
@@ -50,8 +50,9 @@ def test_python_may_call_it_afterwards_and_before():
     other, caller = kernels()
     assert other(12) == 6 and caller(12, False) == 6
     # The code that Python calls is that which the caller contains.
-    (kept,) = other.overloads.values()
-    assert not isinstance(kept.library, CalleeLibrary) and other.get_overload(kept.signature.args) is kept.entry_point
+    (overload,) = other.overloads.values()
+    assert not isinstance(code_of(overload), CalleeLibrary)
+    assert other.get_overload(overload.signature.args) is overload.entry_point
 
 
 def test_its_errors_come_through_the_callers():
@@ -75,3 +76,28 @@ def test_numbers_that_callers_write_need_no_code_of_their_own():
     assert total(10) == 43
     template, *_ = added.get_call_template((types.int64, types.literal(3)), {})
     assert [str(case) for case in template.cases] == ["(int64, int64) -> int64"]
+
+
+def test_a_kernel_may_call_itself():
+    @njit(cache=True)
+    def factorial(number):
+        return 1 if number < 2 else number * factorial(number - 1)
+
+    @njit(cache=True)
+    def doubled(number):
+        return 2 * factorial(number)
+
+    assert doubled(5) == 240 and factorial(5) == 120
+
+
+def test_two_kernels_that_call_each_other_are_refused():
+    @njit(cache=True)
+    def is_even(number):
+        return True if number == 0 else is_odd(number - 1)
+
+    @njit(cache=True)
+    def is_odd(number):
+        return False if number == 0 else is_even(number - 1)
+
+    with pytest.raises(NotImplementedError, match="call each other: make one kernel of the two"):
+        is_even(6)

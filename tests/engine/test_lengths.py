@@ -154,6 +154,12 @@ def test_what_is_not_there_is_refused_by_name(options: dict, message: str) -> No
     assert str(error.value).startswith(message)
 
 
+@pytest.mark.parametrize("text", ["a+", "?x a ?y", "ASK { ?x <a> ?y }", "MATCH (x)-[:a]->(y) RETURN x"])
+def test_every_notation_refuses_trails_by_name(text: str) -> None:
+    with pytest.raises(rpq.QueryError, match="paths='trail', no edge twice, is not available: a walk"):
+        rpq.Query(text, window=WINDOW, paths="trail")  # type: ignore[arg-type]
+
+
 def test_the_pair_alone_is_what_every_path_query_has() -> None:
     query = rpq.Query("a+", window=WINDOW, select=["source", "target"])
     assert query == rpq.Query("a+", window=WINDOW)

@@ -114,20 +114,21 @@ def has_conditions(what: object) -> bool:
 
 
 @st.composite
-def described(draw, name: str, *, patterns: bool = True, counted: bool = False) -> Described:
-    """Draw a query; with `counted` its window may be one of count."""
+def described(draw, name: str, *, patterns: bool = True, counted: bool = False, events: bool = False) -> Described:
+    """Draw a query; with `counted` its window may be one of count, which with `events` of several tuples is explicit."""
     what = draw(st.sampled_from(EXPRESSIONS) | st.sampled_from(PATTERNS) if patterns else st.sampled_from(EXPRESSIONS))
     ends = st.sampled_from((None, None, frozenset("u"), frozenset("vw")))
     options = {"sources": draw(ends), "targets": draw(ends)} if isinstance(what, str) else {}
     if counted and not has_conditions(what) and draw(st.booleans()):
         options["window"] = "count"
+    semantics = ("explicit",) if events and "window" in options else ("explicit", "implicit")
     return Described(
         name,
         what,
         draw(orders()),
         size=draw(st.integers(1, 12)),
         slide=draw(st.integers(1, 4)),
-        semantics=draw(st.sampled_from(("explicit", "implicit"))),
+        semantics=draw(st.sampled_from(semantics)),
         **options,
     )
 
@@ -319,7 +320,7 @@ def test_a_query_that_begins_empty_holds_what_comes_from_then_on(data):
 @given(data=st.data())
 def test_shares_have_the_rows_together(identity, data):
     """Each share answers for its part of the roots, or of the rows of a pattern; all see all tuples."""
-    queries = [data.draw(described("q", counted=identity == "parallel"))]
+    queries = [data.draw(described("q", counted=identity == "parallel", events=True))]
     note([one.query for one in queries])
     count = data.draw(st.sampled_from((2, 3)))
     oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
@@ -344,7 +345,7 @@ def test_shares_have_the_rows_together(identity, data):
 @given(data=st.data())
 def test_events_of_several_tuples(identity, data):
     """The rows of an event are the net rows of its tuples, which all have the largest of their timestamps."""
-    queries = [data.draw(described("q", counted=identity == "parallel"))]
+    queries = [data.draw(described("q", counted=identity == "parallel", events=True))]
     note([one.query for one in queries])
     oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
     engine = rpq.Engine(*(one.query for one in queries), edges=identity, events="window", _capacity=1)

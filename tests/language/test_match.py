@@ -71,6 +71,8 @@ PAIRS = [(one, other) for one in "abc" for other in "abc"]
         ("MATCH TRAIL (x)-[:T]->+(y) RETURN DISTINCT x, y", PAIRS),
         ("MATCH ANY TRAIL (x)-[:T]->{1,2}(m)-[:S]->(y) RETURN x, y", "bc cc"),
         ("MATCH TRAIL (x)-[:S]->(m)-[:T]->+(y) RETURN DISTINCT x, y", "aa ab ac"),
+        ("MATCH ANY TRAIL ()-[:T]->{1,2}()-[:S]->(y) RETURN y", "c c"),
+        ("MATCH ANY (x)-[e:T WHERE x:P]->(m)-[:T]->(y) RETURN x, y", "ac cb"),
         ("MATCH (x:P:Q)-[:T]->(y) RETURN x, y", "ca"),
         ("MATCH (x)-[:T|:S]->(y) RETURN x, y", "ab ab bc ca ac"),
         ("MATCH (x)-[:T]->(y) WHERE x:P RETURN x, y", "ab ab ca"),
@@ -127,6 +129,7 @@ def test_rows(text, rows):
     assert answers(text) == Counter(expected)
 
 
+LOOPS = [("a", "a", "T", 1, 1), ("a", "b", "T", 2, 2)]
 FORKS = [("u", "x", "T", 1, 1), ("v", "x", "T", 2, 2), ("u", "y", "S", 3, 3), ("v", "y", "S", 4, 4)]
 """u and v lead to x by T and to y by S."""
 
@@ -166,6 +169,9 @@ CHAINS = [("a", "b", "T", 1, -5), ("b", "c", "T", 2, 2), ("x", "b", "T", 3, 3), 
         (CHAINS, "MATCH ANY (a) ((m)-[:T]->(n)){2} (b) RETURN a, b", "ac xc az"),
         (CHAINS, "MATCH ANY (a)-[e:T]->(m {id: 'b'})-[f:T WHERE f.amount > e.amount]->(b) RETURN a, b", "ac"),
         (CHAINS, "MATCH ANY (a)-[e:T]->(m)-[f:T WHERE f.amount > e.amount]->(b) RETURN a, b", "ac"),
+        (LOOPS, "MATCH ANY ACYCLIC (a)-[:T]->(b) RETURN a, b", "ab"),
+        (LOOPS, "MATCH ANY ACYCLIC (a)-[:T]->(a) RETURN a", []),
+        (LOOPS, "MATCH ANY SIMPLE (a)-[:T]->(b) RETURN a, b", "aa ab"),
         (CHAINS[:1], "MATCH DIFFERENT EDGES ANY (a)-[:T]-(b) RETURN a, b", "ab ba"),
         (CHAINS, "MATCH (a)-[e:T {amount: -5}]->(b) RETURN a, b", "ab"),
         (CHAINS, r"MATCH (a {id: '\u0061'})-[:T]->(b) RETURN b", "b y"),
@@ -252,7 +258,8 @@ def test_rows_in_cypher(text, rows):
         ("MATCH ANY (a)-[:T]->(m)-[:T]->(b) RETURN a, m", (1, 45), "m is inside a path"),
         ("MATCH ANY (a)-[e:T WHERE e.amount > a.id]->+(b) RETURN a", (1, 26), "its own edge alone"),
         ("MATCH ANY (a) (()-[:T]->(:P)){2} (b) RETURN a", (1, 25), "bare"),
-        ("MATCH SIMPLE (a)-[:T]->+(b) RETURN DISTINCT a", (1, 7), 'paths="simple"'),
+        ("MATCH ACYCLIC (a)-[:T]->+(b) RETURN DISTINCT a", (1, 7), 'paths="simple",'),
+        ("MATCH SIMPLE (a)-[:T]->+(b) RETURN DISTINCT a", (1, 7), 'paths="simple_cycle",'),
         ("MATCH TRAIL (a)-[:T]->{2,3}(b) RETURN DISTINCT a", (1, 7), "leave TRAIL out"),
         ("MATCH TRAIL (a)-[:T]->+(b)-[:T|S]->+(c) RETURN DISTINCT a", (1, 7), "no label in common"),
         ("MATCH TRAIL (a)-[:T]->+(b)-[:S]-{1,2}(c) RETURN DISTINCT a", (1, 7), "leave TRAIL out"),
@@ -281,6 +288,18 @@ def test_rows_in_cypher(text, rows):
             "write both paths in one OPTIONAL MATCH",
         ),
         ("MATCH (a)-[e:T]->(b) WHERE e.amount > 5 OR EXISTS { (a)-[:S]->(b) } RETURN a", (1, 44), "joined by AND"),
+        ("MATCH (a)-[e:T]->(b) WHERE NOT (a:P AND b:P) RETURN a", (1, 33), "a label of a node inside a condition"),
+        ("MATCH (a:P|Q&R)-[e:T]->(b) RETURN a", (1, 7), "write WHERE a:A OR a:B&C"),
+        ("MATCH (a)-[e:T]->(b) WHERE EXISTS { (b)-[:S]->(z) RETURN count(*) } RETURN a", (1, 58), "even without a match"),
+        ("MATCH (a)-[e:T]->(b) WHERE EXISTS { (b)-[:S]->(z) RETURN y } RETURN a", (1, 58), "there is no variable y"),
+        ("MATCH (a)-[e:T]->(b) WHERE exists((b)-[:S]->()) RETURN a", (1, 34), "EXISTS { … } for a path"),
+        ("MATCH shortestPth((a)-[:T]->+(b)) RETURN a", (1, 7), "did you mean 'shortestPath'?"),
+        ("MATCH (z)-[:S]->() MATCH ANY (a)-[e:T WHERE z:P]->(m)-[:T]->(b) RETURN a", (1, 45), "reads the path alone"),
+        (
+            "MATCH (z)-[:S]->(), ANY (a)-[e:T WHERE EXISTS { (z)-[:T]->(a) }]->(m)-[:T]->(b) RETURN a",
+            (1, 40),
+            "reads the path alone",
+        ),
         ("MATCH (a)-[e:T]->(b) WHERE count(*) > 5 RETURN a", (1, 28), "aggregates stand in RETURN"),
         ("MATCH (a)-[e:T]->(b) WHERE size(a) > 5 RETURN a", (1, 28), "there are no lists"),
         ("MATCH (a)-[e:T]->(b) WHERE sine(a) > 5 RETURN a", (1, 28), "unknown function 'sine'"),

@@ -269,3 +269,19 @@ def test_static_edges_have_the_properties_of_the_first_queries(tmp_path):
             assert refused.status_code >= 400
             assert "the values of note of static edges were not kept" in refused.text
             assert served.end() == 0
+
+
+@pytest.mark.ci
+def test_properties_that_no_static_edge_has_can_be_read_after_a_restart_as_before(tmp_path):
+    static = tmp_path / "static.csv"
+    static.write_text("source,target,label\nx,y,a\n")
+    options = ["--window", "100", "--slide", "10", "--edges", "parallel", "--static", static]
+    restarts = [*options, "--checkpoint", tmp_path / "state"]
+    for turn in range(2):
+        with Command("a[note is null]/b", *restarts, log=tmp_path / f"log{turn}") as served:
+            if not turn:
+                served.post(("y", "z", "b", 1))
+            added = served.register(("a[note is null]", "^a[note is null]")[turn], window="100", slide="10")
+            assert added.status_code == 201, added.text
+            assert served.answers("a[note is null]") == {("x", "y")}
+            assert served.end() == 0

@@ -24,7 +24,7 @@ from rpq.language.readings import (
 from rpq.stream.edge_versions import ABSENT_VERSION
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_time import EARLIEST
+from rpq.stream.stream_time import EARLIEST, windows_of
 from rpq.stream.window import CountWindow, Window
 
 
@@ -206,7 +206,8 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated)
 def begins_empty(question: Question, evaluation: Evaluated) -> bool:
     """Return whether a query may begin with an empty window in mid-stream: no edge unknown to it is replaced later."""
     identity, multigraph = evaluation.identity, evaluation.multigraph
-    if multigraph is not None and multigraph.counted is not None:
+    counts = not is_ordered(question) and any(window.kind == "count" for window in windows_of(question))
+    if multigraph is not None and (counts or multigraph.counted is not None):
         return False
     return identity == "parallel" or (identity == "triple" and not has_conditions(question))
 

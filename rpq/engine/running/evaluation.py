@@ -300,9 +300,9 @@ class Evaluation:
         if overflow is not None:
             failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
-        self.guard.places = self.row_guard.places = None
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.output.rows(deltas) if collect else []
+        self.guard.places = self.row_guard.places = None
         self.output.note_overruns(first)
         if failure is None:
             if self._upcoming is None:
@@ -633,7 +633,7 @@ class Evaluation:
                 if is_late:
                     refuse_late_counts(questions, readings)
                 self.multigraph.add(questions, readings, is_late=is_late)
-                questions = tuple(self.multigraph.evaluated(question) for question in questions)
+                questions = tuple(self.multigraph.running_form(question) for question in questions)
             for question in questions:
                 added.append(self._start(question, is_late, (ids, names)))  # some may have begun
                 if self.multigraph is not None and self.multigraph.counted is not None:

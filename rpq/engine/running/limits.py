@@ -94,10 +94,18 @@ class MemoryGuard:
         """Return the guard of a query, or of a host and a query that it serves."""
 
         def guard(size: int, place: int) -> None:
-            row = self.row + (place if self.places is None else int(self.places[place]))
-            self._refuse_if_too_much(name(), workers(), size, row)
+            self._refuse_if_too_much(name(), workers(), size, self.row + self._tuple_of(place))
 
         return guard
+
+    def _tuple_of(self, place: int) -> int:
+        """Return the tuple of the chunk that the edge at a place is of; places behind the chunk are those of its last edge.
+
+        An index that builds supports for a witness, after the chunk, is behind it, or where its last chunk ended.
+        """
+        if self.places is None or not len(self.places):
+            return place
+        return int(self.places[min(place, len(self.places) - 1)])
 
     def _refuse_if_too_much(self, query: str, growing: Iterable[Any], size: int, row: int) -> None:
         """Raise `MemoryLimitError` if everything together would pass the limit once a worker has grown to `size` bytes."""

@@ -202,9 +202,7 @@ class Multigraph:
             reading = readings[question.name]
             if isinstance(reading.window, CountWindow) and has_counted_window(question, reading):
                 if self.counted is None:
-                    self.counted = CountedEdges(
-                        reading.window, identity=self.identity, labels_of=self.sets.labels_of, capacity=self._capacity
-                    )
+                    self.counted = CountedEdges(reading.window, labels_of=self.sets.labels_of, capacity=self._capacity)
                 reading = reading._replace(window=UnboundedWindow())
             self.outcome_counts.add(question.name, reading, is_late=is_late)
         self._questions |= {question.name: question for question in questions}
@@ -251,8 +249,8 @@ class Multigraph:
         labels = {one.labels for one in readings if not isinstance(one.window, CountWindow)}
         return self._labels_read(lambda name: any(one.has(name) for one in labels), self._labels.names)
 
-    def evaluated(self, question: Any) -> Any:
-        """Return a query as it is evaluated behind this: a count window is decided here, and none is there."""
+    def running_form(self, question: Any) -> Any:
+        """Return a query with the window over which it runs: an unbounded one where a count window is decided here."""
         return question if self.counted is None else question.over(UnboundedWindow())
 
     @property
@@ -262,7 +260,7 @@ class Multigraph:
 
     @property
     def readings(self) -> list[Reading]:
-        """What the queries read, each over its own window."""
+        """The readings of the queries, each over its own window."""
         return [*self._readings.values()]
 
     @property

@@ -114,10 +114,11 @@ def _refusal(
     if isinstance(window, CountWindow):
         if count_key(reading, None) in graph.counted.keys:
             return None
+        advice = 'it can be registered with start="empty", which numbers inserts from now on'
         return _Refusal(
             f"which inserts its window of the last {window.size:,} would hold is not known, as no query that runs since the "
-            "first tuple, or began as a copy of one, counts the same labels in a window of that size and step; it can be "
-            'registered with start="empty", which numbers inserts from now on',
+            "first tuple, or began as a copy of one, counts the same labels in a window of that size and step; "
+            f"{advice if begins_empty else 'register it before the first tuple'}",
             None,
         )
     if isinstance(window, UnboundedWindow):

@@ -648,9 +648,9 @@ class SavedState:
         rows = table.select(COUNTED_COLUMNS).to_pylist()
         columns = (*ends, saved.version_timestamp)
         for place, (row, u, label, v, time) in enumerate(zip(rows, *(column.tolist() for column in columns), strict=True)):
-            held = edges[-1].number if edges else counted.window.lower_bound(state.number)
+            last = edges[-1].number if edges else counted.window.lower_bound(state.number)
             is_vertex = all(-1 <= row[name] < len(identity) for name in ("vertex", "twin"))
-            if not (held < row["number"] <= state.number and 0 <= row["set"] < len(sets) and is_vertex):
+            if not (last < row["number"] <= state.number and 0 <= row["set"] < len(sets) and is_vertex):
                 raise Damage("an edge of a count window has a number that it cannot have")
             key = (u, label, v) if multigraph.identity == "triple" else row["insert"]
             key = key if numbers is None else int(numbers[place])

@@ -62,7 +62,7 @@ class NodePattern:
 
 
 class Quantifier(NamedTuple):
-    """How often an edge or a path is repeated; without `most` any number of times."""
+    """The number of repetitions of an edge or a path; any from `least` on if there is no `most`."""
 
     least: int
     most: int | None
@@ -140,6 +140,8 @@ class Exists:
     column: int
     node: Name | None = None
     """The node of which it asks for labels alone, as in `a:Account`."""
+    returned: tuple[Any, ...] = ()
+    """What it returns, which has no meaning, but may name only what is known."""
 
 
 @dataclass(frozen=True)
@@ -233,11 +235,11 @@ REFUSED_FUNCTIONS = {
     "relationships": "there are no path variables; name the edges of a path one by one",
     "size": "there are no lists; count(*) counts rows, and length(text) the letters of a text",
     "coalesce": "compute with the rows; in WHERE, write (x IS NULL OR …)",
-    "exists": "write x IS NOT NULL for a property, and EXISTS { … } for a path",
 }
 """Functions of GQL and Cypher that are refused by name, with what to write."""
 
 _LISTS = "lists and maps are refused: return their values as columns, and write IN ['a', 'b'] in conditions"
+_EXISTS = "exists(…) is refused: write x IS NOT NULL for a property, and EXISTS { … } for a path"
 _PATTERN_IN_CONDITION = "a path as a condition is refused: write EXISTS { … } around it"
 _EDGE_SIGNS = ("-[", "<-[", "-->", "<--", "--", "->", "<-", "~[")
 
@@ -323,6 +325,8 @@ def _unexpected(text: str, at: int, word: str, accepted: Iterable[str]) -> Match
     is_path = any(text.startswith(sign, place) for sign in _EDGE_SIGNS for place in (at, at - 1) if place >= 0)
     if refusal is None and is_path and not {"AND", "EXISTS"}.isdisjoint(words) and "WALK" not in words:
         refusal = _PATTERN_IN_CONDITION
+    if refusal is None and word == "(" and text[:at].rstrip().lower().endswith("exists"):
+        refusal = _EXISTS
     if refusal is None and word in ("[", "{") and {"TEXT", "TRUE"} <= {*words}:
         refusal = _LISTS
     if refusal is None and word.upper() == "RETURN" and "MATCH" not in words and at > 0 and not text[:at].strip():
@@ -418,6 +422,9 @@ def _reader(text: str) -> Any:
 
     class SetQuantifier(NamedTuple):
         is_distinct: bool
+
+    class Returned(NamedTuple):
+        values: tuple[Any, ...]
 
     class Mode(NamedTuple):
         different: bool
@@ -523,8 +530,8 @@ def _reader(text: str) -> Any:
                 return Constant(-inner.value, column=column)
             return Arithmetic("-", Constant(0, column=column), inner, column=column)
 
-        def exists_result(self, meta: Any, children: list[Any]) -> None:
-            """Read what an EXISTS returns, which has no meaning."""
+        def exists_result(self, meta: Any, children: list[Any]) -> Returned:
+            return Returned(tuple(one for one in trees(children) if not isinstance(one, SetQuantifier)))
 
         def has_labels(self, meta: Any, children: list[Any]) -> Exists:
             named, label = trees(children)
@@ -539,7 +546,10 @@ def _reader(text: str) -> Any:
             return Not(found, column=start(meta) + 1)
 
         def exists(self, meta: Any, children: list[Any]) -> Exists:
-            return Exists(of_type(children, GraphPattern), start(meta) + 1)
+            returned = of_type(children, Returned)
+            return Exists(
+                of_type(children, GraphPattern), start(meta) + 1, returned=() if returned is None else returned.values
+            )
 
         def call(self, meta: Any, children: list[Any]) -> Any:
             named, *arguments = children
@@ -705,6 +715,9 @@ def _reader(text: str) -> Any:
             *named, function, path = trees(children)
             if named:
                 self._refuse_path_variable(named[0])
+            if function.name.lower() not in ("shortestpath", "allshortestpaths"):
+                hint = did_you_mean(function.name.lower(), ["shortestpath"]).replace("shortestpath", "shortestPath")
+                refuse(function.at, f"unknown function {function.name!r} around a path: expected shortestPath{hint}")
             if function.name.lower() != "shortestpath":
                 advice = "which paths there are is not told; write ANY SHORTEST before the path, or shortestPath(…)"
                 refuse(function.at, f"{function.name}(…) is refused: {advice}")

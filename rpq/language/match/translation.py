@@ -97,7 +97,7 @@ class Translation:
     """The properties of edges that columns and filters read."""
     has_edge_variables: bool
     differs: bool
-    """Whether some clause asks for different edges."""
+    """True if some clause asks for different edges."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class _BoundEdge:
     """The internal name of the edge; None for a path."""
     at: int
     is_trail: bool = False
-    """Whether all pairs of the path are pairs of trails."""
+    """True if all pairs of the path are pairs of trails."""
 
 
 @dataclass
@@ -144,7 +144,7 @@ class _Block:
 
     scope: _Scope
     is_set: bool
-    """Whether nobody can see how often a binding occurs."""
+    """True if nobody can see how often a binding occurs."""
     atoms: list[Atom] = field(default_factory=list)
     parts: list[Operator] = field(default_factory=list)
     conditions: list[Formula] = field(default_factory=list)
@@ -324,7 +324,9 @@ class _Translator:
         if label.operator not in ("name", "|") or any(part.operator != "name" for part in label.parts):
             self._fail(
                 at,
-                "! and % in the labels of a node are refused: write :A, :A|B or :A&B, and NOT EXISTS {(a:A)}",
+                "& below | in the labels of a node is refused: write WHERE a:A OR a:B&C"
+                if label.operator == "|" and all(part.operator in ("name", "&") for part in label.parts)
+                else "! and % in the labels of a node are refused: write :A, :A|B or :A&B, and NOT EXISTS {(a:A)}",
             )
         atoms = [Atom(term, Label(self._node_label), Constant(name)) for name in names]
         if len(atoms) == 1:
@@ -496,9 +498,10 @@ class _Translator:
                     "with + or {1,m} that have no label in common; leave TRAIL out",
                 )
             return
+        kind = "simple" if path.mode == "ACYCLIC" else "simple_cycle"
         self._fail(
             path.at,
-            f'{path.mode} is refused on a quantified path in MATCH: write a path query or a pattern with paths="simple", or '
+            f'{path.mode} is refused on a quantified path in MATCH: write a path query or a pattern with paths="{kind}", or '
             "leave it out",
         )
 
@@ -695,8 +698,10 @@ class _Translator:
                 )
         first, last = replace(nodes[0], label=None, properties=(), where=None), nodes[-1]
         target = self._node(block, last)
-        is_plain = all(node.is_bare for node in nodes[1:-1]) and path.mode in (None, "WALK")
-        is_plain |= len(connectors) == 1
+        is_plain = all(node.is_bare for node in nodes[1:-1]) and path.mode in (None, "WALK", "TRAIL")
+        patterns = [one for one in connectors if isinstance(one, EdgePattern)]  # TRAIL over a group has been refused
+        is_plain &= path.mode != "TRAIL" or not self._has_common_labels(patterns)
+        is_plain |= len(connectors) == 1 and path.mode != "ACYCLIC"
         is_plain &= not any(
             isinstance(one, EdgePattern) and one.quantifier is None and self._own_conditions(one)[1] for one in connectors
         )
@@ -710,7 +715,8 @@ class _Translator:
         else:
             if first.variable is None or last.variable is None:
                 self._fail(
-                    path.at, "the ends of a path behind ANY need names where its edges or inner nodes have conditions"
+                    path.at,
+                    "the ends of a path behind ANY need names where its edges or inner nodes have conditions or must differ",
                 )
             ends = [first, *nodes[1:-1], replace(last, label=None, properties=(), where=None)]
             found: list[_BoundEdge] = []
@@ -730,14 +736,19 @@ class _Translator:
 
     def _add_inner_conditions(self, inner: _Block) -> None:
         """Add the conditions inside a path behind ANY, which read nothing else."""
+        alone = "a condition inside a path behind ANY reads the path alone: write it in WHERE"
         bound = algebra.possible_variables(inner.operator())
+        known = [one for name in inner.scope.names() if (one := inner.scope.get(name)) is not None]
+        outer = {edge_column(one.internal) if one.kind == "edge" else one.internal for one in known} - bound
         for part in inner.deferred:
             for name in (node for node in _nodes(part) if isinstance(node, Name)):
                 if algebra.column_of_value(self._value(inner.scope, name)) not in bound:
-                    self._fail(
-                        name.column - 1, "a condition inside a path behind ANY reads the path alone: write it in WHERE"
-                    )
+                    self._fail(name.column - 1, alone)
+            before = len(inner.tests)
             self._add_condition(inner, part)
+            for body, _ in inner.tests[before:]:
+                if not outer.isdisjoint(algebra.mentioned_variables(body)):
+                    self._fail(next(node.column for node in _nodes(part) if isinstance(node, Exists)) - 1, alone)
         inner.deferred = []
 
     # --- conditions ------------------------------------------------------------------------------------------------
@@ -782,6 +793,12 @@ class _Translator:
         block = _Block(_Scope(outer), is_set=True)
         self._add_pattern(block, exists.pattern)
         self._check_lone(block)
+        for node in (part for value in exists.returned for part in _nodes(value)):
+            if isinstance(node, Aggregated):
+                advice = "it has a row even without a match; leave RETURN out"
+                self._fail(node.column - 1, f"the aggregate {node.function} in EXISTS is refused: {advice}")
+            if isinstance(node, Name) and block.scope.get(node.name.partition(".")[0]) is None:
+                self._value(block.scope, node)
         return block.operator()
 
     def _value(self, scope: _Scope, name: Name) -> Value:
@@ -815,9 +832,12 @@ class _Translator:
         known: dict[str, Value] = {}
         for node in _nodes(condition):
             if isinstance(node, (Exists, Aggregated)):
-                what = "EXISTS" if isinstance(node, Exists) else f"the aggregate {node.function}"
+                what = f"the aggregate {node.function}" if isinstance(node, Aggregated) else "EXISTS"
+                if isinstance(node, Exists) and node.node is not None:
+                    what = "a label of a node"
                 advice = (
-                    "write it as a condition of its own, joined by AND, or by OR with others of its kind, or behind NOT"
+                    "write it as a condition of its own, joined by AND, or by OR with others of its kind; NOT stands "
+                    "before all of it"
                     if isinstance(node, Exists)
                     else "aggregates stand in RETURN; filter rows of groups after collecting them"
                 )

@@ -12,7 +12,7 @@ from rpq import automata
 from rpq.automata.expressions import Label
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import QueryError
-from rpq.language.notation import CHOICES, ORDER_OPTIONS, Language, unsuitable_option
+from rpq.language.notation import ORDER_OPTIONS, Language, unsuitable_option
 from rpq.language.pattern import Atom, Centre, Variable, centre_at, edges_accepted, never_simple, stands_in_all
 from rpq.language.query import Query, compiled
 from rpq.language.readings import LabelSet, Reading
@@ -90,8 +90,7 @@ class SparqlQuery(Query):
             raise QueryError(f"{misfit.option} {misfit.reason}")
         if self.on_budget != "error":
             raise QueryError('on_budget="set_aside" is for path queries: NOT EXISTS would assert what is false')
-        if self.paths not in CHOICES["paths"]:
-            raise QueryError(f"paths are 'walk', 'simple' or 'simple_cycle', not {self.paths!r}")
+        self._check_kind_of_paths()
         parsed = self._read()
         object.__setattr__(self, "_parsed", parsed)
         object.__setattr__(self, "_declared", {one.name: _window_of(one.extent) for one in parsed.windows})

@@ -126,6 +126,15 @@ def test_simple_cycles():
     assert sorted(engine.answers("?x a/b ?x")) == [("y",)]
 
 
+def test_a_literal_at_both_ends_may_be_two_vertices_of_a_simple_path():
+    literal = rpq.Query("""?x b ?y . '"30"' a+ '"30"'""", window=W, paths="simple")
+    assert literal.warnings == ()
+    engine = rpq.Engine(literal)
+    assert len(engine.push_rows([("x", "y", "b", 1), ("30", '"30"', "a", 1)]).rows()) == 1
+    (warning,) = rpq.Query("?x b ?y . 30 a+ 30", window=W, paths="simple").warnings
+    assert warning.startswith("30 a+ 30 never matches")
+
+
 # --- windows of count, unbounded ones, and static edges ---------------------------------------------------------------
 
 
