@@ -255,8 +255,8 @@ class _Translator:
             if name in perhaps_null:
                 self._fail(
                     at,
-                    f"{name} is bound by an OPTIONAL MATCH before, and nothing matches where it is null: write MATCH in place "
-                    "of OPTIONAL MATCH, or the condition in the WHERE of the OPTIONAL MATCH",
+                    f"{name} is bound by an OPTIONAL MATCH before, and nothing matches where it is null: write MATCH in "
+                    "place of OPTIONAL MATCH, or the condition in the WHERE of the OPTIONAL MATCH",
                 )
 
     # --- names -----------------------------------------------------------------------------------------------------
@@ -753,7 +753,7 @@ class _Translator:
         edges.append(_BoundEdge(reduce(or_, labels), None, path.at, is_trail=is_trail))
 
     def _check_alone(self, path: PathPattern, later: Sequence[PathPattern], scope: _Scope) -> None:
-        """Refuse conditions inside a path behind ANY that read what a later path of its clause binds; EXISTS would bind it."""
+        """Refuse conditions inside a path behind ANY that read what a later path of its clause binds."""
         own = {name for name, _ in _variables_of([path])}
         names = {name for name, _ in _variables_of(later)} - own
         last = len(path.elements) - 1
