@@ -280,7 +280,7 @@ def _pack_stream(
         vertex = plain_vertex_type(edges) if is_plain else None
         if vertex is not None and can_read_whole(spark, data):
             known = queries_in_unit(queries, timestamp_unit)
-            envelopes = read_whole_files(spark, data, vertex, known)
+            envelopes = read_whole_files(spark, data, vertex, label_readers(known))
             return _PackedStream(envelopes, known, vertex, False, timestamp_unit, {})
         columns = read(edges)
         tuples = columns.tuples
