@@ -45,7 +45,6 @@ class _Case:
             engine.push(batch, collect=False)
         return process_time() - started
 
-
     def seconds_of_insert(self) -> float:
         """Return the median CPU seconds of an `insert` and of reading its rows, behind the first half of the stream."""
         middle, engine = len(self.stream) // 2, self.engine()
