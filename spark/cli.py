@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -39,15 +39,17 @@ queries_file = click.option(
 )
 
 
-def check_query_options(options: dict[str, Any], *, is_stream: bool = False) -> None:
-    """Raise a usage error, before Spark starts, for missing, repeated or invalid queries, and those that streams refuse."""
+def check_query_options(options: dict[str, Any], *, refuse: Callable[[Sequence[rpq.Query]], None] | None = None) -> None:
+    """Raise a usage error, before Spark starts, for missing, repeated or invalid queries, and those that `refuse` refuses.
+
+    The functions `refuse_…` of this module are such; they raise `QueryError`.
+    """
     expressions: tuple[str, ...] = options["expressions"]
     if options["queries_file"] is not None:
         if expressions:
             raise click.UsageError("--queries replaces EXPRESSION: leave out EXPRESSION, or move it to the file")
         for entry in _entries(options):
-            edges = options.get("edges", "triple")
-            _refuse_unsupported(entry.expression, entry, name=entry.name, edges=edges, is_stream=is_stream)
+            _refuse_unsupported(entry.expression, entry, name=entry.name, refuse=refuse)
         return
     if not expressions:
         raise click.UsageError("Missing argument 'EXPRESSION...' (or --queries FILE).")
@@ -55,22 +57,39 @@ def check_query_options(options: dict[str, Any], *, is_stream: bool = False) -> 
     shared_options.refuse_missing()
     for expression in expressions:
         shared_options.refuse_misspelt(expression)
-        _refuse_unsupported(expression, shared_options, edges=options.get("edges", "triple"), is_stream=is_stream)
+        _refuse_unsupported(expression, shared_options, refuse=refuse)
     if len(set(expressions)) < len(expressions):
         raise click.UsageError("an expression occurs twice")
 
 
+def refuse_in_stream(options: dict[str, Any]) -> Callable[[Sequence[rpq.Query]], None]:
+    """Return the function that refuses queries that a stream of these options cannot evaluate.
+
+    Edges have properties in Parquet files alone.
+    """
+    from rpq.spark.batch.replay import refuse_queries
+    from rpq.spark.columns import refuse_unsupported_values
+
+    edges = options["edges"]
+    if is_topic(options["folder"]) or options["files"] != "parquet":
+        where = "in topics on Spark" if is_topic(options["folder"]) else f"in {options['files']} files on Spark"
+        return lambda queries: refuse_queries(queries, edges, where)
+    return lambda queries: refuse_unsupported_values(queries, edges)
+
+
 def _refuse_unsupported(
-    expression: str, options: QueryOptions | QueryEntry, *, name: str | None = None, edges: str, is_stream: bool
+    expression: str,
+    options: QueryOptions | QueryEntry,
+    *,
+    name: str | None = None,
+    refuse: Callable[[Sequence[rpq.Query]], None] | None,
 ) -> None:
-    """Raise a usage error for a query with values of edges, a filter, an order in time or, in a stream, lengths."""
+    """Raise a usage error for a query that `refuse` refuses."""
     from rpq.errors import QueryError
     from rpq.language.query import query_in
-    from rpq.language.readings import refuse_lengths
-    from rpq.spark.batch.replay import refuse_queries
     from rpq.stream.window import UnboundedWindow
 
-    if is_sparql(expression, options.language):
+    if refuse is None or is_sparql(expression, options.language):
         return  # it has no such values
     names = ("select", "filter", *ORDER_OPTIONS)
     given = {option: value for option in names if (value := getattr(options, option)) is not None}
@@ -79,9 +98,7 @@ def _refuse_unsupported(
     except QueryError:
         return  # `read_queries` says what is wrong, with all options and the windows
     try:
-        refuse_queries([query], edges)
-        if is_stream:
-            refuse_lengths([query], "in streams of Spark")
+        refuse([query])
     except QueryError as error:
         raise click.UsageError(str(error)) from error
 
@@ -149,6 +166,11 @@ _FILE_DEFAULTS = {
 def check_topic_options(options: dict[str, Any]) -> None:
     """Raise a usage error for options of topics without topics, and for options of files with topics."""
     if is_topic(options["folder"]):
+        if options["edges"] == "id":
+            raise click.UsageError(
+                "--edges id: edges in topics on Spark have no ids: leave it out, or let each insert be an edge of its own, "
+                "with --edges parallel"
+            )
         for name, (default, instead) in _FILE_DEFAULTS.items():
             if options[name] != default:
                 raise click.UsageError(f"--{name.replace('_', '-')} applies to files, not to topics: {instead}")
@@ -216,6 +238,15 @@ _column_options = shared.combine_options(
         "--columns", metavar="COLUMN=NAME,...", help="Names of the columns source, target, label, timestamp, op in the data."
     ),
     click.option("--label", metavar="LABEL", help="The label of all edges, if the data has no column for it."),
+)
+
+_edges_option = click.option(
+    "--edges",
+    type=click.Choice(["triple", "parallel", "id"]),
+    default="triple",
+    show_default=True,
+    help="When two inserts are the same edge: with equal source, label and target, never, or with the same value in the "
+    "column edge. An order in time needs one of the latter two.",
 )
 
 _query_options = shared.combine_options(
@@ -299,14 +330,7 @@ def prepare_command(**options: Any) -> None:
 @click.argument("expressions", metavar="EXPRESSION...", nargs=-1)
 @click.option("--input", "data", required=True, metavar="FOLDER", help="A prepared data set.")
 @click.option("--output", required=True, metavar="FOLDER", help="Folder for the rows, as Parquet.")
-@click.option(
-    "--edges",
-    type=click.Choice(["triple", "parallel", "id"]),
-    default="triple",
-    show_default=True,
-    help="When two inserts are the same edge: with equal source, label and target, never, or with the same value in the "
-    "column edge. An order in time needs one of the latter two.",
-)
+@_edges_option
 @shared.order_options
 @click.option("--names", is_flag=True, help="Write names instead of numbers, for a data set prepared with ids.")
 @_column_options
@@ -317,8 +341,10 @@ def replay_command(**options: Any) -> None:
     from rpq.spark.console import Progress, show_tasks, summary_text
 
     started = time.perf_counter()
+    from rpq.spark.batch.replay import refuse_queries
+
     _refuse_existing(options["output"])
-    check_query_options(options)
+    check_query_options(options, refuse=lambda queries: refuse_queries(queries, options["edges"], "on Spark"))
     _check_files(options, read=[options["data"]])
     with _session(options, options["partitions"]) as session:
         from rpq.spark.batch.replay import replay, replay_to
@@ -384,6 +410,8 @@ def replay_command(**options: Any) -> None:
 )
 @click.option("--output", required=True, metavar="FOLDER", help="Folder for the rows, as Parquet.")
 @click.option("--checkpoint", required=True, metavar="FOLDER", help="Folder for the state, from which the stream continues.")
+@_edges_option
+@shared.order_options
 @click.option("--sequence", metavar="COLUMN", help="Integers that order tuples of one timestamp.")
 @click.option(
     "--max-delay",
@@ -403,7 +431,7 @@ def stream_command(**options: Any) -> None:
 
     Ctrl-C ends the stream; the same command continues it from its checkpoint.
     """
-    check_query_options(options, is_stream=True)
+    check_query_options(options, refuse=refuse_in_stream(options))
     check_topic_options(options)
     _check_files(options, read=[] if is_topic(options["folder"]) else [options["folder"]])
     with _session(options, options["partitions"]) as session:
@@ -421,13 +449,14 @@ def stream_command(**options: Any) -> None:
         named: dict[str, Any] = {
             name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label")
         }
+        names = parse_column_names(**named, has_ids=options["edges"] == "id")
         if is_topic(options["folder"]):
             edges, sequence, topic_unit = read_topics(session, options)
             unit = unit or topic_unit
         else:
-            stamps = "timestamp" if (names := parse_column_names(**named)) is None else names["timestamp"]
+            stamps = "timestamp" if names is None else names["timestamp"]
             edges = Stream.edges(session, options["folder"], options["files"], options["max_files"], timestamps=stamps)
-        columns = edge_columns(edges, sequence=None, time_unit="us", with_place=False, names=parse_column_names(**named))
+        columns = edge_columns(edges, sequence=None, time_unit="us", with_place=False, names=names)
         integers = columns.vertex == "bigint"
         unit = unit or ("us" if columns.is_time else None)
         queries = read_queries(options, unit=unit, integers=integers)
@@ -441,6 +470,7 @@ def stream_command(**options: Any) -> None:
             checkpoint=options["checkpoint"],
             output=options["output"],
             max_delay=options["max_delay"],
+            identity=options["edges"],
             **named,
         )
         _prepare_workers(session, queries, integers, options)
@@ -496,7 +526,7 @@ def rescale_command(**options: Any) -> None:
         raise click.UsageError("expected --partitions or --queries, or both: the parts of the stream to change")
     options["expressions"] = ()
     if options["queries_file"] is not None:
-        check_query_options(options, is_stream=True)
+        check_query_options(options)
     _check_files(options, read=[])
     with _session(options, options["partitions"]) as session:
         from rpq.spark.console import Progress, show_tasks, summary_text

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 import rpq
-from rpq.errors import InputError
+from rpq.errors import InputError, QueryError
 from rpq.language.edge_variables import Value
 from rpq.language.match.query import MatchQuery
 from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import readings_of
+from rpq.language.readings import is_ordered, properties_of, readings_of, refuse_edge_values
 from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.rows.typed_columns import kinds_of
-from rpq.spark.envelopes import numbered_property
+from rpq.spark.envelopes import is_numbered_property, numbered_property
 from rpq.spark.errors import PipelineError
+from rpq.spark.shipping import Shipped
 from rpq.stream.durations import NANOSECONDS
 from rpq.stream.fields import DELETE, EDGE, STREAM, FieldError
 from rpq.stream.values import BOOLEANS
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 _REQUIRED = ("source", "target", "label", "timestamp")
 UNITS = ("s", "ms", "us")
 """The units in which Spark converts times to numbers."""
+
+
+Identity = Literal["triple", "parallel", "id"]
+"""When two inserts are the same edge, as in `rpq.Engine`."""
 
 
 class EdgeColumns(NamedTuple):
@@ -118,7 +124,10 @@ def edge_columns(
     if sequence:
         columns.append(column(sequence).cast("bigint").alias("sequence"))
     kinds_of_properties = {name: _property_type(edges, name) for name in properties}
-    columns += [sql.col(_quoted(name)).alias(numbered_property(place)) for place, name in enumerate(properties)]
+    columns += [
+        sql.col(_quoted(name)).cast(kind).alias(numbered_property(place))
+        for place, (name, kind) in enumerate(kinds_of_properties.items())
+    ]
     if has_ids:
         columns.append(_id_column(edges, names).alias(numbered_property(len(properties))))
     if with_place:
@@ -224,12 +233,19 @@ def _op_of_delete(delete: Column, *, is_text: bool) -> Column:
     return sql.when(is_true, "-").when(is_false, "+").otherwise(sql.concat(sql.lit("delete="), delete))
 
 
-def drop_bad_tuples(tuples: DataFrame) -> DataFrame:
-    """Return the tuples without nulls, with names that are not empty, and with a valid op."""
+def drop_bad_tuples(tuples: DataFrame, *, id_column: str | None = None) -> DataFrame:
+    """Return the tuples with a valid op, names that are not empty and no nulls, except in properties of edges.
+
+    `id_column` is the column of the ids of edges, which deletes need not have.
+    """
     from pyspark.sql import functions as sql
 
     good = sql.col("op").isin("+", "-")
+    if id_column is not None:
+        good = good & (sql.col(id_column).isNotNull() | (sql.col("op") == "-"))
     for name in set(tuples.columns) - {"file", "row"}:
+        if is_numbered_property(name):
+            continue
         good = good & sql.col(name).isNotNull()
         if name in ("source", "target", "label"):
             good = good & (sql.col(name).cast("string") != "")
@@ -329,12 +345,85 @@ def _type_of_sum(kind: str) -> str:
     return {"double": "double", "string": "string", "boolean": "string"}.get(kind, "bigint")
 
 
+@dataclass(frozen=True, kw_only=True)
+class EdgeModel(Shipped):
+    """When two inserts are the same edge, the properties that edges carry, and the types of columns with their values.
+
+    `time_unit` is the unit of timestamps, if it is known.  `columns` are those of tuples beside source, target, label,
+    timestamp and delete: properties of edges that queries read and, where edges have ids, `edge`.
+    """
+
+    identity: Identity = "triple"
+    time_unit: str | None = None
+    columns: tuple[str, ...] = ()
+    values: Mapping[str, pa.DataType] = field(default_factory=dict)
+
+    @property
+    def has_ids(self) -> bool:
+        """True if edges have ids; then an insert with any label may replace an edge with another one."""
+        return self.identity == "id"
+
+    @property
+    def engine_options(self) -> dict[str, Any]:
+        """The options of engines over these edges."""
+        return {"edges": self.identity, "time_unit": self.time_unit}
+
+    def typed(self, rows: pa.Table) -> pa.Table:
+        """Return rows of queries in which values of properties have the types of their columns."""
+        for name, kind in self.values.items():
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, pa.field(name, kind), rows[name].cast(kind))
+        return rows
+
+
+TRIPLES = EdgeModel()
+"""Edges without properties, which replace one another by source, label and target."""
+
+
+def edge_model(
+    queries: Sequence[rpq.Query], identity: Identity, *, time_unit: str | None, properties: Mapping[str, str]
+) -> EdgeModel:
+    """Return the model of edges for queries; `properties` maps properties to their types, as Spark writes them."""
+    columns = (*property_names(queries), *([EDGE] if identity == "id" else []))
+    values = {name: arrow_type(kind) for name, kind in value_columns(queries, properties).items()}
+    return EdgeModel(identity=identity, time_unit=time_unit, columns=columns, values=values)
+
+
+def property_names(queries: Sequence[rpq.Query]) -> list[str]:
+    """Return the names of the properties of edges that queries read, sorted.
+
+    >>> property_names([rpq.Query("a[n > 1]/b[m < n]", window=rpq.Window(size=10, slide=1))])
+    ['m', 'n']
+    """
+    return sorted(frozenset[str]().union(*map(properties_of, queries)))
+
+
+def refuse_unsupported_values(queries: Sequence[rpq.Query], identity: str) -> None:
+    """Raise `QueryError` for queries that cannot be divided where two inserts are the same edge by `identity`."""
+    if identity == "triple":
+        refuse_edge_values([query for query in queries if is_ordered(query)], "on Spark")
+    for query in queries:
+        refused = (name for name, _, value in selected_columns(query) if value.kind in ("number", "timestamp"))
+        if (name := next(refused, None)) is not None:
+            shown = f"?{name}" if isinstance(query, EdgeValuesQuery) else name
+            raise QueryError(
+                f"query {query.name!r} selects {shown}, and on Spark vertices and properties of edges are selected: run it "
+                "with rpq run over files, or leave it out"
+            )
+
+
 def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq.Query, ...]:
     """Return the queries with windows in the unit of the timestamps, which is None if these are plain numbers.
 
     Raises `PipelineError` for windows that are not of time, for durations over plain numbers, and for named streams.
     """
     for query in queries:
+        for name, length in getattr(query, "time_lengths", ()):
+            if unit is None and isinstance(length, str):
+                raise PipelineError(
+                    f"{name} of query {query.name!r} is a duration ({length}), but timestamps are plain numbers: specify it "
+                    "in the unit of these numbers, or convert the column to timestamps"
+                )
         for reading in readings_of(query):
             _check_window(query.name, reading.window, unit)
             if reading.stream is not None:
@@ -360,5 +449,5 @@ def _check_window(name: str, window: Any, unit: str | None) -> None:
 
 def _in_unit(query: Any, unit: str) -> rpq.Query:
     """Return a query with all its windows, including those that its text declares, in a unit."""
-    changed: rpq.Query = query.in_unit(unit) if hasattr(query, "readings") else query.over(query.window.in_unit(unit))
+    changed: rpq.Query = query.in_unit(unit)
     return changed

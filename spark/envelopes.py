@@ -4,7 +4,8 @@ A packed table is a compressed Arrow stream with a checksum, both in the state a
 table in a binary column.  Between Spark and a stateful processor, rows pass through pandas, with text as Python objects,
 once per share.  A packed micro-batch is a handful of rows, replicated as bytes.  The columns of an envelope are source and
 target (string or int64), label (string), timestamp (int64), delete (bool) and, if the stream has one, sequence (int64).
-Properties of edges that queries read are further columns, whose names begin with `PROPERTY`; they may be null.
+Properties of edges that queries read, and the ids of edges if they have any, are further columns, whose names begin with
+`PROPERTY`; they may be null.
 
 A tuple whose label no query reads only advances the time, so it is left out before replication: an envelope records the
 number of tuples left out and the latest time among them, its *tick*.  Tuples are applied in the order of time, and the tick
@@ -50,6 +51,11 @@ PROPERTY = "property."
 def numbered_property(place: int) -> str:
     """Return the name of the column of a property in a data frame, where Spark reads a dot in a name as that of a field."""
     return f"property_{place}"
+
+
+def is_numbered_property(column: str) -> bool:
+    """Return whether a column of a data frame is that of a property (`numbered_property`)."""
+    return column.startswith("property_")
 
 
 def _is_property(kind: pa.DataType) -> bool:
@@ -149,25 +155,26 @@ def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[LabelReader] | Non
 
 
 class Packer(Shipped):
-    """A function for `mapInArrow` that turns tuples into envelopes, without those that none of the queries reads."""
+    """A function for `mapInArrow` that turns tuples into envelopes, without those that none of the queries reads.
 
-    def __init__(self, queries: Sequence[LabelReader] | None) -> None:
-        self._queries = None if queries is None else tuple(queries)
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from pack(batches, self._queries)
-
-
-class PlacedPacker(Shipped):
-    """A function for `mapInArrow` that turns tuples into envelopes with their places in the order of the tuples.
-
-    The order is by the name of the file and the row in the file, or, if the tuples have no file, by the task. The columns of
-    `properties`, among which ids of edges may be, are numbered in this order. With None for `queries` all tuples stay.
+    The columns of `properties`, among which ids of edges may be, are numbered in this order. With None for `queries` all
+    tuples stay.
     """
 
     def __init__(self, queries: Sequence[LabelReader] | None, properties: Sequence[str] = ()) -> None:
         self._queries = None if queries is None else tuple(queries)
         self._names = {numbered_property(place): PROPERTY + name for place, name in enumerate(properties)}
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        renamed = (batch.rename_columns([self._names.get(name, name) for name in batch.schema.names]) for batch in batches)
+        yield from pack(renamed, self._queries)
+
+
+class PlacedPacker(Packer):
+    """A function for `mapInArrow` that turns tuples into envelopes with their places in the order of the tuples.
+
+    The order is by the name of the file and the row in the file, or, if the tuples have no file, by the task.
+    """
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -204,8 +211,9 @@ def _placed_row(envelope: bytes, file: str, row: int) -> pa.RecordBatch:
 def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
     """Return the tuples of a micro-batch in the order in which they are applied.
 
-    The order is by timestamp, then by sequence if there is one, then deletes before inserts.  With `keeps_order`, tuples
-    stay in their order.  Raises `StateFormatError` for a damaged envelope.
+    The order is by timestamp, then by sequence if there is one, then deletes before inserts; with properties, tuples of one
+    sequence are ordered by their values, so that all shares apply them alike.  With `keeps_order`, tuples stay in their
+    order.  Raises `StateFormatError` for a damaged envelope.
     """
     tables = [unpack_table(envelope, columns=_COLUMNS, name="an envelope of edges") for envelope in envelopes]
     dropped, ticks = 0, []
@@ -213,7 +221,8 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
         count, tick = _dropped_and_tick(table)
         dropped += count
         ticks += [tick] if count else []
-    table = pa.concat_tables([table.replace_schema_metadata() for table in tables])
+    # Tuples that waited while the queries of the stream changed may have other properties.
+    table = pa.concat_tables([table.replace_schema_metadata() for table in tables], promote_options="default")
     if not keeps_order:
         order = _order(table)
         if order is not None:
@@ -226,6 +235,11 @@ def engine_columns(table: pa.Table) -> pa.Table:
     properties = [name for name in table.column_names if name.startswith(PROPERTY)]
     names = [*_COLUMNS, *(name.removeprefix(PROPERTY) for name in properties)]
     return table.select([*_COLUMNS, *properties]).rename_columns(names)
+
+
+def envelope_columns(table: pa.Table, properties: Sequence[str]) -> pa.Table:
+    """Return the columns of an engine's tuples as those of an envelope, of properties only these: see `engine_columns`."""
+    return table.select([*_COLUMNS, *properties]).rename_columns([*_COLUMNS, *(PROPERTY + name for name in properties)])
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -332,7 +346,18 @@ def _order(table: pa.Table) -> np.ndarray | None:
     if (steps > 0).all():
         return None
     order = np.lexsort([*keys, stamps])
+    if _SEQUENCE in table.column_names and any(name.startswith(PROPERTY) for name in table.column_names):
+        sorted_keys = [key[order] for key in (*keys, stamps)]
+        if np.logical_and.reduce([key[1:] == key[:-1] for key in sorted_keys]).any():
+            order = np.lexsort([*_ranks(table), *keys, stamps])
     return None if (order == np.arange(len(order))).all() else order
+
+
+def _ranks(table: pa.Table) -> list[np.ndarray]:
+    """Return the ranks of the values of all columns that do not determine the order of tuples otherwise. O(n log n)."""
+    names = [name for name in table.column_names if name not in ("timestamp", "delete", _SEQUENCE)]
+    ranks = (pc.rank(table[name], sort_keys="ascending", tiebreaker="dense") for name in names)
+    return [rank.to_numpy() for rank in ranks]
 
 
 def _dropped_and_tick(table: pa.Table) -> tuple[int, int]:

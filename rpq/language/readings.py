@@ -182,8 +182,8 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
         if is_ordered(question):
             raise QueryError(
                 f"query {name!r} is about paths in time order, where edges do not replace each other by source, label and "
-                f"target, as edges {where} do: run it with rpq spark replay --edges parallel over a data set, or "
-                f"with rpq run --edges parallel over files or a broker; or leave out the order"
+                f"target, as edges {where} do by default: let each insert be an edge of its own, with --edges parallel "
+                f"(in Python of replays edges='parallel', of streams identity='parallel'); or leave out the order"
             )
         if has_conditions(question):
             raise QueryError(
@@ -194,16 +194,6 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
             raise QueryError(
                 f"query {name!r} has a filter, which one engine evaluates, and {where} the work is divided: {instead} write "
                 "the filter in SPARQL, as FILTER"
-            )
-
-
-def refuse_lengths(questions: Iterable[Any], where: str) -> None:
-    """Raise `QueryError` for queries with the length of paths where rows are pairs alone, as in "in streams of Spark"."""
-    for question in questions:
-        if getattr(question, "has_length", False):
-            raise QueryError(
-                f"query {question.name!r} selects the length of paths, and rows {where} are pairs alone: run it with rpq "
-                "run over files, replay a data set with rpq spark replay, or push to an rpq.Engine; or leave out select"
             )
 
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,20 +23,22 @@ import pyarrow.parquet as pq
 import rpq
 from rpq.engine.engine import Engine
 from rpq.errors import InputError, QueryError
-from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import is_ordered, properties_of, refuse_edge_values
+from rpq.language.readings import properties_of, refuse_edge_values
 from rpq.rows.changes import Changes
 from rpq.rows.typed_columns import kinds_of
 from rpq.spark.columns import (
+    TRIPLES,
     UNITS,
-    arrow_type,
+    EdgeModel,
+    Identity,
     edge_columns,
+    edge_model,
     parse_column_names,
+    property_names,
     queries_in_unit,
+    refuse_unsupported_values,
     row_schema,
-    selected_columns,
     timestamps_as_times,
-    value_columns,
 )
 from rpq.spark.division import OwnEdges, label_readers, partition_keys, share_limit
 from rpq.spark.envelopes import PLACED_SCHEMA, ROWS, LabelReader, PlacedPacker, engine_columns, pack_file, unpack
@@ -56,9 +58,6 @@ if TYPE_CHECKING:
     from rpq.readers.column_names import ColumnNames
 
 _TIMES = "us"
-
-Identity = Literal["triple", "parallel", "id"]
-"""When two inserts are the same edge, as in `rpq.Engine`."""
 
 
 def replay(
@@ -159,15 +158,17 @@ def replay_to(
     return dict(row_counts.value)
 
 
-def refuse_queries(queries: Iterable[rpq.Query], edges: str) -> None:
+def refuse_queries(queries: Iterable[rpq.Query], edges: str, where: str) -> None:
     """Raise `QueryError` for queries that read properties of edges, and for edges and orders where inserts replace edges.
 
+    `where` names the input, whose edges have no properties, as in "on Spark".
+
     >>> query = rpq.Query("a+", window=rpq.UnboundedWindow(), order="increasing")
-    >>> refuse_queries([query], "parallel")
+    >>> refuse_queries([query], "parallel", "on Spark")
     """
     for query in queries:
         if edges == "triple" or properties_of(query):
-            refuse_edge_values([query], "on Spark")
+            refuse_edge_values([query], where)
 
 
 class _Replay(NamedTuple):
@@ -196,7 +197,7 @@ def _plan_replay(
     if identity not in get_args(Identity):
         raise PipelineError(f"edges is 'triple', 'parallel' or 'id', not {identity!r}")
     try:
-        refuse_unreplayable(queries, identity)
+        refuse_unsupported_values(queries, identity)
     except QueryError as error:
         raise PipelineError(str(error)) from error
     check_classic(spark)
@@ -219,26 +220,10 @@ def _plan_replay(
         numbers={key: number for number, key in enumerate(keys)},
         threads=task_threads(spark),
         memory_limit=memory_limit,
-        identity=identity,
-        time_unit=stream.unit,
-        values={name: arrow_type(kind) for name, kind in value_columns(queries, stream.properties).items()},
+        edges=edge_model(queries, identity, time_unit=stream.unit, properties=stream.properties),
     )
     schema = row_schema(queries, stream.vertex, stream.properties)
     return _Replay(envelopes, share, schema, stream.is_time, unit)
-
-
-def refuse_unreplayable(queries: Sequence[rpq.Query], identity: str) -> None:
-    """Raise `QueryError` for queries that a replay cannot evaluate where two inserts are the same edge by `identity`."""
-    if identity == "triple":
-        refuse_edge_values([query for query in queries if is_ordered(query)], "on Spark")
-    for query in queries:
-        refused = (name for name, _, value in selected_columns(query) if value.kind in ("number", "timestamp"))
-        if (name := next(refused, None)) is not None:
-            shown = f"?{name}" if isinstance(query, EdgeValuesQuery) else name
-            raise QueryError(
-                f"query {query.name!r} selects {shown}, and on Spark vertices and properties of edges are selected: run it "
-                "with rpq run over files, or leave it out"
-            )
 
 
 class _PackedStream(NamedTuple):
@@ -266,7 +251,7 @@ def _pack_stream(
     from pyspark.sql import functions as sql
 
     has_ids = identity == "id"
-    properties = sorted(frozenset[str]().union(*map(properties_of, queries)))
+    properties = property_names(queries)
     read = partial(edge_columns, sequence=sequence, time_unit=unit, names=named, properties=properties, has_ids=has_ids)
     if not isinstance(data, str):
         columns = read(data, with_place=False)
@@ -316,8 +301,7 @@ CHANGE_ROWS = 1 << 16
 class Share(Shipped):
     """The queries and settings with which the tasks of a replay run a share.
 
-    `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share; `edges`
-    says when two inserts are the same edge.
+    `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share.
     """
 
     def __init__(
@@ -327,25 +311,17 @@ class Share(Shipped):
         numbers: Mapping[int, int],
         threads: int,
         memory_limit: int | None,
-        identity: Identity = "triple",
-        time_unit: str | None = None,
-        values: Mapping[str, pa.DataType] | None = None,
+        edges: EdgeModel = TRIPLES,
     ) -> None:
         self.queries = tuple(queries)
         self._numbers = dict(numbers)
         self._threads = threads
         self._memory_limit = memory_limit
-        self._identity = identity
-        self._time_unit = time_unit
-        self._values = dict(values or {})
+        self._edges = edges
 
     def rows(self, changes: Changes) -> pa.Table:
         """Return answer changes as a table, in which properties have the types of their columns."""
-        rows = changes.to_arrow()
-        for name, kind in self._values.items():
-            place = rows.schema.get_field_index(name)
-            rows = rows.set_column(place, pa.field(name, kind), rows[name].cast(kind))
-        return rows
+        return self._edges.typed(changes.to_arrow())
 
     def changes(
         self, batches: Iterable[pa.RecordBatch], *, at_end: Callable[[Engine], None] | None = None
@@ -362,8 +338,8 @@ class Share(Shipped):
                     if engine is not None and at_end is not None:
                         at_end(engine)
                     key, engine = partition, self._engine(self._numbers[partition])
-                    whole = self._identity == "id"
-                    own = OwnEdges(self.queries, share=(self._numbers[partition], len(self._numbers)), whole=whole)
+                    share = (self._numbers[partition], len(self._numbers))
+                    own = OwnEdges(self.queries, share=share, whole=self._edges.has_ids)
                 assert own is not None
                 tuples = unpack([envelope.as_buffer()], keeps_order=True)
                 table = engine_columns(tuples.table)
@@ -384,8 +360,7 @@ class Share(Shipped):
             share=(number, len(self._numbers)),
             threads=self._threads,
             memory_limit=share_limit(self._memory_limit, threads=self._threads),
-            edges=self._identity,
-            time_unit=self._time_unit,  # type: ignore[arg-type]
+            **self._edges.engine_options,
         )
 
 

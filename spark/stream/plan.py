@@ -32,15 +32,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import rpq
 from rpq.spark import envelopes
 from rpq.spark.columns import (
+    Identity,
     drop_bad_tuples,
     edge_columns,
+    edge_model,
     parse_column_names,
+    property_names,
     queries_in_unit,
     row_schema,
     timestamps_as_times,
 )
-from rpq.spark.division import partition_keys
-from rpq.spark.envelopes import Packer
+from rpq.spark.division import label_readers, partition_keys
+from rpq.spark.envelopes import Packer, numbered_property
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.session import (
@@ -58,6 +61,7 @@ from rpq.spark.stream.packed_rows import FilePacking, RowUnpacker, StreamPacking
 from rpq.spark.stream.rescale import Move, plan_move
 from rpq.spark.stream.stream_identity import refuse_unsupported
 from rpq.stream.durations import NANOSECONDS, DurationError, parse_duration
+from rpq.stream.fields import EDGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,16 +82,22 @@ def rpq_changes(
     max_delay: int | str = 0,
     columns: str | None = None,
     label: str | None = None,
+    identity: Identity = "triple",
 ) -> DataFrame:
     """Return the answer changes of `queries` over `edges`: query, columns of the queries (source, target), timestamp, op.
 
     `edges` has the columns source, target (both text, or both integers), label (text), timestamp (an integer, a
     timestamp or a date) and optionally op ("+" or "-") or delete (boolean); without op and delete, all tuples are inserts.
-    Other columns are ignored.  With timestamps or dates, windows are durations, or numbers in `time_unit` (s, ms, us), and
-    the rows have timestamps again.  `sequence` is the name of an integer column that orders tuples of one timestamp.
+    Properties of edges that queries read are columns too, under their own names; other columns are ignored.  With timestamps
+    or dates, windows are durations, or numbers in `time_unit` (s, ms, us), and the rows have timestamps again.  `sequence`
+    is the name of an integer column that orders tuples of one timestamp.
 
     `columns` lists the names of these columns in `edges`, as in `rpq run`: "source=user,target=item,timestamp=ts".
     `label` is the label of all edges if there is no column for it.
+
+    `identity` says when two inserts are the same edge, like `edges` of `rpq.Engine`: with equal source, label and target, or
+    never ("parallel"), or with equal values in the column `edge` ("id").  Where an insert replaces an edge with its
+    properties or its id, a `sequence` is needed, as the last of several inserts of one timestamp holds.
 
     `partitions` is the number of shares into which the work is divided by root vertices, by default one per task slot of the
     cluster; each share has as many threads as a task has cores (`spark.task.cpus`).  The first start of a stream fixes
@@ -127,9 +137,10 @@ def rpq_changes(
         max_delay=max_delay,
         columns=columns,
         label=label,
+        identity=identity,
         as_files=False,
     )
-    rows = changes.rows.mapInArrow(RowUnpacker(), row_schema(queries, changes.vertex))
+    rows = changes.rows.mapInArrow(RowUnpacker(), changes.schema)
     return rows.withColumn("timestamp", timestamps_as_times(time_unit)) if changes.is_time else rows
 
 
@@ -147,6 +158,7 @@ def stream_to(
     max_delay: int | str = 0,
     columns: str | None = None,
     label: str | None = None,
+    identity: Identity = "triple",
 ) -> DataStreamWriter:
     """Return a writer of the rows of `rpq_changes` to the folder `output` as Parquet; its `start()` begins or continues it.
 
@@ -164,7 +176,8 @@ def stream_to(
     >>> writer = stream_to(edges, "rows", query, checkpoint="state")  # doctest: +SKIP
     >>> writer.trigger(availableNow=True).start().awaitTermination()  # doctest: +SKIP
     """
-    refuse_unsupported(queries)
+    refuse_unsupported(queries, identity)
+    _refuse_ties(queries, identity, sequence)
     check_classic(edges.sparkSession)
     refuse_other_rows(edges.sparkSession, output, checkpoint)
     changes = pack_changes(
@@ -181,9 +194,10 @@ def stream_to(
         max_delay=max_delay,
         columns=columns,
         label=label,
+        identity=identity,
         as_files=True,
     )
-    sink = FileSink(output, empty=row_schema(queries, changes.vertex), is_time=changes.is_time)
+    sink = FileSink(output, empty=changes.schema, is_time=changes.is_time)
     contents = changes.rows.where("rows is not null").selectExpr("cast(rows as string) as value")
     return contents.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).outputMode("append")
 
@@ -192,8 +206,8 @@ class PackedChanges(NamedTuple):
     """Answer changes in packed rows (`rpq.spark.stream.packed_rows`)."""
 
     rows: DataFrame
-    vertex: str
-    """The type of vertices."""
+    schema: str
+    """The schema of the rows, as Spark writes it."""
     is_time: bool
     """True if timestamps were times; here they are numbers, except in files."""
 
@@ -213,12 +227,14 @@ def pack_changes(
     max_delay: int | str,
     columns: str | None,
     label: str | None,
+    identity: Identity,
     as_files: bool,
 ) -> PackedChanges:
     """Return the plan with the options of `rpq.spark.rpq_changes`; `as_files` packs rows as the contents of files."""
     from rpq.spark.stream.processor import AnswerChanges
 
-    refuse_unsupported(queries)
+    refuse_unsupported(queries, identity)
+    _refuse_ties(queries, identity, sequence)
     session = edges.sparkSession
     check_classic(session)
     if on_error not in ("stop", "skip"):
@@ -229,12 +245,18 @@ def pack_changes(
             "or use the session of rpq.spark.open_session()"
         )
     shares = share_count(session, partitions)
-    names = parse_column_names(columns, label)
-    tuples, kind, is_time, _ = edge_columns(edges, sequence=sequence, time_unit=time_unit, names=names)
+    has_ids = identity == "id"
+    names = parse_column_names(columns, label, has_ids=has_ids)
+    properties = property_names(queries)
+    tuples, kind, is_time, types = edge_columns(
+        edges, sequence=sequence, time_unit=time_unit, names=names, properties=properties, has_ids=has_ids
+    )
+    id_column = numbered_property(len(properties)) if has_ids else None
     if on_error == "skip":
-        tuples = drop_bad_tuples(tuples)
+        tuples = drop_bad_tuples(tuples, id_column=id_column)
     keys = partition_keys(shares)
     known = queries_in_unit(queries, time_unit if is_time else None)
+    model = edge_model(known, identity, time_unit=time_unit if is_time else None, properties=types)
     delay = _parse_delay(max_delay, time_unit if is_time else None)
     moved: Move | None = None
     if checkpoint is not None:
@@ -248,9 +270,11 @@ def pack_changes(
             max_delay=delay,
             columns=None if names is None else {"label constant": label, **dict(sorted(names.renamed))},
             output=None if output is None else hadoop_files.qualify(session, output),
+            edges=identity,
+            properties={**types, **({} if id_column is None else {EDGE: tuples.schema[id_column].dataType.simpleString()})},
         )
         content = stream_identity.begin(session, checkpoint, about)
-        moved = None if content is None else plan_move(session, checkpoint, content, known, keys)
+        moved = None if content is None else plan_move(session, checkpoint, content, known, keys, model)
     warn_of_shuffle_partitions(session, shares)
     microseconds = NANOSECONDS[time_unit] // NANOSECONDS["us"] if is_time else None
     processor = AnswerChanges(
@@ -262,10 +286,12 @@ def pack_changes(
         max_delay=delay,
         moved=None if moved is None else ship_value(session, moved.state),
         packing=FilePacking(microseconds=microseconds) if as_files else StreamPacking(),
+        edges=model,
     )
     every = keys if moved is None else [*keys, *moved.retired]
-    # A tuple that no query reads advances the time when it is applied, which is not known yet if it has to wait.
-    packer = Packer(None if delay else known)
+    # A tuple that no query reads advances the time when it is applied, which is not known yet if it has to wait; where edges
+    # have ids, an insert with any label may take an edge away.
+    packer = Packer(None if delay or has_ids else label_readers(known), model.columns)
     packed = (
         _replicate(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
         .groupBy("partition")
@@ -276,7 +302,22 @@ def pack_changes(
             timeMode="None",
         )
     )
-    return PackedChanges(packed if counts is None else observe_figures(packed, counts), kind, is_time)
+    rows = packed if counts is None else observe_figures(packed, counts)
+    return PackedChanges(rows, row_schema(queries, kind, types), is_time)
+
+
+def _refuse_ties(queries: Sequence[rpq.Query], identity: str, sequence: str | None) -> None:
+    """Raise `PipelineError` if an insert may replace one of the same timestamp, and no sequence says which one is later."""
+    properties = property_names(queries)
+    if sequence is not None or identity == "parallel" or (identity == "triple" and not properties):
+        return
+    what = f"with its properties ({', '.join(properties)}) " if identity == "triple" else ""
+    by = "its id" if identity == "id" else "its source, label and target"
+    raise PipelineError(
+        f"an insert replaces the edge with {by}, {what}and Spark does not keep the order of inserts of one timestamp: name "
+        "a column of integers that orders them (sequence=…, --sequence), or let each insert be an edge of its own "
+        "(identity='parallel', --edges parallel)"
+    )
 
 
 def _replicate(packed: DataFrame, keys: list[int]) -> DataFrame:

@@ -30,7 +30,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 import rpq
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
-from rpq.spark.division import share_limit
+from rpq.language.time_order import LENGTHS
+from rpq.spark.columns import TRIPLES, EdgeModel
+from rpq.spark.division import label_readers, share_limit
 from rpq.spark.envelopes import ROWS, Tuples, engine_columns, pack_table, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.shipping import Shipped, ShippedValue
@@ -129,7 +131,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
     `numbers` maps the keys of the partitions to their numbers, `threads` is the number of threads of an engine, and
     `memory_limit` (bytes) applies to all engines of a process together.  With `counts`, a frame of figures follows the rows
     (`figures_frame`).  `packing` returns a packer for the rows of a micro-batch.  Tuples wait until `max_delay`, in the
-    unit of timestamps, has passed.
+    unit of timestamps, has passed.  `edges` says which edges tuples are, and what they carry.
 
     For a stream that moves from other shares or other queries, `moved` is the initial state of shares that have no state
     yet; the state of keys that are not in `numbers` belongs to the former shares and is removed.
@@ -146,6 +148,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         max_delay: int = 0,
         moved: ShippedValue | None = None,
         packing: Callable[[], RowPacker] | None = None,
+        edges: EdgeModel = TRIPLES,
     ) -> None:
         self._queries = tuple(queries)
         self._numbers = dict(numbers)
@@ -155,7 +158,8 @@ class AnswerChanges(Shipped, StatefulProcessor):
         self._memory_limit = memory_limit
         self._moved = moved
         self._packing = packing or StreamPacking()
-        self._identity = state_identity(self._queries, len(self._numbers))
+        self._edges = edges
+        self._identity = state_identity(self._queries, len(self._numbers), edges.identity)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
@@ -182,7 +186,13 @@ class AnswerChanges(Shipped, StatefulProcessor):
             arrived = len(due)
         tuples = engine_columns(due.table)
         record = self._read_record()
-        log = WindowLog(chunks=_Chunks(self._window), queries=self._queries, parts=record.log_parts(), order=record.order)
+        log = WindowLog(
+            chunks=_Chunks(self._window),
+            queries=self._queries,
+            model=self._edges,
+            parts=record.log_parts(),
+            order=record.order,
+        )
         before = record
         with connect_engine(self._spec(self._numbers[int(key[0])]), cache) as engine:
             record = self._synchronize(engine, log, record)
@@ -225,7 +235,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             return  # `_read_record` refuses it
         self._clear_state()
         parts = MemoryChunks()
-        log = moved.log(parts, self._queries)
+        log = moved.log(parts, self._queries, self._edges)
         for (bucket, part), data in parts.items():
             self._window.updateValue((bucket, part), (data,))
         if self._max_delay:
@@ -246,7 +256,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         rows = moved.first_rows(share=(number, len(self._numbers)), threads=self._threads, memory_limit=limit)
         if rows is not None:
             packer = self._packing()
-            yield from packer.add(rows)
+            yield from packer.add(self._edges.typed(rows))
             yield from packer.finish()
 
     def _stored_record(self) -> Record | None:
@@ -290,6 +300,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             threads=self._threads,
             memory_limit=self._memory_limit,
             packing=self._packing,
+            edges=self._edges,
         )
 
     def _synchronize(self, engine: ShareEngine, log: WindowLog, record: Record) -> Record:
@@ -299,7 +310,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         token = engine.take(record.stream, [record.token, *orders])
         if token is None:
             is_new = not record.version
-            engine.build(None if is_new else log.edges(time=record.time), None if is_new else record.time)
+            engine.build(None if is_new else log.window(time=record.time), None if is_new else record.time)
             if is_new:
                 return record
             seconds = record.rebuild_seconds + clock.perf_counter() - started
@@ -311,12 +322,13 @@ class AnswerChanges(Shipped, StatefulProcessor):
         return replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
 
     def _relevant_tuples(self, tuples: pa.Table, late_rows: np.ndarray) -> pa.Table:
-        """Return the tuples except late ones and those with a label that no query reads."""
-        labels = tuples["label"].combine_chunks().dictionary_encode()
-        relevant = np.array(
-            [any(query.reads(label) for query in self._queries) for label in labels.dictionary.to_pylist()], bool
-        )
-        mask = relevant[labels.indices.to_numpy()]
+        """Return the tuples except late ones and, unless edges have ids, those with a label that no query reads."""
+        if self._edges.has_ids:
+            mask = np.ones(len(tuples), bool)
+        else:
+            labels, readers = tuples["label"].combine_chunks().dictionary_encode(), label_readers(self._queries)
+            is_read = [any(query.reads(label) for query in readers) for label in labels.dictionary.to_pylist()]
+            mask = np.array(is_read, bool)[labels.indices.to_numpy()]
         mask[late_rows] = False
         return tuples.filter(pa.array(mask))
 
@@ -347,9 +359,13 @@ def validate_record(values: tuple[Any, ...]) -> Record:
     return record
 
 
-def state_identity(queries: Sequence[rpq.Query], partitions: int) -> str:
-    """Return the queries and the number of partitions as text; a stream continues only from a checkpoint with equal text."""
-    return json.dumps({"queries": [_query_identity(kinds.query_json(query)) for query in queries], "partitions": partitions})
+def state_identity(queries: Sequence[rpq.Query], partitions: int, edges: str = "triple") -> str:
+    """Return what the state depends on as text; a stream continues only from a checkpoint with equal text.
+
+    These are the queries, the number of partitions, and when two inserts are the same edge.
+    """
+    described = {"queries": [_query_identity(kinds.query_json(query)) for query in queries], "partitions": partitions}
+    return json.dumps(described if edges == "triple" else {**described, "edges": edges})
 
 
 def _query_identity(query: Mapping[str, Any]) -> dict[str, Any]:
@@ -357,7 +373,8 @@ def _query_identity(query: Mapping[str, Any]) -> dict[str, Any]:
     if "kind" in query:
         return dict(query)
     ends = {name: sorted(map(repr, query[name])) for name in ("sources", "targets") if query[name] is not None}
-    return {name: query[name] for name in ("name", "expression", "window", "paths", "semantics")} | ends
+    optional = (name for name in ("order", *LENGTHS, "select") if name in query)
+    return {name: query[name] for name in ("name", "expression", "window", "paths", "semantics", *optional)} | ends
 
 
 def _damaged_record(problem: ValueError) -> rpq.StateFormatError:

@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rpq
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
-from rpq.spark.columns import queries_in_unit, row_schema
+from rpq.spark.columns import TRIPLES, EdgeModel, property_names, queries_in_unit, row_schema
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.session import check_classic, share_count
 from rpq.spark.stream import file_sink, stream_identity
 from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
+from rpq.stream.fields import EDGE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +57,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     (2, 5)
     """
     if queries:
-        refuse_unsupported(queries)  # before anything is read
+        refuse_unsupported(queries, "parallel")  # before anything is read, which says what their edges are
     check_classic(session)
     content = stream_identity.read(session, checkpoint)
     if content is None:
@@ -63,13 +65,25 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
             f"{checkpoint}: has no {stream_identity.FILE}, which records the queries and options of the stream; rpq_changes "
             "writes this file if it has the argument checkpoint"
         )
+    identity, types = content.get("edges", "triple"), content.get("properties", {})
+    if queries:
+        refuse_unsupported(queries, identity)
     before = parse_queries(content, checkpoint)
     now = queries_in_unit(queries, content["time_unit"]) if queries else before
-    row_schema([*before, *now], content["vertices"])  # refuses other columns: all rows of a sink have the same columns
+    if unread := [name for name in property_names(now) if name not in types]:
+        raise PipelineError(
+            f"a query reads {', '.join(unread)}, and no query has read such properties of edges. Start a new stream for "
+            "this query, which reads the data again"
+        )
+    # Refuses other columns: all rows of a sink have the same columns.
+    row_schema([*before, *now], content["vertices"], types)
     shares = share_count(session, partitions) if partitions is not None else int(content["shares"])
     _refuse_unfinished(session, checkpoint)
     records = _records(session, checkpoint)
     following: dict[str, Any] = {**content, "queries": _query_json(now), "shares": shares}
+    if types:
+        read = {*property_names(now), *([EDGE] if identity == "id" else [])}
+        following["properties"] = {name: kind for name, kind in types.items() if name in read}
     if records:
         former = _state_queries(records, content, checkpoint)
         added = _new_queries(now, former.queries)
@@ -103,8 +117,9 @@ def plan_move(
     content: Mapping[str, Any],
     queries: Sequence[rpq.Query],
     keys: Sequence[int],
+    model: EdgeModel = TRIPLES,
 ) -> Move | None:
-    """Return the move that is pending for a stream with these queries and keys, or None if no move is pending.
+    """Return the move that is pending for a stream with these queries, keys and edges, or None if no move is pending.
 
     Raises `PipelineError` if the state is not that of one stream, and `StateFormatError` if it is damaged.
     """
@@ -113,7 +128,7 @@ def plan_move(
     if "before" not in content:
         return None
     complete_sink_log(session, checkpoint, content)
-    identity = state_identity(queries, len(keys))
+    identity = state_identity(queries, len(keys), model.identity)
     records = _records(session, checkpoint)
     if all(key in records and records[key].identity == identity for key in keys) and len(records) == len(keys):
         stream_identity.replace(session, checkpoint, {**content, "before": None})
@@ -127,7 +142,14 @@ def plan_move(
     if content.get("max_delay"):
         rows = _read_state(session, checkpoint, "waiting").where(f"key.partition = {key}").collect()
         waiting = [bytes(row.user_map_value.tuples) for row in sorted(rows, key=lambda row: row.user_map_key.part)]
-    log = WindowLog(chunks=chunks, queries=former.queries, parts=record.log_parts(), order=record.order)
+    columns = (*property_names(former.queries), *([EDGE] if model.has_ids else []))
+    log = WindowLog(
+        chunks=chunks,
+        queries=former.queries,
+        model=replace(model, columns=columns),
+        parts=record.log_parts(),
+        order=record.order,
+    )
     figures = {"version": record.version, "time": record.time, "tuples": record.tuples, "late": record.late}
     state = MovedState.from_log(
         log, waiting=waiting, figures=figures, identity=former.identity, added=_new_queries(queries, former.queries)

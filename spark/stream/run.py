@@ -10,6 +10,7 @@ import click
 
 import rpq
 from rpq.readers.text.line_layout import INTEGER
+from rpq.spark.columns import Identity
 from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
@@ -46,6 +47,7 @@ class Stream:
         max_delay: str = "0",
         columns: str | None = None,
         label: str | None = None,
+        identity: Identity = "triple",
     ) -> None:
         self._session = edges.sparkSession
         self._checkpoint = checkpoint
@@ -62,6 +64,7 @@ class Stream:
             max_delay=max_delay,
             columns=columns,
             label=label,
+            identity=identity,
         )
 
     @staticmethod

@@ -9,6 +9,7 @@ import threading
 import time as clock
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
@@ -19,10 +20,12 @@ import pyarrow as pa
 import rpq
 from rpq.engine.engine import Engine  # this import also registers the kinds of queries
 from rpq.files.sealed import damage_error
+from rpq.spark.columns import TRIPLES, EdgeModel
 from rpq.spark.division import OwnEdges, engine_bytes, set_memory_limit, share_limit
 from rpq.spark.envelopes import TUPLES
 from rpq.spark.shipping import Shipped
 from rpq.spark.stream.packed_rows import PackedRows, RowPacker
+from rpq.spark.stream.window_log import push_window
 
 PUSHED_ROWS = 1 << 14
 """The number of tuples pushed at once, whose answer changes are in memory together."""
@@ -90,7 +93,7 @@ class EngineCache:
 
 @dataclass(frozen=True, kw_only=True)
 class ShareSpec(Shipped):
-    """The specification of a share: its queries, its number and the number of shares, and how its rows are packed.
+    """The specification of a share: its queries and edges, its number and the number of shares, and how rows are packed.
 
     `memory_limit` (bytes) applies to all engines of a process together.
     """
@@ -100,6 +103,7 @@ class ShareSpec(Shipped):
     threads: int
     memory_limit: int | None
     packing: Callable[[], RowPacker]
+    edges: EdgeModel = TRIPLES
 
 
 class Outcome(NamedTuple):
@@ -121,10 +125,10 @@ class ShareEngine(Protocol):
     def take(self, stream: str, tokens: Collection[str]) -> str | None:
         """Take the stored engine of a stream; return the token of its version if it is one of `tokens`, otherwise None."""
 
-    def build(self, edges: pa.Table | None, time: int | None) -> None:
-        """Build the engine from the edges of the window, the youngest first, at a stream time; None for a new stream.
+    def build(self, window: pa.Table | None, time: int | None) -> None:
+        """Build the engine from the tuples that give the window (`WindowLog.window`) at a time; None for a new stream.
 
-        Raises `StateFormatError` if the edges are damaged.
+        Raises `StateFormatError` if the tuples are damaged.
         """
 
     def catch_up(self, missed: pa.Table | None, time: int) -> None:
@@ -153,7 +157,7 @@ class LocalEngine:
         self._cache = cache
         self._limit = share_limit(spec.memory_limit, threads=spec.threads, shares=shares)
         self._check_caller = check_caller
-        self._own = OwnEdges(spec.queries, share=spec.share)
+        self._own = OwnEdges(spec.queries, share=spec.share, whole=spec.edges.has_ids)
         self._engine: Engine | None = None
 
     def take(self, stream: str, tokens: Collection[str]) -> str | None:
@@ -163,21 +167,21 @@ class LocalEngine:
         token, self._engine = entry
         return token
 
-    def build(self, edges: pa.Table | None, time: int | None) -> None:
+    def build(self, window: pa.Table | None, time: int | None) -> None:
+        spec = self._spec
         self._engine = Engine(
-            *self._spec.queries, share=self._spec.share, threads=self._spec.threads, memory_limit=self._limit
+            *spec.queries, share=spec.share, threads=spec.threads, memory_limit=self._limit, **spec.edges.engine_options
         )
         self._cache.use(self._engine)
         if time is not None:
-            self._engine.advance(time)
-        if edges is not None:
-            # The youngest edges come first, so that each cell of the index gets its final value at once.
-            self._push_again(edges)
+            with _damage_in_state():
+                push_window(self._engine, None if window is None else self._own.select(window), time=time)
 
     def catch_up(self, missed: pa.Table | None, time: int) -> None:
         assert self._engine is not None
         if missed is not None:
-            self._push_again(missed)
+            with _damage_in_state():
+                self._engine.push(self._own.select(missed), collect=False)
         self._engine.advance(time)
 
     def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[PackedRows]:
@@ -194,11 +198,11 @@ class LocalEngine:
             seconds += clock.perf_counter() - started
             if changes is not None:
                 late.append(changes.late_rows + start)  # if edges are left out, no edge is late
-                yield from packer.add(changes.to_arrow())
+                yield from packer.add(self._spec.edges.typed(changes.to_arrow()))
             if time is not None and (engine.time is None or time > engine.time):
-                yield from packer.add(engine.advance(time).to_arrow())
+                yield from packer.add(self._spec.edges.typed(engine.advance(time).to_arrow()))
         if tick is not None and (engine.time is None or tick > engine.time):
-            yield from packer.add(engine.advance(tick).to_arrow())
+            yield from packer.add(self._spec.edges.typed(engine.advance(tick).to_arrow()))
         yield from packer.finish()
         assert engine.time is not None
         self.outcome = Outcome(engine.time, np.concatenate(late), seconds)
@@ -208,10 +212,11 @@ class LocalEngine:
         self._cache.put(stream, token, self._engine)
         return self._cache.nbytes
 
-    def _push_again(self, tuples: pa.Table) -> None:
-        """Push tuples that were pushed before, so that an error means a damaged state."""
-        assert self._engine is not None
-        try:
-            self._engine.push(self._own.select(tuples), collect=False)
-        except rpq.InputError as problem:
-            raise damage_error(TUPLES, "the window in the state", str(problem)) from problem
+
+@contextmanager
+def _damage_in_state() -> Iterator[None]:
+    """Report an error as a damaged state: in the block, tuples are pushed that were pushed before."""
+    try:
+        yield
+    except rpq.InputError as problem:
+        raise damage_error(TUPLES, "the window in the state", str(problem)) from problem

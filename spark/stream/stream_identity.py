@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import rpq
 import rpq.engine.engine  # registers the kinds of queries
 from rpq.errors import QueryError
 from rpq.language import kinds
-from rpq.language.readings import readings_of, refuse_edge_values, refuse_lengths
+from rpq.language.readings import Reading, has_conditions, is_ordered, properties_of, readings_of
+from rpq.spark.columns import Identity, refuse_unsupported_values
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
+from rpq.stream.stream_labels import EdgeEnd
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +38,8 @@ _DISPLAY_NAMES = {
     "max_delay": "max_delay",
     "columns": "the names of columns",
     "output": "the output",
+    "edges": "the identity of edges",
+    "properties": "the types of properties",
 }
 """The names of the compared values in messages."""
 
@@ -138,8 +142,13 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def refuse_unsupported(queries: Sequence[rpq.Query]) -> None:
-    """Raise `PipelineError` for no query, two of one name, and a query that needs more than the window to continue."""
+def refuse_unsupported(queries: Sequence[rpq.Query], identity: str = "triple") -> None:
+    """Raise `PipelineError` for no query, two of one name, and a query that needs more than the window to continue.
+
+    `identity` says when two inserts are the same edge.
+    """
+    if identity not in get_args(Identity):
+        raise PipelineError(f"identity is 'triple', 'parallel' or 'id', not {identity!r}")
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
     names = [query.name for query in queries]
@@ -151,8 +160,7 @@ def refuse_unsupported(queries: Sequence[rpq.Query]) -> None:
             "aside; use 'error', with a larger simple_budget"
         )
     try:
-        refuse_edge_values(queries, "on Spark")
-        refuse_lengths(queries, "in streams of Spark")
+        refuse_unsupported_values(queries, identity)
     except QueryError as error:
         raise PipelineError(str(error)) from error
     for query in queries:
@@ -167,11 +175,19 @@ def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query]
     """Raise `PipelineError` if a window of an added query would contain edges that the former queries did not keep.
 
     A stream on Spark does not keep edges that no query reads, so for every label of the added query a former query must have
-    read this label, over a window that reaches as far back.
+    read this label, over a window that reaches as far back.  An added query that reads values of edges, or is about paths in
+    time order, is refused.
     """
-    former = [reading for query in before for reading in readings_of(query)]
+    former = [_plain(reading) for query in before for reading in readings_of(query)]
     for query in added:
-        for reading in readings_of(query):
+        binds = any(isinstance(label, EdgeEnd) for reading in readings_of(query) for label in reading.labels.named)
+        if has_conditions(query) or properties_of(query) or is_ordered(query) or binds:
+            what = "the order of edges" if is_ordered(query) else "values of edges"
+            raise PipelineError(
+                f"query {query.name!r} cannot be added here: it reads {what}, which the state may not "
+                "have in full. Start a new stream for this query, which reads the data again"
+            )
+        for reading in map(_plain, readings_of(query)):
             bound = _lower_bound(reading, time)
             for label in _labels([*former, reading]):
                 if not reading.labels.has(label):
@@ -186,6 +202,11 @@ def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query]
                         f"edges from {bound + 1} on ({_label_text(label, former, reading)}), and the stream, which reads "
                         f"them over {longest.window}, has them from {_lower_bound(longest, time) + 1} on",
                     )
+
+
+def _plain(reading: Reading) -> Reading:
+    """Return a reading with the labels that tuples have, whatever the conditions on them."""
+    return reading._replace(labels=reading.labels.plain)
 
 
 def _lower_bound(reading: Any, time: int) -> int:

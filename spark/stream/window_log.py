@@ -6,8 +6,11 @@ tuples from which the graph results, divided into *buckets* of time:
 
 * An insert is in the bucket of its own timestamp, a delete in the bucket of the stream time at which it arrived.  Each
   tuple has a number, `order`, in the order of application.
-* The snapshot graph maps every edge to the largest timestamp among its inserts with a larger `order` than its last delete.
-  An insert that refreshes an edge is one more insert; the maximum determines which insert counts.
+* The snapshot graph maps every edge to the largest timestamp among its inserts with a larger `order` than its last delete,
+  and to the properties that came with it; among equal timestamps the largest `order` determines which insert counts.  An
+  insert that refreshes an edge is one more insert.  Parallel edges are all these inserts.
+* Where edges have ids, an insert replaces an edge whatever its ends, and a delete without an id removes the edges that have
+  its ends at that moment.  There the window is the whole log, which is applied again, deletes included.
 * An engine of a version whose log had n tuples catches up with the tuples whose `order` is n or more, in this order.
 * A bucket all of whose timestamps have left the longest window is dropped as a whole.  A delete is dropped no sooner than
   any insert that it undoes, because no such insert can be younger than the stream time at which the delete arrived.
@@ -23,7 +26,7 @@ Every share has the same window in its state.  When a stream moves to other shar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -34,7 +37,10 @@ import rpq
 from rpq.engine.engine import Engine
 from rpq.files.sealed import damage_error
 from rpq.language.query import Query
-from rpq.spark.envelopes import TUPLES, pack_table, unpack_table
+from rpq.language.readings import is_ordered
+from rpq.spark.columns import TRIPLES, EdgeModel
+from rpq.spark.division import label_readers
+from rpq.spark.envelopes import PROPERTY, TUPLES, engine_columns, envelope_columns, pack_table, unpack_table
 from rpq.spark.shipping import Shipped
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import Window
@@ -71,18 +77,21 @@ def _windows(queries: Sequence[Query]) -> list[Window]:
 class WindowLog:
     """The log of a window, stored in `chunks`; `parts` maps buckets to the number of rows and the last `order` of each part.
 
+    Of the properties of edges those in `model` are stored.
+
     >>> import rpq
     >>> query = rpq.Query("a", window=rpq.Window(size=10, slide=5))
     >>> log = WindowLog(chunks=MemoryChunks(), queries=[query])
     >>> rows = pa.table({"source": ["x", "x"], "target": ["y", "y"], "label": ["a", "a"], "timestamp": [1, 2]})
     >>> log.append(rows.append_column("delete", [[False, True]]), time=2)
     >>> log.append(rows.slice(1).append_column("delete", [[False]]), time=2)
-    >>> log.edges(time=2).to_pylist()
-    [{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 2}]
+    >>> log.window(time=2).to_pylist()
+    [{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 2, 'delete': False}]
     """
 
     chunks: Chunks
     queries: Sequence[Query]
+    model: EdgeModel = TRIPLES
     parts: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     order: int = 0
 
@@ -95,9 +104,10 @@ class WindowLog:
         return sum(rows for parts in self.parts.values() for rows, _ in parts)
 
     def append(self, tuples: pa.Table, *, time: int) -> None:
-        """Append applied tuples (source, target, label, timestamp, delete), after which the stream time is `time`."""
+        """Append applied tuples, in the columns of an engine, after which the stream time is `time`."""
         stamps = tuples["timestamp"].to_numpy()
         is_delete = tuples["delete"].to_numpy(zero_copy_only=False)
+        tuples = envelope_columns(tuples, self.model.columns)
         tuples = tuples.append_column("order", pa.array(np.arange(self.order, self.order + len(tuples))))
         self.order += len(tuples)
         buckets = np.where(is_delete, time, stamps) // self._width
@@ -108,11 +118,13 @@ class WindowLog:
             for part in range(len(self.parts.pop(bucket))):
                 self.chunks.remove(bucket, part)
 
-    def edges(self, *, time: int) -> pa.Table | None:
-        """Return the inserts in the window at stream time `time`, the youngest first, or None if there are none.
+    def window(self, *, time: int) -> pa.Table | None:
+        """Return tuples that give the window at stream time `time` in this order, or None if it is empty.
 
-        An edge may occur more than once, its largest timestamp first.
+        They are inserts, the oldest first, of which an edge may have several; where edges have ids, all tuples of the log.
         """
+        if self.model.has_ids:
+            return self.since(0)
         log = self._read(0)
         if log is None:
             return None
@@ -120,18 +132,17 @@ class WindowLog:
         deletes = log.filter(log["delete"])
         if len(deletes):
             last = deletes.group_by(_EDGE).aggregate([("order", "max")])
-            inserts = inserts.join(last, list(_EDGE), join_type="left outer")
-            undone = pc.fill_null(pc.less(inserts["order"], inserts["order_max"]), False)
-            inserts = inserts.filter(pc.invert(undone))
-        return inserts.sort_by([("timestamp", "descending")]).select([*_EDGE, "timestamp"])
+            pairs = inserts.select([*_EDGE, "order"]).join(last, list(_EDGE), join_type="inner")
+            undone = pairs.filter(pc.less(pairs["order"], pairs["order_max"]))["order"]
+            inserts = inserts.filter(pc.invert(pc.is_in(inserts["order"], undone.combine_chunks())))
+        return engine_columns(inserts.sort_by([("timestamp", "ascending"), ("order", "ascending")]))
 
     def since(self, order: int) -> pa.Table | None:
         """Return the tuples of the log from `order` on, in their order, or None if there are none."""
         log = self._read(order)
         if log is None:
             return None
-        recent = log.filter(pc.field("order") >= order).sort_by("order")
-        return recent.select([*_EDGE, "timestamp", "delete"])
+        return engine_columns(log.filter(pc.field("order") >= order).sort_by("order"))
 
     def _read(self, order: int) -> pa.Table | None:
         """Return the parts whose last tuple has at least this `order`, or None."""
@@ -146,7 +157,8 @@ class WindowLog:
     def _part(self, bucket: int, part: int) -> pa.Table:
         """Return a part.  Raises `StateFormatError` if it differs from the part that was written."""
         name = f"part {part} of bucket {bucket} of the window"
-        table = unpack_table(self.chunks.read(bucket, part), columns=_COLUMNS, name=name)
+        columns = (*_COLUMNS, *(PROPERTY + one for one in self.model.columns))
+        table = unpack_table(self.chunks.read(bucket, part), columns=columns, name=name)
         rows, last = self.parts[bucket][part]
         orders = table["order"].to_numpy()
         if len(table) != rows or orders[-1] != last or orders.min() < 0 or (np.diff(orders) <= 0).any():
@@ -188,7 +200,7 @@ class MemoryChunks(dict[tuple[int, int], bytes]):
         del self[bucket, part]
 
 
-_EDGE_COLUMNS = ("source", "target", "label", "timestamp")
+_TUPLE_COLUMNS = (*_EDGE, "timestamp", "delete")
 _NAME = "the window that moves to other shares"
 
 
@@ -197,7 +209,7 @@ class MovedState(Shipped):
     """The state of one share: its window as a packed table (None if empty), waiting envelopes, and figures of its record.
 
     `identity` is the identity of the replaced records.  `reach` is the former window that reached back farthest.  `added`
-    contains the new queries, which begin with answers over the window.
+    contains the new queries, which begin with answers over the window.  `model` is that of the former queries.
     """
 
     identity: str
@@ -209,6 +221,7 @@ class MovedState(Shipped):
     late: int
     reach: Window
     added: tuple[rpq.Query, ...]
+    model: EdgeModel = TRIPLES
 
     @classmethod
     def from_log(
@@ -225,11 +238,13 @@ class MovedState(Shipped):
         Raises `StateFormatError` if the log is damaged.
         """
         time = figures["time"]
-        edges = log.edges(time=time)
+        tuples = log.window(time=time)
+        if tuples is not None:
+            tuples = envelope_columns(tuples, log.model.columns).combine_chunks()
         windows = (window for query in log.queries for window in windows_of(query) if isinstance(window, Window))
         return cls(
             identity=identity,
-            tuples=None if edges is None or not len(edges) else pack_table(edges.sort_by("timestamp").combine_chunks()),
+            tuples=None if tuples is None or not len(tuples) else pack_table(tuples),
             waiting=tuple(waiting),
             version=figures["version"],
             time=time,
@@ -237,34 +252,50 @@ class MovedState(Shipped):
             late=figures["late"],
             reach=min(windows, key=lambda window: window.lower_bound(time)),
             added=tuple(added),
+            model=log.model,
         )
 
-    def edges(self) -> pa.Table | None:
-        """Return the window: the edges of the snapshot graph, the oldest first, or None if there are none."""
-        return None if self.tuples is None else unpack_table(self.tuples, columns=_EDGE_COLUMNS, name=_NAME)
+    def window(self) -> pa.Table | None:
+        """Return the tuples that give the window (`WindowLog.window`), or None if it is empty."""
+        if self.tuples is None:
+            return None
+        return engine_columns(unpack_table(self.tuples, columns=_TUPLE_COLUMNS, name=_NAME))
 
-    def log(self, chunks: MemoryChunks, queries: Sequence[rpq.Query]) -> WindowLog:
+    def log(self, chunks: MemoryChunks, queries: Sequence[rpq.Query], model: EdgeModel = TRIPLES) -> WindowLog:
         """Write the window to `chunks` as a log for `queries`, and return the log."""
-        log = WindowLog(chunks=chunks, queries=queries)
-        edges = self.edges()
-        if edges is not None:
-            labels = edges["label"].unique().to_pylist()
-            read = [label for label in labels if any(query.reads(label) for query in queries)]
-            edges = edges.filter(pc.is_in(edges["label"], pa.array(read, edges["label"].type)))
-        if edges is not None and len(edges):
-            log.append(edges.append_column("delete", pa.array([False] * len(edges))), time=self.time)
+        log = WindowLog(chunks=chunks, queries=queries, model=model)
+        tuples = self.window()
+        if tuples is not None and not model.has_ids:
+            labels, readers = tuples["label"].unique().to_pylist(), label_readers(queries)
+            read = [label for label in labels if any(query.reads(label) for query in readers)]
+            tuples = tuples.filter(pc.is_in(tuples["label"], pa.array(read, tuples["label"].type)))
+        if tuples is not None and len(tuples):
+            log.append(tuples, time=self.time)
         return log
 
     def first_rows(self, *, share: tuple[int, int], threads: int, memory_limit: int) -> pa.Table | None:
         """Return the first rows of the new queries in a share (`Engine.register`), or None without new queries."""
         if not self.added:
             return None
-        engine = Engine(keep=self.reach, share=share, threads=threads, memory_limit=memory_limit)
-        engine.advance(self.time)
-        edges = self.edges()
-        if edges is not None:
-            try:
-                engine.push(edges, collect=False)
-            except rpq.InputError as problem:
-                raise damage_error(TUPLES, _NAME, str(problem)) from problem
+        # Of parallel edges a new query, which binds none, needs the youngest alone: it has the answers over triples.
+        model = replace(self.model, identity="triple") if self.model.identity == "parallel" else self.model
+        engine = Engine(keep=self.reach, share=share, threads=threads, memory_limit=memory_limit, **model.engine_options)
+        try:
+            push_window(engine, self.window(), time=self.time)
+        except rpq.InputError as problem:
+            raise damage_error(TUPLES, _NAME, str(problem)) from problem
         return engine.register(self.added).to_arrow()
+
+
+def push_window(engine: Engine, tuples: pa.Table | None, *, time: int) -> None:
+    """Push the tuples that give a window (`WindowLog.window`) at stream time `time` to a new engine, without its rows."""
+    if tuples is None:
+        engine.advance(time)
+    elif engine.edges == "id" or any(map(is_ordered, engine.queries)):
+        engine.push(tuples, collect=False)
+        engine.advance(time)
+    else:
+        # The youngest edges come first, so that each cell of the index gets its final value at once.  Those of one timestamp
+        # stay in their order: the last one holds.
+        engine.advance(time)
+        engine.push(tuples.sort_by([("timestamp", "descending")]), collect=False)

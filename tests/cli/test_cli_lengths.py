@@ -10,11 +10,6 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from rpq.errors import QueryError
-from rpq.language.query import Query
-from rpq.language.readings import refuse_lengths
-from rpq.stream.window import Window
-
 EDGES = """source,target,label,timestamp
 x,y,knows,1
 y,z,knows,2
@@ -83,15 +78,3 @@ def test_a_checkpoint_without_lengths_is_refused(run, tmp_path):
     status, _, err = run("knows+", *options)
     assert status != 0
     assert "--select" in err
-
-
-def test_streams_of_spark_refuse_lengths_before_they_start(rpq, tmp_path):
-    query = Query("a+", window=Window(size=10, slide=1), select=["source", "target", "length"])
-    with pytest.raises(QueryError, match="selects the length of paths, and rows in streams of Spark are pairs alone"):
-        refuse_lengths([query], "in streams of Spark")
-    (tmp_path / "edges").mkdir()
-    (tmp_path / "queries.jsonl").write_text('{"query": "a+", "select": ["source", "target", "length"]}')
-    places = ("--input", tmp_path / "edges", "--checkpoint", tmp_path / "checkpoint", "--output", tmp_path / "rows")
-    status, _, err = rpq("spark", "stream", "--queries", tmp_path / "queries.jsonl", *WINDOW, *places)
-    assert status == 2
-    assert "replay a data set with rpq spark replay" in " ".join(err.split())

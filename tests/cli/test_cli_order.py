@@ -13,6 +13,8 @@ from rpq.errors import QueryError
 from rpq.language.query import Query
 from rpq.language.readings import refuse_edge_values
 from rpq.spark.batch.replay import refuse_queries
+from rpq.spark.errors import PipelineError
+from rpq.spark.stream.stream_identity import refuse_unsupported
 from rpq.stream.window import Window
 
 EDGES = """source,target,label,timestamp
@@ -113,11 +115,14 @@ def test_spark_refuses_an_order_before_it_starts_where_inserts_replace_edges():
         Query("a+", window=Window(size=10, slide=1), order="increasing"),
         Query("?x (a+ in order) ?y", window=Window(size=10, slide=1)),
     ):
-        with pytest.raises(QueryError, match="paths in time order.*rpq spark replay --edges parallel"):
+        with pytest.raises(QueryError, match="paths in time order.*insert be an edge of its own, with --edges parallel"):
             refuse_edge_values([query], "on Spark")
-        refuse_queries([query], "parallel")  # of a replay
-        refuse_queries([query], "id")
+        for edges in ("parallel", "id"):
+            refuse_queries([query], edges, "on Spark")  # of a replay
+            refuse_unsupported([query], edges)  # of a stream
         with pytest.raises(QueryError, match="paths in time order"):
-            refuse_queries([query], "triple")
+            refuse_queries([query], "triple", "on Spark")
+        with pytest.raises(PipelineError, match="paths in time order"):
+            refuse_unsupported([query])
     with pytest.raises(QueryError, match="conditions on edges"):
-        refuse_queries([Query("a[n > 1]", window=Window(size=10, slide=1))], "parallel")
+        refuse_queries([Query("a[n > 1]", window=Window(size=10, slide=1))], "parallel", "on Spark")

@@ -591,18 +591,26 @@ ON_SPARK = {
 }
 
 
-@pytest.mark.parametrize("text", ON_SPARK)
-def test_streams_on_spark_refuse_values_of_edges(text):
+@pytest.mark.parametrize(
+    ("query", "options", "said"),
+    [
+        (rpq.Query("a+", window=WINDOW, order="increasing"), {}, "paths in time order.*leave out the order"),
+        (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {"identity": "parallel"}, r"selects \?e,.*leave it out"),
+        (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e.timestamp"]), {}, r"selects \?e.timestamp,"),
+        (CONDITION, {"identity": "ids"}, "'triple', 'parallel' or 'id'"),
+        (CONDITION, {}, r"source, label and target, with its properties \(n\).*sequence=.*identity='parallel'"),
+        (rpq.Query("a+", window=WINDOW), {"identity": "id"}, "the edge with its id, and .*sequence="),
+    ],
+)
+def test_streams_on_spark_refuse_what_they_cannot_tell(query, options, said):
     """Before they look at a session or at data, of which there are none here."""
     pytest.importorskip("pyspark")
     from rpq.spark import rpq_changes, stream_to
     from rpq.spark.errors import PipelineError
 
-    condition, said = ON_SPARK[text]
-    query = rpq.Query(text, window=WINDOW, **({} if condition is None else {"filter": condition}))
     for run in (
-        lambda: rpq_changes(None, query),
-        lambda: stream_to(None, "rows", query, checkpoint="state"),
+        lambda: rpq_changes(None, query, **options),
+        lambda: stream_to(None, "rows", query, checkpoint="state", **options),
     ):
         with pytest.raises(PipelineError, match=said):
             run()
@@ -614,6 +622,7 @@ def test_streams_on_spark_refuse_values_of_edges(text):
         (rpq.Query("a+", window=WINDOW, order="increasing"), {}, "paths in time order.*leave out the order"),
         (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {"edges": "parallel"}, r"selects \?e,.*leave it out"),
         (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e.timestamp"]), {}, r"selects \?e.timestamp,"),
+        (CONDITION, {"edges": "ids"}, "'triple', 'parallel' or 'id'"),
     ],
 )
 def test_replays_refuse_what_they_cannot_tell(query, options, said):
@@ -640,7 +649,8 @@ def test_commands_of_spark_refuse_values_of_edges(text, is_in_file, tmp_path):
     given = ["--filter", condition] if condition and not is_in_file else []
     paths = ["--input", str(tmp_path), "--output", str(tmp_path / "rows")]
     options = [*queries, *given, "--window", "10", "--slide", "5", *paths]
-    for command, more in (("replay", []), ("stream", ["--checkpoint", str(tmp_path / "state")])):
+    stream = ["--checkpoint", str(tmp_path / "state"), "--files", "csv"]
+    for command, more in (("replay", []), ("stream", stream), ("stream", [*stream[:2], "--input", "kafka://broker/topic"])):
         result = CliRunner().invoke(spark, [command, *options, *more])
         assert result.exit_code == 2
         output = result.output.replace("\n", " ")

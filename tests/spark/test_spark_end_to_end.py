@@ -19,6 +19,7 @@ import warnings
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -361,6 +362,80 @@ def test_a_stream_gives_the_rows_of_the_engine(session, prepared, tmp_path, name
     records = partition_records(session, str(tmp_path / "state"))
     assert [one["version"] for one in records] == [len(files)] * partitions
     assert all(one["tuples"] == read_statistics(prepared[name])["tuples"] for one in records)
+
+
+VALUES = {
+    "triple": [("a[n > 1]/b*", {}), ("!(b)[n > 0]", {})],
+    "parallel": [("(a|b)+", {"order": "increasing", "max_gap": "6m"}), ("a[n > 1]/b", {})],
+    "id": [("(a|b)+", {"order": "non_decreasing"}), ("a[n > 1]/b*", {})],
+}
+
+
+@pytest.mark.ci
+def test_a_stream_of_edges_with_values_goes_on_after_a_restart(session, tmp_path):
+    """Rows are those of the engine, for each identity of edges; another identity is refused."""
+    chance, first = random.Random(7), dt.datetime(2024, 5, 6, 7)
+    columns: dict[str, list] = {name: [] for name in ("source", "target", "label", "timestamp", "op", "n", "tx", "place")}
+    for place in range(120):
+        ends, time = (chance.choice("vwxyz"), chance.choice("vwxyz")), first + dt.timedelta(minutes=place // 2)
+        values = chance.choice((None, 0, 1, 2, 3)), f"t{chance.randrange(30)}", place
+        for column, value in zip(
+            columns.values(), (*ends, chance.choice("aabc"), time, chance.choice("+++++-"), *values), strict=True
+        ):
+            column.append(value)
+    types = {"timestamp": pa.timestamp("us", "UTC"), "n": pa.int32(), "place": pa.int64()}
+    table = pa.table({name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()})
+    schema = "source string, target string, label string, timestamp timestamp, op string, n int, tx string, place bigint"
+    window = rpq.Window(size="20m", slide="3m")
+
+    def run(identity: Any, folder: Path, queries: list[rpq.Query]) -> None:
+        edges = session.readStream.schema(schema).parquet(str(folder / "in"))
+        options = {"partitions": 2, "sequence": "place", "time_unit": "s", "identity": identity}
+        named = {"columns": "edge=tx"} if identity == "id" else {}
+        paths = {"checkpoint": str(folder / "state")}
+        writer = pipeline.stream_to(edges, str(folder / "rows"), *queries, **paths, **options, **named)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    for identity, described in VALUES.items():
+        queries = [rpq.Query(text, window=window, semantics="explicit", **options) for text, options in described]
+        (tmp_path / identity / "in").mkdir(parents=True)
+        for part in range(2):  # the stream ends between two files, and goes on from its checkpoint
+            pq.write_table(table.slice(60 * part, 60), tmp_path / identity / "in" / f"{part}.parquet")
+            run(identity, tmp_path / identity, queries)
+        engine = rpq.Engine(*queries, edges=identity, time_unit="s")
+        names = ["edge" if identity == "id" and name == "tx" else name for name in table.column_names]
+        pushed = [table.slice(60 * part, 60).rename_columns(names).drop_columns(["place"]) for part in range(2)]
+        wanted = Counter(tuple(row) for tuples in pushed for row in engine.push(tuples).rows())
+        assert len(wanted) > 40
+        rows = session.read.parquet(str(tmp_path / identity / "rows")).toArrow().to_pylist()
+        assert Counter(tuple(row.values()) for row in rows) == wanted
+    with pytest.raises(PipelineError, match='the identity of edges was "id", is "parallel"'):
+        run("parallel", tmp_path / "id", queries)
+
+
+@pytest.mark.ci
+def test_a_stream_of_lengths_and_values_has_their_columns(session, tmp_path):
+    (tmp_path / "in").mkdir()
+    schema = "source string, target string, label string, timestamp bigint, d decimal(5,2)"
+    table = pa.table({
+        "source": ["x", "y", "x"], "target": ["y", "z", "z"], "label": ["a"] * 3, "timestamp": [1, 2, 3],
+        "d": pa.array([Decimal("1.25"), None, Decimal("3.50")], pa.decimal128(5, 2)),
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "in" / "0.parquet")
+    edges = session.readStream.schema(schema).parquet(str(tmp_path / "in"))
+    window = rpq.Window(size=10, slide=1)
+    lengths = rpq.Query("a+", window=window, select=["source", "target", "length"])
+    changes = streamed(session, edges, [lengths], tmp_path / "lengths", partitions=2)
+    assert dict(changes.dtypes)["length"] == "bigint"
+    assert Counter(tuple(row)[1:] for row in changes.collect()) == Counter(
+        tuple(row)[1:] for row in rpq.Engine(lengths).push(table.drop_columns(["d"])).rows()
+    )
+    values = rpq.Query("?x ?e:a ?y", window=window, select=["x", "e.d"])
+    changes = streamed(session, edges, [values], tmp_path / "values", partitions=2, identity="parallel")
+    assert dict(changes.dtypes)["e.d"] == "decimal(5,2)"
+    assert Counter(tuple(row)[1:3] for row in changes.collect()) == Counter(
+        [("x", Decimal("1.25")), ("y", None), ("x", Decimal("3.50"))]
+    )
 
 
 @pytest.mark.long

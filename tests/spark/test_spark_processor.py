@@ -12,6 +12,8 @@ import copy
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,14 +27,14 @@ pa = pytest.importorskip("pyarrow")
 from pyspark.sql.streaming.tws_tester import TwsTester  # noqa: E402
 
 import rpq  # noqa: E402
-from rpq.spark.columns import queries_in_unit, row_schema  # noqa: E402
-from rpq.spark.division import describe_division, division_warning, partition_keys  # noqa: E402
-from rpq.spark.envelopes import pack  # noqa: E402
+from rpq.spark.columns import edge_model, queries_in_unit, row_schema  # noqa: E402
+from rpq.spark.division import describe_division, division_warning, label_readers, partition_keys  # noqa: E402
+from rpq.spark.envelopes import Packer, numbered_property, pack  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.stream import processor  # noqa: E402
 from rpq.spark.stream.processor import FORMAT, AnswerChanges, EngineCache, Record, fields  # noqa: E402
-from rpq.spark.stream.stream_identity import refuse_unsupported  # noqa: E402
-from rpq.spark.stream.window_log import MemoryChunks, WindowLog, bucket_width  # noqa: E402
+from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported  # noqa: E402
+from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog, bucket_width  # noqa: E402
 from tests.spark.share_rows import changes_in  # noqa: E402
 from tests.twins import examples  # noqa: E402
 
@@ -275,11 +277,13 @@ def test_a_query_in_match(vertices: str):
     assert rows > 20
 
 
-def test_a_match_text_that_binds_edges_is_refused_on_a_stream():
+def test_what_a_match_text_reads_of_edges():
+    """Properties of edges are columns; an edge itself has no name that all shares know."""
     pytest.importorskip("lark", reason="the extra match is not installed")
-    question = rpq.Query("MATCH (x)-[e:a]->(y) RETURN x, e.amount", window=rpq.Window(size=10, slide=5))
-    with pytest.raises(PipelineError, match="binds edges .*write RETURN DISTINCT with vertices alone"):
-        refuse_unsupported([question])
+    window = rpq.Window(size=10, slide=5)
+    question = rpq.Query("MATCH (x)-[e:a]->(y) RETURN x, e.amount", window=window)
+    refuse_unsupported([question], "parallel")
+    assert edge_model([question], "parallel", time_unit=None, properties={"amount": "bigint"}).columns == ("amount",)
 
 
 @pytest.mark.parametrize(
@@ -563,3 +567,165 @@ def test_partitions_have_tasks_of_their_own():
 
     for count in (1, 2, 5, 16, 200):
         assert [spark_hash(key) % count for key in partition_keys(count)] == list(range(count))
+
+
+LENGTHS = ("source", "target", "length")
+VALUE_QUERIES: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "triple": [
+        ("a[n > 1]/b*", {}),
+        ("(a|b[n <= 2])+", {"semantics": "implicit"}),
+        ("?x a[n > 1] ?y . ?y b ?z", {"select": ("x", "y")}),
+        ("?x ?e:a ?y", {"select": ("x", "e.n")}),
+        ("a[n > 0]/b*", {"select": LENGTHS}),
+        ("(a|b)+", {"select": LENGTHS}),
+    ],
+    "parallel": [
+        ("a[n > 1]/b*", {}),
+        ("(a|b)+", {"order": "increasing"}),
+        ("a/(a|b)*", {"select": LENGTHS}),
+        ("a[n > 0]/(a|b)", {"order": "non_decreasing", "max_gap": 4, "semantics": "implicit"}),
+        ("?x ?e:a ?y . ?y ?f:(a|b) ?z", {"select": ("x", "y"), "filter": "?f.n >= ?e.n and ?x <> ?z"}),
+    ],
+    "id": [
+        ("a[n > 1]/b*", {}),
+        ("(a|b)+", {"order": "increasing", "max_span": 6, "semantics": "implicit"}),
+        ("?x a[n > 1] ?y . ?y b ?z", {"select": ("x", "y"), "distinct": True}),
+        ("!(a)/b?", {}),
+    ],
+}
+
+
+@st.composite
+def streams_with_values(draw: Any) -> list[list[tuple]]:
+    """Micro-batches of a stream of (source, target, label, timestamp, op, n, edge, sequence)."""
+    time, batches, there, sequences = 0, [], [], 0
+    for _ in range(draw(st.integers(2, 6))):
+        batch = []
+        for _ in range(draw(st.sampled_from((1, 2, 4, 8)))):
+            timestamp = time + draw(STEPS)
+            time = max(time, timestamp)
+            sequences += draw(st.sampled_from((0, 1, 1, 1)))
+            values = draw(st.sampled_from((None, 0, 1, 2, 3))), draw(st.sampled_from("ijklm"))
+            if there and draw(st.integers(0, 4)) == 0:
+                ends, named = draw(st.sampled_from(there)), draw(st.sampled_from((None, "i", "j")))
+                batch.append((*ends, timestamp, "-", values[0], named, sequences))
+                continue
+            edge = (draw(st.sampled_from("vwxy")), draw(st.sampled_from("vwxy")), draw(st.sampled_from("aaabbcz")))
+            there.append(edge)
+            batch.append((*edge, timestamp, "+", *values, sequences))
+        batches.append(draw(st.permutations(batch)))
+    return batches
+
+
+class ValuePartitions(Partitions):
+    """All partitions of queries that read values of edges."""
+
+    def __init__(self, *queries: rpq.Query, partitions: int, identity: Any, delay: int = 0) -> None:
+        self.model = edge_model(queries, identity, time_unit=None, properties={"n": "bigint"})
+        self.delay = delay
+        self.workers: dict[str, EngineCache] = {}
+        self._begin(queries, partitions)
+
+    def _begin(self, queries: Sequence[rpq.Query], partitions: int, moved: MovedState | None = None) -> None:
+        self.queries, self.keys = queries, partition_keys(partitions)
+        self.readers = None if self.model.has_ids or self.delay else label_readers(queries)
+        numbers = {key: number for number, key in enumerate(self.keys)}
+        state = None if moved is None else SimpleNamespace(value=moved)
+        options = {"numbers": numbers, "memory_limit": None, "edges": self.model, "max_delay": self.delay, "moved": state}
+        self.testers = {key: TwsTester(AnswerChanges(queries, **options)) for key in self.keys}
+
+    def rescale(self, *added: rpq.Query, partitions: int) -> None:
+        """Go on with other shares and further queries, as the driver lets it."""
+        (key, tester), record = next(iter(self.testers.items())), self.record()
+        chunks = MemoryChunks({place: data for place, (data,) in tester.peekMapState("window", key).items()})
+        log = WindowLog(
+            chunks=chunks, queries=self.queries, model=self.model, parts=record.log_parts(), order=record.order
+        )
+        refuse_missing_edges(added, self.queries, time=record.time)
+        moved = MovedState.from_log(
+            log,
+            waiting=[data for (data,) in tester.peekMapState("waiting", key).values()] if self.delay else [],
+            figures={name: getattr(record, name) for name in ("version", "time", "tuples", "late")},
+            identity=record.identity,
+            added=added,
+        )
+        self._begin([*self.queries, *added], partitions, moved)
+
+    def push(self, rows: list[tuple], worker: str = "one", sequence: Any = None) -> Counter:
+        processor.cache = self.workers.setdefault(worker, EngineCache())
+        found: Counter = Counter()
+        for key, tester in self.testers.items():
+            # Each share gets the parts of a micro-batch in an order of its own.
+            parts = [rows[place::2] for place in (key % 2, 1 - key % 2)]
+            frames = [self._batch(part) for part in parts if part]
+            packed = [one["edges"][0].as_py() for part in frames for one in Packer(self.readers, self.model.columns)([part])]
+            found.update(changes_in(tester.testInPandas(key, pd.DataFrame({"edges": packed}))))
+        return found
+
+    def _batch(self, rows: list[tuple]) -> Any:
+        columns = tuples_with_values(rows)
+        there = [*(name for name in columns.column_names if name not in ("n", "edge")), *self.model.columns]
+        names = {name: numbered_property(place) for place, name in enumerate(self.model.columns)}
+        (batch,) = columns.select(there).rename_columns([names.get(name, name) for name in there]).to_batches()
+        return batch
+
+
+def tuples_with_values(rows: list[tuple]) -> Any:
+    names = ("source", "target", "label", "timestamp", "op", "n", "edge", "sequence")
+    types = {"timestamp": pa.int64(), "n": pa.int64(), "edge": pa.string(), "sequence": pa.int64()}
+    columns = zip(names, map(list, zip(*rows, strict=True)), strict=True)
+    return pa.table({name: pa.array(values, types.get(name, pa.string())) for name, values in columns})
+
+
+def in_order_of_values(rows: list[tuple], *, has_ids: bool) -> list[tuple]:
+    """The order in which a micro-batch is applied: by sequence, and tuples of one sequence by their values."""
+
+    def key(row: tuple) -> tuple:
+        source, target, label, timestamp, op, n, edge, sequence = row
+        ranks = [(value is None, value or 0) for value in ([edge, n] if has_ids else [n])]
+        return (timestamp, sequence, op == "+", *ranks, label, target, source)
+
+    return sorted(rows, key=key)
+
+
+@pytest.mark.parametrize("identity", VALUE_QUERIES)
+def test_random_streams_of_values(identity: Any):
+    """Rows are those of the engine, whichever worker has which engine, and in whichever order tuples reach a share.
+
+    So they are with other shares and one more query, without values, in mid-stream.
+    """
+
+    @examples(25)
+    @given(data=st.data(), batches=streams_with_values(), partitions=st.sampled_from((1, 2)))
+    def check(data: Any, batches: list[list[tuple]], partitions: int) -> None:
+        size, slide = data.draw(st.sampled_from(((1, 1), (10, 3), (4, 7), (100, 1), (30, 30))))
+        described = data.draw(st.sampled_from(VALUE_QUERIES[identity]))
+        asked = [query(described[0], size=size, slide=slide, **{"semantics": "explicit", **described[1], "name": "q"})]
+        further = [query("b/a?", size=10, slide=3, name="other")] if asked[0].columns == ("source", "target") else []
+        parts = ValuePartitions(*asked, partitions=partitions, identity=identity)
+        engine = rpq.Engine(*asked, edges=identity, keep=rpq.Window(size=300, slide=1))
+        late = 0
+        for number, batch in enumerate(batches):
+            worker = data.draw(st.sampled_from(("one", "one", "two", "three", f"new {number}")))
+            first: Counter = Counter()
+            if number and data.draw(st.integers(0, 3)) == 0:
+                try:
+                    parts.rescale(*further, partitions=data.draw(st.sampled_from((1, 2, 5))))
+                except PipelineError as error:
+                    assert "its window would contain edges" in str(error)
+                else:
+                    if further:
+                        first = Counter(map(tuple, engine.register(further).rows()))
+                    further = []
+            if data.draw(st.integers(0, 4)) == 0:
+                parts.fail(data.draw(st.sampled_from(batches)), worker)
+            tuples = tuples_with_values(in_order_of_values(batch, has_ids=identity == "id")).drop_columns(["sequence"])
+            changes = engine.push(tuples if identity == "id" else tuples.drop_columns(["edge"]))
+            late += len(changes.late_rows)
+            assert parts.push(batch, worker) == first + Counter(
+                tuple(row.values()) for table in changes.tables() for row in table.to_pylist()
+            )
+        record = parts.record()
+        assert (record.time, record.late, record.tuples) == (engine.time, late, sum(map(len, batches)))
+
+    check()

@@ -242,6 +242,18 @@ def test_the_state_of_shares_that_are_no_more_goes():
 
 def test_queries_that_a_stream_cannot_have_are_refused_before_anything_is_read():
     """There is no session, and nobody looks for the checkpoint."""
-    unsupported = rpq.Query("a[n > 1]", window=rpq.Window(size=5, slide=1), name="q")
-    with pytest.raises(PipelineError, match="query 'q' has conditions on edges"):
+    unsupported = rpq.Query("?x ?e:a ?y", window=rpq.Window(size=5, slide=1), select=["e.timestamp"], name="q")
+    with pytest.raises(PipelineError, match=r"query 'q' selects \?e\.timestamp"):
         rescale(None, "nowhere", unsupported)
+
+
+def test_queries_that_read_values_or_the_order_of_edges_are_not_added():
+    before = [query("a[n > 1]/b"), query("a+", order="increasing")]
+    refuse_missing_edges([query("a/b?")], before, time=12)
+    for added, what in (
+        (query("a[n > 1]"), "values of edges"),
+        (query("?x ?e:a ?y", select=("x",)), "values of edges"),
+        (query("a/b", order="increasing"), "the order of edges"),
+    ):
+        with pytest.raises(PipelineError, match=f"reads {what}, which the state may not have in full. Start a new stream"):
+            refuse_missing_edges([added], before, time=12)

@@ -29,6 +29,7 @@ from pyspark import cloudpickle
 import rpq
 from rpq.spark import check_workers, worker_probe
 from rpq.spark.batch.replay import RowBatches, Share, refuse_queries
+from rpq.spark.columns import EdgeModel, edge_model
 from rpq.spark.division import label_readers, partition_keys
 from rpq.spark.envelopes import PROPERTY, PlacedPacker, numbered_property
 from rpq.spark.errors import PipelineError
@@ -113,7 +114,7 @@ def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int, edges: Litera
             rpq.Query("a/b*", window=window, semantics="explicit", order="increasing", max_gap=9),
             rpq.Query("(a|b)+", window=window, order="non_decreasing"),
         ]
-    refuse_queries(queries, edges)
+    refuse_queries(queries, edges, "on Spark")
     names, has_ids = ("source", "target", "label", "timestamp", "op", numbered_property(0)), edges == "id"
     batch = pa.record_batch(dict(zip(names, map(list, zip(*rows)))))
     batch = batch if has_ids else batch.drop_columns(names[5])
@@ -121,7 +122,7 @@ def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int, edges: Litera
     placed = [*packer(batch.slice(start, 70) for start in range(0, len(rows), 70))]
     keys = partition_keys(count)
     numbers = {key: number for number, key in enumerate(keys)}
-    share = Share(queries, numbers=numbers, threads=1, memory_limit=None, identity=edges)
+    share = Share(queries, numbers=numbers, threads=1, memory_limit=None, edges=EdgeModel(identity=edges))
 
     def task(key: int) -> Iterator[pa.RecordBatch]:
         """Return the arguments that Spark gives the task of a partition."""
@@ -184,8 +185,7 @@ def test_shares_of_a_replay_have_properties_of_edges(name: str) -> None:
         numbers={key: number for number, key in enumerate(keys)},
         threads=1,
         memory_limit=None,
-        identity=identity,
-        values={"e.n": types["n"], "f.d": types["d"]} if name in ("edge variables", "bound edges") else None,
+        edges=edge_model(queries, identity, time_unit=None, properties={"n": "bigint", "d": "decimal(7,2)"}),
     )
 
     def task(key: int) -> Iterator[pa.RecordBatch]:
