@@ -296,9 +296,9 @@ class _Parser:
             slide = amount()
         return Window(kind="time" if kind == "RANGE" else "count", size=size, slide=slide, stream=stream)
 
-    def count(self) -> int:
+    def count(self, least: int = 1) -> int:
         token = self.take()
-        if not token.text.isdigit() or int(token.text) < 1:
+        if not token.text.isdigit() or int(token.text) < least:
             raise SyntaxFault(f"at {token.start}: a number of tuples expected, not {token.text!r}")
         return int(token.text)
 
@@ -470,9 +470,22 @@ class _Parser:
             inner = self.negated()
         else:
             inner = Label(RDF + "type" if self.accept("A") else self.iri())
+        if self.accept("{"):
+            return Repetition(inner, *self.repetitions())
         sign = self.accept("*", "+", "?")
         bounds = {"*": (0, None), "+": (1, None), "?": (0, 1)}
         return Repetition(inner, *bounds[sign]) if sign else inner
+
+    def repetitions(self) -> tuple[int, int | None]:
+        """What stands in braces behind a part of a path: {2}, {2,}, {,3}, {2,3}; SPARQL has none, QLever has."""
+        least = None if self.is_sign(",") else self.count(0)
+        most = least
+        if self.accept(","):
+            most = None if least is not None and self.is_sign("}") else self.count(0)
+        self.expect("}")
+        if most is not None and most < (least or 0):
+            self.fault(f"{least} or more")
+        return least or 0, most
 
     def negated(self) -> NegatedSet:
         def member() -> Symbol:

@@ -68,6 +68,9 @@ PATHS = [
     "^<urn:a>",
     "^(<urn:a>/<urn:b>)",
     "(<urn:a>|<urn:b>)+",
+    "<urn:a>{2}",
+    "(<urn:a>|<urn:b>){2,3}/<urn:b>",
+    "<urn:b>{2,}",
 ]
 
 iri_edges = st.tuples(st.sampled_from(IRIS), st.sampled_from(LABELS), st.sampled_from(IRIS))

@@ -177,6 +177,10 @@ def test_several_threads_read_at_once():
         "!a": [f"?x !<{RDF}type> ?y"],
         "a/<b>": [f"?x <{RDF}type> _:.1", "_:.1 b ?y"],
         "!<a>/<b>": ["?x !a _:.1", "_:.1 b ?y"],
+        "<a>{2}": ["?x a{2} ?y"],
+        "<a>{2,}/<b>": ["?x a{2,} _:.1", "_:.1 b ?y"],
+        "^(<a>|<b>) { 1 , 3 }": ["?y (a|b){1,3} ?x"],
+        "<a>{,2}/<b>": ["?x a{,2}/b ?y"],
     }.items(),
 )
 def test_a_path_is_split_at_its_top(path, expected):
@@ -358,6 +362,13 @@ def test_a_subselect_of_everything_keeps_nothing():
 def test_an_empty_column_is_told_of():
     question = read("SELECT ?x ?nmae { ?x <a> ?name }")
     assert question.warnings == ("nothing binds ?nmae: its column is empty; did you mean ?name?",)
+
+
+def test_a_literal_in_values_is_told_of_where_a_triple_finds_vertices():
+    question = read("SELECT * { ?x <a> ?y . VALUES (?y ?z) { ('ab'@en 1) (UNDEF 2) (4 'ab'@en) (5 3) } }")
+    (warning,) = question.warnings
+    assert warning.startswith("VALUES ?y contains a literal, which is not the vertex 4 ") and warning.endswith("write <4>")
+    assert read("SELECT * { ?x <a> ?y VALUES ?y { <4> 'ab'@en } }").warnings == ()
 
 
 # --- ASK and CONSTRUCT ----------------------------------------------------------------------------------------------

@@ -104,7 +104,8 @@ OTHERS = {
         "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ?x { ?x <a> ?y FILTER(▶xsd:int(?y) > 1) }",
     "takes one argument, not 2":
         "SELECT ?x { ?x <a> ?y FILTER(▶<http://www.w3.org/2001/XMLSchema#integer>(?y, 2) > 1) }",
-    "the query has no variable, so its rows have no columns; ASK says": "▶SELECT * { <s> <p> <o> }",
+    "the maximum 1 of a repetition is below its minimum 3": "SELECT ?x { ?x ▶<a>{3,1} ?y }",
+    "the repetition has 2,000 steps": "SELECT ?x { ?x ▶<a>{2000} ?y }",
     "all rows have a column called timestamp": "SELECT ?x ▶?timestamp { ?x <a> ?timestamp }",
     "all rows have a column called op": "SELECT * { ?x <a> ▶?op }",
     # --- the grammar
@@ -117,8 +118,8 @@ OTHERS = {
     "the query ends too early; expected": "SELECT ?x { ?x <p> ?y▶\n\n",
     "the query ends too early; expected ASK, BASE, CONSTRUCT, PREFIX, SELECT": "▶",
     "unexpected }; expected GROUP, HAVING, VALUES": "SELECT ?x { ?x <p> ?y } ▶}",
-    "unexpected {; expected": "SELECT ?x { ?x <p>▶{2} ?y }",
     "unexpected '; expected": "SELECT ?x { ?x <p> ▶'abc }",
+    "unexpected {; expected": "SELECT ?x { ?x <p>▶{x} ?y }",
     "unexpected SELECTED: did you mean SELECT?": "▶SELECTED ?x { ?x <p> ?y }",
     "unexpected <?a&&?b>, which reads as an IRI; for less-than, put a blank after <": "ASK { FILTER (?x▶<?a&&?b>?y) }",
     "unexpected <=?a&&?b>, which reads as an IRI": "ASK { ?x <a> ?y FILTER(?x▶<=?a&&?b>?y) }",

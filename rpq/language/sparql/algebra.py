@@ -484,15 +484,21 @@ def windows_read(operator: Operator) -> dict[str | None, tuple[WindowAtom, ...]]
     return {window: tuple(atoms) for window, atoms in found.items()}
 
 
-def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
-    """Yield all atoms, including those in EXISTS inside formulas."""
-    if isinstance(operator, Conjunction):
-        yield from operator.atoms
+def operators_of(operator: Operator) -> Iterator[Operator]:
+    """Yield an operator and all operators in it, including those in EXISTS inside formulas."""
+    yield operator
     for inner in children(operator):
-        yield from atoms_of(inner)
+        yield from operators_of(inner)
     for formula in formulas_of(operator):
         for body in bodies_of(formula):
-            yield from atoms_of(body)
+            yield from operators_of(body)
+
+
+def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
+    """Yield all atoms, including those in EXISTS inside formulas."""
+    for one in operators_of(operator):
+        if isinstance(one, Conjunction):
+            yield from one.atoms
 
 
 def reads_default(operator: Operator) -> bool:

@@ -112,6 +112,28 @@ def test_a_literal_also_means_the_vertex_with_its_text():
     assert push(running, "x 30 age 1", f"y {literal} age 2", "z 31 age 3", "x 30 age 4 -") == ["+ x @1", "+ y @2", "- x @4"]
 
 
+def test_values_mean_terms_and_not_vertices_with_their_text():
+    rows = ("x 4 b 1", 'y "4"^^<http://www.w3.org/2001/XMLSchema#integer> b 2')
+    assert push(engine("SELECT ?x { ?x <b> ?y VALUES ?y { 4 } }"), *rows) == ["+ y @2"]
+    assert push(engine("SELECT ?x { ?x <b> ?y VALUES ?y { <4> } }"), *rows) == ["+ x @1"]
+
+
+def test_a_select_without_variables_has_a_row_for_each_solution():
+    text = "SELECT * { [] <a> <h> OPTIONAL { <h> <b> <k> } }"
+    assert push(engine(text), "x h a 1", "y h a 1", "h k b 2", "x h a 3 -") == ["+ @1", "+ @1", "- @3"]
+    assert push(engine("SELECT * { <x> <a> <y> }"), "x y a 1", "x y a 5", "k y b 30") == ["+ @1"]
+    report = engine("REGISTER RSTREAM <r> AS SELECT * { [] <a> <h> }", rpq.Window(size=10, slide=5))
+    assert push(report, "x h a 1", "y h a 1", "h k b 7") == ["= @5", "= @5"]
+
+
+def test_repetitions_of_a_path_are_sets_of_pairs():
+    # x -> y -> z, by two ways from y to z
+    rows = ("x y a 1", "y z a 2", "y w a 3", "w z a 4", "x w a 5")
+    assert sorted(push(engine("SELECT ?y { <x> <a>{2} ?y }"), *rows)) == ["+ w @3", "+ z @2"]
+    assert sorted(push(engine("SELECT ?y { <x> <a>{2,3} ?y }"), *rows)) == ["+ w @3", "+ z @2"]
+    assert sorted(push(engine("SELECT ?y { <x> <a>{,2} ?y }"), *rows)) == ["+ w @3", "+ y @1", "+ z @2"]
+
+
 def test_a_computed_term_joins_with_the_vertex_that_it_is():
     text = "SELECT DISTINCT ?w { { ?x <a> ?y BIND(IRI(CONCAT(STR(?y), '!')) AS ?w) } UNION { ?v <b> ?z BIND(?v AS ?w) } }"
     # the vertex is there before the term is computed, and afterwards; one of two goes, and the other stays

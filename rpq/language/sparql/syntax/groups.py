@@ -10,6 +10,7 @@ Groups contain subselects, which contain groups; therefore both are in this modu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -57,6 +58,9 @@ from rpq.language.sparql.syntax.source_text import SourceText, refusal
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
+_REPETITIONS = re.compile(r"\s*\{\s*(\d*)\s*(,?)\s*(\d*)\s*\}", re.ASCII)
+
+
 def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[[str, Any], Exception]) -> Expression:
     """Translate a path of the parse tree to an expression. Raises `SizeError`, and the error that `refuse` returns."""
 
@@ -70,7 +74,7 @@ def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[
             return Inverse(read(node.part))
         if name == "PathElt":
             inner = read(node.part)
-            return inner if node.mod is None else Repetition(inner, *_QUANTIFIERS[node.mod])
+            return inner if node.mod is None else Repetition(inner, *_bounds(node.mod))
         if name == "PathNegatedPropertySet":
             return NegatedSet(tuple(member(part) for part in node.part or ()))
         if name == "DistinctPath":
@@ -83,6 +87,19 @@ def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[
         return Symbol(label_of(node))
 
     return read(node)
+
+
+def _bounds(quantifier: str) -> tuple[int, int | None]:
+    """Return the minimum and the maximum of a quantifier: `*`, `+`, `?`, `{2}`, `{2,}`, `{,4}` or `{2,4}`.
+
+    >>> _bounds("+"), _bounds("{2}"), _bounds("{2,}"), _bounds("{,4}")
+    ((1, None), (2, 2), (2, None), (0, 4))
+    """
+    found = _REPETITIONS.fullmatch(quantifier)
+    if found is None:
+        return _QUANTIFIERS[quantifier]
+    minimum, comma, maximum = found.groups()
+    return int(minimum or 0), int(maximum) if maximum else None if comma else int(minimum)
 
 
 def atoms_of_path(
@@ -427,6 +444,8 @@ class GroupReader:
             )
         except SizeError as problem:
             raise self.source.error(str(problem), getattr(path, "place", None), "a smaller path") from None
+        except ValueError as problem:  # the maximum of a repetition is below its minimum
+            raise self.source.error(str(problem), getattr(path, "place", None), "{2,4}, for instance") from None
         if accepts_empty(expression):
             self.warnings[f"the path {expression} also accepts the empty path, which is never an answer"] = None
         ends = []
