@@ -41,9 +41,9 @@ rdflib = pytest.importorskip("rdflib")
 INTEGER = f"^^<{XSD}integer>"
 
 
-def body(where: str, **options):
+def body(where: str, clauses: str = "", **options):
     """Return the algebra below the projection of `SELECT *`."""
-    found = read(f"SELECT * {{ {where} }}", **options).body
+    found = read(f"SELECT * {clauses} {{ {where} }}", **options).body
     assert isinstance(found, Project)
     return found.inner
 
@@ -412,6 +412,15 @@ SECOND = 10**9
         "COUNT 7": CountExtent(7, 1),
         "COUNT 7 TUMBLING": CountExtent(7, 7),
         "UNBOUNDED": UnboundedExtent(),
+        "RANGE 10000 STEP 2000": TimeExtent(10_000, 2000, True),
+        "RANGE 10000": TimeExtent(10_000, None, True),
+        "RANGE 30 TUMBLING": TimeExtent(30, 30, True),
+        "RANGE 5 s, SLIDE 3s": TimeExtent(5 * SECOND, 3 * SECOND),
+        "RANGE 30m STEP 10m": TimeExtent(1800 * SECOND, 600 * SECOND),
+        "RANGE PT5S STEP PT0.5S": TimeExtent(5 * SECOND, SECOND // 2),
+        "ELEMENTS 100 STEP 10": CountExtent(100, 10),
+        "TRIPLES 100": CountExtent(100, 1),
+        "RANGE TRIPLES 100 SLIDE 7": CountExtent(100, 7),
     }.items(),
 )
 def test_windows_are_declared(extent, expected):
@@ -419,6 +428,47 @@ def test_windows_are_declared(extent, expected):
     (declared,) = question.windows
     assert (declared.name, declared.stream, declared.extent) == ("w", "s", expected)
     assert atoms(question.body.inner) == ["?x a ?y @w"]
+
+
+@pytest.mark.parametrize("clause", ["ON STREAM <s> [COUNT 3]", "[COUNT 3] ON <s>", "[COUNT 3] ON STREAM <s>"])
+def test_a_window_is_declared_on_a_stream(clause):
+    (declared,) = read(f"SELECT * FROM NAMED WINDOW <w> {clause} {{ WINDOW <w> {{ ?x <a> ?y }} }}").windows
+    assert declared.stream == "s"
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    {
+        "REGISTER STREAM <q> AS SELECT *": ("RSTREAM", "q"),
+        "REGISTER QUERY Cars AS SELECT *": ("RSTREAM", "Cars"),
+        "REGISTER STREAM <q> AS SELECT ISTREAM *": ("ISTREAM", "q"),
+        "REGISTER DSTREAM <q> AS CONSTRUCT { ?x <b> ?y }": ("DSTREAM", "q"),
+        "REGISTER STREAM <q> AS CONSTRUCT ISTREAM { ?x <b> ?y }": ("ISTREAM", "q"),
+        "REGISTER RSTREAM <q> AS ASK": ("RSTREAM", "q"),
+        "SELECT DSTREAM DISTINCT ?x": ("DSTREAM", None),
+        "ASK ISTREAM": ("ISTREAM", None),
+    }.items(),
+)
+def test_a_head_says_what_reports_contain(head, expected):
+    registration = read(f"{head} {{ ?x <a> ?y }}").registration
+    assert (registration.reporting, registration.name) == expected
+
+
+def test_a_window_with_a_variable_is_the_union_of_all_windows():
+    found = body(
+        "WINDOW ?w { ?x <a> _:b . _:b <c> ?y }", "FROM NAMED WINDOW <v> [COUNT 3] FROM NAMED WINDOW <w> [RANGE 30 STEP 10]"
+    )
+    assert isinstance(found, Union)
+    for branch, window in zip(found.branches, "vw", strict=True):
+        assert isinstance(branch, Extend) and (branch.variable, branch.formula) == ("w", Constant(window))
+        assert atoms(branch.inner) == [f"?x a _:b @{window}", f"_:b c ?y @{window}"]
+    bound = body("WINDOW ?w { ?x <in> ?w }", "FROM NAMED WINDOW <v> [COUNT 3]")
+    assert isinstance(bound, Join) and bound.parts[1] == Values(("w",), (("v",),))
+
+
+def test_from_names_graphs_without_time():
+    question = read("BASE <http://e/> ASK FROM <g> FROM NAMED WINDOW <w> [COUNT 3] FROM <h> FROM <g> { ?x <a> ?y }")
+    assert question.graphs == ("http://e/g", "http://e/h") and [one.name for one in question.windows] == ["http://e/w"]
 
 
 def test_an_atom_reads_the_innermost_window():

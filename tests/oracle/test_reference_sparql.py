@@ -114,7 +114,6 @@ REFUSED = [
     (f"SELECT (GROUP_CONCAT(?x) AS ?g) {BODY}", "GROUP_CONCAT"),
     (f"DESCRIBE ?x {BODY}", "DESCRIBE"),
     ("SELECT ?x { SERVICE <s> { ?x <a> ?y } }", "SERVICE"),
-    (f"SELECT ?x FROM <g> {BODY}", "FROM"),
     (f"SELECT ?x FROM NAMED <g> {BODY}", "FROM"),
     ("SELECT ?x { GRAPH <g> { ?x <a> ?y } }", "GRAPH"),
     ("SELECT ?x { ?x ?p ?y }", "a variable as predicate"),

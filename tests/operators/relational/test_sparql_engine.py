@@ -284,6 +284,48 @@ def test_heads_of_rsp_ql(operator, expected):
         rpq.Query(text, window=TEN, report="time")
 
 
+TUMBLING = "FROM NAMED WINDOW <w> ON <s> [RANGE 10 TUMBLING]"
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        #   reports at 0, 10, 20, …; each sees the triples of (b − 10, b], so that x and y never meet
+        ("REGISTER STREAM <r> AS SELECT ?x", ["= x @10", "= y @20"]),
+        ("REGISTER QUERY r AS SELECT ?x", ["= x @10", "= y @20"]),
+        ("SELECT ISTREAM ?x", ["+ x @10", "+ y @20"]),
+        ("REGISTER STREAM <r> AS SELECT DSTREAM ?x", ["- x @20", "- y @30"]),
+        ("REGISTER STREAM <r> AS CONSTRUCT ISTREAM { ?x <is> <here> }", ["+ x is here @10", "+ y is here @20"]),
+        ("REGISTER ISTREAM <r> AS ASK", ["+ @10"]),
+    ],
+)
+def test_declared_windows_alone_decide_when_reports_are_told(head, expected):
+    running = engine(f"{head} {TUMBLING} {{ WINDOW ?w {{ ?x <a> ?y }} }}", None)
+    rows = ("x k a 9 on s", "y k a 11 on s", "other k a 12", "x k none 31 on s")
+    assert push(running, *rows, "z k a 32 on s") == expected
+
+
+def test_reports_are_told_at_each_step_of_several_windows():
+    windows = "FROM NAMED WINDOW <v> [RANGE 4 STEP 4] FROM NAMED WINDOW <w> [RANGE 6 STEP 6]"
+    running = engine(f"SELECT ISTREAM ?w ?x {windows} {{ WINDOW ?w {{ ?x <a> ?y }} }}", None)
+    #   4: both windows have x; 6: that of w is left by it at 8 (v) and at 12 (w); y comes at 8
+    assert sorted(push(running, "x k a 3", "y k a 7", "k k none 20")) == ["+ v x @4", "+ v y @8", "+ w x @4", "+ w y @8"]
+    whole = engine(f"SELECT RSTREAM ?w ?x {windows} {{ WINDOW ?w {{ ?x <a> ?y }} }}", None)
+    found = push(whole, "x k a 3", "y k a 7", "k k none 13")
+    of_v, of_w = ["= v x @4", "= v x @6", "= v y @8"], ["= w x @4", "= w x @6", "= w x @8", "= w y @12", "= w y @8"]
+    assert sorted(found) == of_v + of_w
+
+
+def test_queries_of_one_engine_name_the_same_graphs():
+    ask = "ASK FROM <{}> {{ ?x <a> ?y }}"
+    running = engine(ask.format("g"), None, static=[("x", "y", "a")])
+    assert push(running, "k k none 1") == ["+ @1"]
+    running.register(rpq.Query("ASK FROM <g> { ?y <a> ?x }", name="same"))
+    with pytest.raises(rpq.QueryError, match="FROM <h>, and 'q' FROM <g>: the edges without time of an engine are one"):
+        running.register(rpq.Query(ask.format("h"), name="other"))
+    assert "these graphs are those without time" in rpq.Query(ask.format("g")).warnings[0]
+
+
 # --- threads, shares, guards -----------------------------------------------------------------------------------------
 
 EDGES = [(f"x{i % 7}", str(i % 5), "ab"[i % 2], i // 4, "-" if i % 11 == 10 else "+") for i in range(120)]

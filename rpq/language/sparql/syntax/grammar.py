@@ -7,7 +7,7 @@ rdflib parses a text to a tree of `CompValue`s. The copy differs from the origin
 - `^a` in a negated set keeps its label.
 - The triples of a block are parsed in a loop, whereas the original recurses once per triple.
 - `<` is not an operator where an IRI begins, as in `?x<?a&&?b>?y`.
-- A path may be followed by numbers of repetitions, `{2}`, `{2,}`, `{,4}` or `{2,4}`, as in SPARQL's first drafts and in QLever.
+- A path may be followed by numbers of repetitions, `{2}`, `{2,}`, `{,4}` or `{2,4}`, as in QLever.
 - A second copy records the furthest place at which parsing failed and reports the error there, whereas the original
   reports the beginning of the enclosing group.
 

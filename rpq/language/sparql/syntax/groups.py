@@ -28,7 +28,7 @@ from rpq.automata.expressions import (
 )
 from rpq.automata.symbols import Symbol
 from rpq.automata.transforms import accepts_empty
-from rpq.language.pattern import Atom, Blank, Term, Variable
+from rpq.language.pattern import Atom, Blank, Constant, Term, Variable
 from rpq.language.sparql.algebra import (
     UNIT,
     Aggregate,
@@ -212,7 +212,8 @@ class _ModifierReader:
             at = source.parsed[node.limitoffset.place :]
             raise refusal(source, "OFFSET" if at[:6].upper() == "OFFSET" else first, node.limitoffset.place)
         for clause in node.datasetClause or ():
-            raise refusal(source, "FROM NAMED" if clause.named is not None else "FROM", clause.place)
+            if clause.named is not None:
+                raise refusal(source, "FROM NAMED", clause.place)
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
@@ -302,7 +303,7 @@ class GroupReader:
     """Translates groups and the subselects in them; its warnings and assignments cover the whole query."""
 
     def __init__(
-        self, source: SourceText, prologue: Prologue, *, windows: frozenset[str], uses: frozenset[int], is_split: bool
+        self, source: SourceText, prologue: Prologue, *, windows: tuple[str, ...], uses: frozenset[int], is_split: bool
     ) -> None:
         self.source = source
         self.prologue = prologue
@@ -394,13 +395,35 @@ class GroupReader:
     def _in_window(self, part: Any, scope: Scope) -> Operator:
         if part.place not in self._uses:
             raise refusal(self.source, "GRAPH", part.place)
+        if isinstance(part.term, Leaf) and part.term.kind == "variable":
+            return self._in_each_window(part, scope)
         name = self.prologue.iri(part.term)
         if name not in self._windows:
             near = get_close_matches(name, self._windows, 1)
             hint = f"did you mean <{near[0]}>?" if near else "declare it with FROM NAMED WINDOW"
             place = getattr(part.term, "place", part.place)
             raise self.source.error(f"there is no window <{name}>; {hint}", place)
-        around, self._window = self._window, name
+        return self._group_in(name, part, scope)
+
+    def _in_each_window(self, part: Any, scope: Scope) -> Operator:
+        """Translate WINDOW with a variable: the union over all declared windows, each of which the variable names."""
+        if not self._windows:
+            message = "WINDOW with a variable reads all windows that the query declares, which are none"
+            raise self.source.error(message, part.place, "FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S]")
+        name = self.formulas.variable(part.term, scope)
+        blocks = self._blocks
+        branches = []
+        for window in self._windows:
+            self._blocks = blocks  # the blank nodes of the group stand in the same blocks each time
+            group = self._group_in(window, part, scope)
+            if name in possible_variables(group):
+                branches.append(make_join(group, Values((name,), ((window,),))))
+            else:
+                branches.append(Extend(group, name, Constant(window)))
+        return make_union(*branches)
+
+    def _group_in(self, window: str, part: Any, scope: Scope) -> Operator:
+        around, self._window = self._window, window
         try:
             return self.group(part.graph, scope)[0]
         finally:

@@ -73,7 +73,7 @@ def read(
     reader = GroupReader(
         source,
         prologue,
-        windows=frozenset(one.name for one in windows),
+        windows=tuple(one.name for one in windows),
         uses=clauses.uses,
         is_split=paths == "walk",
     )
@@ -88,6 +88,7 @@ def read(
         columns=columns if form == "select" else (),
         template=tuple(template),
         windows=windows,
+        graphs=tuple(dict.fromkeys(prologue.iri(clause.default) for clause in node.datasetClause or ())),
         registration=_registration(prologue, clauses),
         warnings=(*reader.warnings, *_unbound(columns, body), *_literals_beside_vertices(body)),
     )
@@ -118,7 +119,9 @@ def _registration(prologue: Prologue, clauses: WindowClauses) -> Registration | 
     if clauses.register is None:
         return None
     name = clauses.register.name
-    return Registration(reporting=clauses.register.reporting, name=prologue.iri_of_text(name.text, name.place))
+    is_word = name is not None and name.text.isidentifier()
+    text = None if name is None else name.text if is_word else prologue.iri_of_text(name.text, name.place)
+    return Registration(reporting=clauses.register.reporting, name=text)
 
 
 def _check_columns(reader: GroupReader, columns: tuple[str, ...]) -> None:
