@@ -371,6 +371,20 @@ def test_a_literal_in_values_is_told_of_where_a_triple_finds_vertices():
     assert read("SELECT * { ?x <a> ?y VALUES ?y { <4> 'ab'@en } }").warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    {
+        "SELECT ?x { ?x <a> ?y { ?y <b> ?z ▶FILTER(?z > ?x) } }": "?x",
+        "SELECT ?x { { { ?y <b> ?z MINUS { ?y <c> ?v ▶FILTER(?v > ?w) } } ?y <d> ?w } ?x <a> ?y }": "?w",
+        "SELECT ?x { ?x <a> ?y { SELECT ?x { ?x <b> ?z ▶FILTER(?z > ?y) } } }": "?y",
+    }.items(),
+)
+def test_a_filter_on_a_variable_of_an_outer_group_is_told_of(text, place):
+    column = text.index("▶") + 1
+    (warning,) = read(text.replace("▶", "")).warnings
+    assert warning.startswith(f"line 1, column {column}: the FILTER uses {place}, which only an outer group binds")
+
+
 # --- ASK and CONSTRUCT ----------------------------------------------------------------------------------------------
 
 

@@ -99,11 +99,6 @@ OTHERS = {
     "VALUES has 2 variables and a row of 1": "SELECT ?x { ▶VALUES (?x ?y) { (1 2) (3) } }",
     "VALUES names a variable twice": "SELECT ?x { ▶VALUES (?x ?x) { (1 2) } }",
     # --- what this language forbids
-    "the FILTER uses ?x, which only an outer group binds": "SELECT ?x { ?x <a> ?y { ?y <b> ?z ▶FILTER(?z > ?x) } }",
-    "the FILTER uses ?w, which only an outer group binds":
-        "SELECT ?x { { { ?y <b> ?z MINUS { ?y <c> ?v ▶FILTER(?v > ?w) } } ?y <d> ?w } ?x <a> ?y }",
-    "the FILTER uses ?y, which only an outer group binds":
-        "SELECT ?x { ?x <a> ?y { SELECT ?x { ?x <b> ?z ▶FILTER(?z > ?y) } } }",
     "there is no function <http://www.w3.org/2001/XMLSchema#int>":
         "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ?x { ?x <a> ?y FILTER(▶xsd:int(?y) > 1) }",
     "takes one argument, not 2":

@@ -124,7 +124,6 @@ REFUSED = [
     (f"SELECT (SEQ(?x, ?y) AS ?t) {BODY}", "SEQ"),
     (f"SELECT ?x FROM NAMED WINDOW <w> [RANGE P1M] {BODY}", "months or years"),
     (f"SELECT ?x FROM NAMED WINDOW <w> [RANGE PT0.5S] {BODY}", "no multiple"),
-    ("SELECT ?x { ?x <a> ?y { ?u <b> ?v FILTER(?x = ?u) } }", "a FILTER on [?]x"),
     (f"SELECT ?y (COUNT(*) AS ?n) {BODY} GROUP BY ?x", "[?]y, which is not grouped"),
     ("SELECT ?x { ?x <a> _:b OPTIONAL { _:b <a> ?x } }", "_:b in two groups"),
     (f"SELECT (?x AS ?op) {BODY}", "a column called op"),

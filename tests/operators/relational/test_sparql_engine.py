@@ -112,6 +112,13 @@ def test_a_literal_also_means_the_vertex_with_its_text():
     assert push(running, "x 30 age 1", f"y {literal} age 2", "z 31 age 3", "x 30 age 4 -") == ["+ x @1", "+ y @2", "- x @4"]
 
 
+def test_a_variable_that_only_an_outer_group_binds_is_unbound_in_a_filter():
+    rows = ("x 1 n 1", "y 2 m 2")
+    assert push(engine("SELECT ?x ?y { ?x <n> ?n { ?y <m> ?m FILTER(?m > ?n) } }"), *rows) == []
+    assert push(engine("SELECT ?x ?y { ?x <n> ?n { ?y <m> ?m FILTER(!BOUND(?n)) } }"), *rows) == ["+ x y @2"]
+    assert push(engine("SELECT ?x ?y { ?x <n> ?n { ?y <m> ?m } FILTER(?m > ?n) }"), *rows) == ["+ x y @2"]
+
+
 def test_values_mean_terms_and_not_vertices_with_their_text():
     rows = ("x 4 b 1", 'y "4"^^<http://www.w3.org/2001/XMLSchema#integer> b 2')
     assert push(engine("SELECT ?x { ?x <b> ?y VALUES ?y { 4 } }"), *rows) == ["+ y @2"]

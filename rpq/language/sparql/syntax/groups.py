@@ -338,7 +338,7 @@ class GroupReader:
                 continue
             operator = self._with(operator, part, scope)
             block = self._new_block()
-        self._check_sight(operator, scope, hidden_before)
+        self._warn_of_sight(operator, scope, hidden_before)
         if optional:
             return operator, [condition for condition, _ in conditions]
         for condition, place in conditions:
@@ -505,12 +505,15 @@ class GroupReader:
             inner = Scope(scope, frozenset(leaf.text for leaf in selection.columns), self._subselects)
         return apply_modifiers(self, selection, inner)[0]
 
-    def _check_sight(self, operator: Operator, scope: Scope, since: int) -> None:
+    def _warn_of_sight(self, operator: Operator, scope: Scope, since: int) -> None:
         bound = possible_variables(operator)
         for written, place in self._out_of_sight[since:]:
             if scope.name(written) in bound:
-                message = f"the FILTER uses ?{written}, which only an outer group binds: it is unbound here"
-                raise self.source.error(message, place, f"the FILTER in the group that binds ?{written}")
+                line, column = self.source.place_of(place)
+                self.warnings[
+                    f"line {line}, column {column}: the FILTER uses ?{written}, which only an outer group binds: it is "
+                    "unbound here, so a comparison with it is an error; move the FILTER to the group that binds it"
+                ] = None
 
 
 def _triples(blocks: Any) -> Iterator[tuple[Any, Any, Any]]:
