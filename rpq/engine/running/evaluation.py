@@ -24,7 +24,7 @@ from rpq.engine.running.edge_restrictions import (
     reading_of,
     refuse_counted_before,
     refuse_late_conditions,
-    refuse_late_count,
+    refuse_late_counts,
     refuse_netted_count,
     refuse_order,
     refuse_other_windows,
@@ -629,10 +629,10 @@ class Evaluation:
                 self.begin_multigraph()
             if self.multigraph is not None:
                 readings = {question.name: reading_of(question, self) for question in questions}
-                refuse_other_windows(readings, self.identity)
-                if is_late and any(reading.window.kind == "count" for reading in readings.values()):
-                    refuse_late_count(questions[0])
-                self.multigraph.add(questions, readings)
+                refuse_other_windows(questions, readings, self.identity)
+                if is_late:
+                    refuse_late_counts(questions, readings)
+                self.multigraph.add(questions, readings, is_late=is_late)
                 questions = tuple(self.multigraph.running_form(question) for question in questions)
             for question in questions:
                 added.append(self._start(question, is_late, (ids, names)))  # some may have begun
@@ -694,7 +694,8 @@ class Evaluation:
             if running.has_content:
                 deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in of_windows))]
                 continue
-            chunk, inside = contents.of(of_windows, is_ordered=is_ordered(running.question))
+            tracked = None if self.multigraph is None else self.multigraph.tracked(running.question.name)
+            chunk, inside = contents.of(of_windows, is_ordered=is_ordered(running.question), tracked=tracked)
             deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
         deltas = self.output.at_reported_time(deltas)
         deltas = self.output.report(deltas, np.array([time]))
@@ -704,9 +705,8 @@ class Evaluation:
 
     def window_contents(self, *, empty: bool = False) -> WindowContents:
         """Return the edges in windows now."""
-        parallel, time = None if self.multigraph is None else self.multigraph.parallel, self.graph.time
-        bound = 0 if self.multigraph is None else self.multigraph.lower_bound(time)
-        return WindowContents(self.graph, empty=empty, parallel=None if parallel is None else parallel.columns(bound))
+        parallel = None if self.multigraph is None else self.multigraph.parallel_columns(self.graph.time)
+        return WindowContents(self.graph, empty=empty, parallel=parallel)
 
     def remove(self, *names: str) -> None:
         """Take queries away, with everything that only they needed."""
