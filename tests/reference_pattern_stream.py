@@ -32,7 +32,8 @@ first tuple, [2.9] reports, [2.15] what holds for path queries holds here; [path
 - **start="empty"** empties all windows; static edges, which have no time, are there.
 - **Reports** tell at boundary b of everything up to then, the answer before the first tuple and the rows of a
   registration too: these wait for the first boundary b ≥ τ (for report="time": the moment τ itself) to be passed.
-  Boundaries are those of the default window's slide; other windows of the query are as they are at b.
+  Boundaries are those of the default window's slide, or without it those of the slide of each window of time with a
+  name; other windows of the query are as they are at b.
 - **The guard** counts what one event, or report, tells of one query: silent rows are none. Of the tuple, the `advance` or
   the registration that brings too many nothing has happened, the boundaries that it would have crossed included.
 - **The answer** is that of this moment, whatever has been reported; before the first tuple it is empty.
@@ -107,8 +108,8 @@ class PatternQuestion:
     def __post_init__(self) -> None:
         if missing := self.pattern.windows - {None, *self.windows}:
             raise Rejected(f"windows {missing} are not declared")
-        if self.report != "change" and (self.window is None or self.window.kind != "time"):
-            raise Rejected(f"report={self.report!r} needs a time window as the default one")
+        if self.report != "change" and not self.reporting_windows:
+            raise Rejected(f"report={self.report!r} needs a time window as the default one, or with a name without that")
         if self.report != "change" and self.semantics == "implicit":
             raise Rejected(f"report={self.report!r} is explicit")
 
@@ -120,6 +121,12 @@ class PatternQuestion:
     def all_windows(self) -> dict[str | None, Window]:
         return {**self.windows} if self.window is None else {None: self.window, **self.windows}
 
+    @property
+    def reporting_windows(self) -> list[Window]:
+        """The windows of time at whose boundaries there are reports: the default one, or without it all [2.9]."""
+        windows = [self.window] if self.window is not None else self.windows.values()
+        return [window for window in windows if window.kind == "time"]
+
     def accepts(self, label: str) -> set[Ends]:
         """Return which edges of a label the query has a use for, if a window reads it; a count window numbers all [2.3]."""
         if not any(label in self.pattern.labels_read(name) for name in self.all_windows):
@@ -130,9 +137,9 @@ class PatternQuestion:
 
     def reports_at(self, time: int) -> int | None:
         """Return the time of the report that tells what happens at `time`; None if it is told at once [2.9]."""
-        if self.report == "change" or self.window is None:
+        if self.report == "change":
             return None
-        return time if self.report == "time" else next_multiple(time, self.window.slide)
+        return time if self.report == "time" else min(next_multiple(time, one.slide) for one in self.reporting_windows)
 
 
 class Row(NamedTuple):

@@ -3,8 +3,8 @@ standard.
 
 Decided here:
 
-- **A FILTER** may speak of a variable that its own group binds, or nobody; of one that only an outer group binds it
-  may inside EXISTS and directly within OPTIONAL. A variable that nobody binds is unbound, as in SPARQL.
+- **A BIND** may not speak of a variable that only an outer group binds; a FILTER may, where it is unbound, as in SPARQL,
+  but inside EXISTS and directly within OPTIONAL.
 - **Ungrouped**: with GROUP BY or an aggregate, SELECT and HAVING may speak of the keys, and of other variables in
   aggregates alone.
 """
@@ -22,7 +22,6 @@ from tests.reference_sparql_syntax import (
     Blank,
     Call,
     Exists,
-    Filter,
     Formula,
     Group,
     InWindow,
@@ -116,10 +115,6 @@ def _group(
     own = set(in_scope(group))
     bound: set[str] = set()
     for element in group.elements:
-        if isinstance(element, Filter):
-            names = {below.name for below in formulas_in(element.condition) if isinstance(below, Variable)}
-            if hidden := names & (outer - own - seen - optional):
-                raise Refused(f"a FILTER on ?{min(hidden)}, which only an outer group binds")
         if isinstance(element, Bind):
             if element.variable.name in bound:
                 raise Rejected(f"?{element.variable.name} is bound before its BIND")

@@ -8,8 +8,9 @@ the contract. What is refused by name [2.11] raises `Refused`, whose `construct`
 `SyntaxFault` with the place. Decided here:
 
 - **Windows** stand where the clauses FROM stand. ON may be left out; the names of windows and streams are IRIs, prefixed
-  or not, and never variables. SLIDE is STEP, TUMBLING stands in place of STEP. A duration is of the XSD kind with weeks
-  allowed; `unit` is how many seconds a unit of time has.
+  or not, or for WINDOW a variable: the union over all of them. SLIDE is STEP, TUMBLING stands in place of STEP. A
+  duration is of the XSD kind with weeks allowed, or a number and s, m or h; a plain number is one of units of time;
+  `unit` is how many seconds a unit of time has.
 - **Reserved words** may be written in capitals or not; `a` is rdf:type.
 - A **constant** of type xsd:string is one without type; else literals stay as written (escapes apart).
 """
@@ -17,7 +18,7 @@ the contract. What is refused by name [2.11] raises `Refused`, whose `construct`
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from urllib.parse import urljoin
 
@@ -139,6 +140,7 @@ class _Parser:
     base: str = ""
     prefixes: dict[str, str] = field(default_factory=dict)
     fresh: int = 0
+    windows: tuple[str, ...] = ()  # their names, in the order of the text
 
     # --- tokens
 
@@ -175,11 +177,15 @@ class _Parser:
         self.prologue()
         operator = name = None
         if self.accept("REGISTER"):
-            operator = self.expect("ISTREAM", "DSTREAM", "RSTREAM")
-            name = self.iri()
+            operator = self.expect("ISTREAM", "DSTREAM", "RSTREAM", "STREAM", "QUERY")
+            name = self.take().text if self.next.kind == "word" else self.iri()
             self.expect("AS")
             self.prologue()
         form = self.expect("SELECT", "ASK", "CONSTRUCT", "DESCRIBE")
+        inner = self.accept("ISTREAM", "DSTREAM", "RSTREAM")
+        if inner and operator not in (None, "STREAM", "QUERY", inner):
+            self.fault(f"{operator}, as in REGISTER")
+        operator = inner or ("RSTREAM" if operator in ("STREAM", "QUERY") else operator)
         if form == "DESCRIBE":
             raise Refused("DESCRIBE")
         template: tuple[Triple, ...] = ()
@@ -272,40 +278,58 @@ class _Parser:
     def datasets(self) -> dict[str, Window]:
         windows: dict[str, Window] = {}
         while self.accept("FROM"):
-            if not (self.is_word("NAMED") and self.is_word("WINDOW", ahead=1)):
+            if not self.is_word("NAMED"):
+                self.iri()  # a graph of edges without time, which are given
+                continue
+            if not self.is_word("WINDOW", ahead=1):
                 raise Refused("FROM")
             self.place += 2
             name = self.iri()
             if name in windows:
                 raise Rejected(f"window {name!r} is declared twice")
-            stream = self.iri() if self.accept("ON") else None
+            stream = self.stream()
             self.expect("[")
             windows[name] = self.extent(stream)
             self.expect("]")
+            if behind := self.stream():
+                windows[name] = replace(windows[name], stream=behind)
+        self.windows = tuple(windows)
         return windows
 
+    def stream(self) -> str | None:
+        if not self.accept("ON"):
+            return None
+        self.accept("STREAM")
+        return self.iri()
+
     def extent(self, stream: str | None) -> Window:
-        kind = self.expect("RANGE", "COUNT", "UNBOUNDED")
+        kind = self.expect("RANGE", "COUNT", "ELEMENTS", "TRIPLES", "UNBOUNDED")
         if kind == "UNBOUNDED":
             return Window(kind="unbounded", stream=stream)
+        kind = self.accept("TRIPLES") or kind
         amount = self.duration if kind == "RANGE" else self.count
         size, slide = amount(), 1
+        self.accept(",")
         if self.accept("TUMBLING"):
             slide = size
         elif self.accept("STEP", "SLIDE"):
             slide = amount()
         return Window(kind="time" if kind == "RANGE" else "count", size=size, slide=slide, stream=stream)
 
-    def count(self) -> int:
+    def count(self, least: int = 1) -> int:
         token = self.take()
-        if not token.text.isdigit() or int(token.text) < 1:
+        if not token.text.isdigit() or int(token.text) < least:
             raise SyntaxFault(f"at {token.start}: a number of tuples expected, not {token.text!r}")
         return int(token.text)
 
     def duration(self) -> int:
         token = self.take()
         written = token.text
-        while self.next.start == self.tokens[self.place - 1].end and not self.is_sign("]"):  # PT0.5S is three tokens
+        if written.isdigit() and (self.next.start > token.end or self.is_sign("]", ",")) and not self.is_word("S", "M", "H"):
+            return int(written)  # in the unit of the stream
+        if self.is_word("S", "M", "H"):
+            written = f"PT{written}{self.take().text.upper()}"
+        while self.next.start == self.tokens[self.place - 1].end and not self.is_sign("]", ","):  # PT0.5S is three tokens
             written += self.take().text
         found = re.fullmatch(
             r"P(?=.)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",
@@ -470,9 +494,22 @@ class _Parser:
             inner = self.negated()
         else:
             inner = Label(RDF + "type" if self.accept("A") else self.iri())
+        if self.accept("{"):
+            return Repetition(inner, *self.repetitions())
         sign = self.accept("*", "+", "?")
         bounds = {"*": (0, None), "+": (1, None), "?": (0, 1)}
         return Repetition(inner, *bounds[sign]) if sign else inner
+
+    def repetitions(self) -> tuple[int, int | None]:
+        """What stands in braces behind a part of a path: {2}, {2,}, {,3}, {2,3}; SPARQL has none, QLever has."""
+        least = None if self.is_sign(",") else self.count(0)
+        most = least
+        if self.accept(","):
+            most = None if least is not None and self.is_sign("}") else self.count(0)
+        self.expect("}")
+        if most is not None and most < (least or 0):
+            self.fault(f"{least} or more")
+        return least or 0, most
 
     def negated(self) -> NegatedSet:
         def member() -> Symbol:
@@ -549,9 +586,18 @@ class _Parser:
                 self.expect(")")
                 return bind
             case "WINDOW":
-                if self.next.kind == "variable":
-                    raise Refused("a variable as window")
-                return InWindow(self.iri(), self.group())
+                if self.next.kind != "variable":
+                    return InWindow(self.iri(), self.group())
+                # GRAPH ?w of the standard (18.6): the union over the named graphs, each joined with its name
+                variable, start = self.variable(), self.place
+                branches = []
+                for window in self.windows:
+                    self.place = start
+                    table = Values((variable,), ((window,),))
+                    branches.append(Group((InWindow(window, self.group()), table)))
+                if not branches:
+                    raise Rejected("a window that a variable names, where none is declared")
+                return Union(tuple(branches))
             case refused:
                 raise Refused(refused)
 

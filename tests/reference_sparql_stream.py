@@ -7,7 +7,8 @@ heads of RSP-QL, [2.10] ASK and CONSTRUCT. Decided here:
 - **implicit** is the default for what is monotone (`tests.reference_sparql.is_monotone`): no OPTIONAL, MINUS,
   aggregates, nor NOT EXISTS; EXISTS as a condition or part of a conjunction is monotone, EXISTS within other formulas
   is taken for not monotone.
-- **RSTREAM** gives the whole answer, with op "=", at every boundary of the default window that τ exceeds from the
+- **RSTREAM** gives the whole answer, with op "=", at every boundary of the default window (without it, of all windows
+  of time with a name) that τ exceeds from the
   first tuple's moment on, whether or not something changed; **ISTREAM** and **DSTREAM** the rows of the difference to
   the report before. Rows that a head leaves out are not counted; those of op "=" are counted as added.
 - A **WINDOW of the query** and one of the same name given apart are one declared twice: an error.
@@ -97,12 +98,13 @@ class SparqlReference(PatternReference):
         boundaries = {
             boundary
             for running in streams
-            for boundary in range(next_multiple(before, running.question.window.slide), time, running.question.window.slide)
+            for window in running.question.reporting_windows
+            for boundary in range(next_multiple(before, window.slide), time, window.slide)
         }
         for boundary in sorted(boundaries):
             rows += super().advance(boundary)
             for running in streams:
-                if boundary % running.question.window.slide == 0:
+                if any(boundary % window.slide == 0 for window in running.question.reporting_windows):
                     rows += self._whole(running, boundary)
         return rows + super().advance(time)
 

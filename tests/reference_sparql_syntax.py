@@ -235,7 +235,8 @@ def write_path(path: Expression, binding: int = 0) -> str:
         case Inverse(inner):
             own, text = 2, "^" + write_path(inner, 3)
         case Repetition(inner, minimum, maximum):
-            sign = {(0, None): "*", (1, None): "+", (0, 1): "?"}[minimum, maximum]
+            bounds = f"{{{minimum},{'' if maximum is None else maximum}}}"
+            sign = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((minimum, maximum), bounds)
             own, text = 3, write_path(inner, 4) + sign
         case Concatenation(parts):
             own, text = 1, "/".join(write_path(part, 2) for part in parts)

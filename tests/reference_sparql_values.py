@@ -185,6 +185,8 @@ _MOMENTS = {
     "time": re.compile(r"()()()(\d\d):(\d\d):(\d\d(?:\.\d+)?)(Z|[+-]\d\d:\d\d)?"),
 }
 
+_CASTS_OF_MOMENTS = {("dateTime", "date"), ("dateTime", "time"), ("date", "dateTime")}
+
 
 def value(term: str, rules: Rules = CONTRACT) -> Value:
     """Return the value of a literal, or of an IRI if the rules give it one; NoValue for what has none [2.13]."""
@@ -555,6 +557,16 @@ def cast(kind: str, term: str, rules: Rules = CONTRACT) -> str:
         return of_number(Number(kind, math.trunc(exact)) if kind == "integer" else rounded(exact, kind))
     elif kind in _MOMENTS and isinstance(found, Moment) and found.type == kind:
         return term if is_literal(term) and parts(term).datatype == XSD + kind else literal(text_of(term), kind)
+    elif (found_type := getattr(found, "type", None), kind) in _CASTS_OF_MOMENTS:
+        lexical = _MOMENTS[found_type].fullmatch(parts(term).lexical)
+        assert isinstance(found, Moment) and lexical is not None
+        days = found.seconds // 86400
+        second = (lexical[6] or "00").rstrip("0" if "." in (lexical[6] or "") else "").rstrip(".")
+        hour, minute = (0, 0) if found.fields[3] == 24 else found.fields[3:5]
+        zone = "" if found.zone is None else "Z" if found.zone == 0 else lexical[7]
+        clock = f"{hour:02}:{minute:02}:{second}"
+        day = date.fromordinal(int(days)).isoformat()
+        return literal({"date": day, "time": clock, "dateTime": f"{day}T{clock}"}[kind] + zone, kind)
     raise NoValue(f"{term} cannot be cast to xsd:{kind}")
 
 

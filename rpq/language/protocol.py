@@ -119,7 +119,8 @@ class Question(Protocol):
     (`rpq.language.readings`) with one entry for each window. The `windows`, `reads` and `slides` of its `RunningQuery` have
     the same order, and its `label_set` is not used. If a window may be in durations, the question has `in_unit(unit)`,
     which returns the same question with windows in that unit. A question that does not need all edges of a label has
-    `accepts(label)`, which returns the ends of those that it needs (`rpq.stream.edge_ends`).
+    `accepts(label)`, which returns the ends of those that it needs (`rpq.stream.edge_ends`). A question that reports at
+    boundaries of other windows than `window` has `report_windows`.
     """
 
     @property
@@ -128,7 +129,7 @@ class Question(Protocol):
 
     @property
     def window(self) -> AnyWindow:
-        """The window of the query; with `readings` the default window, at whose boundaries it reports."""
+        """The window of the query; with `readings` the default window."""
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from rpq.language.edge_steps import step_of
 from rpq.language.edge_variables import Filter, Value
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.stream_labels import EdgeEnd, LabelName, label_in, text_of
-from rpq.stream.window import AnyWindow
+from rpq.stream.window import AnyWindow, Window
 
 
 class LabelSet(NamedTuple):
@@ -129,6 +129,27 @@ def edges_accepted_by(question: Any, label: LabelSymbol) -> frozenset[Ends]:
         return accepts(label)
     is_read = any(reading.labels.has(label) for reading in readings_of(question))
     return frozenset({ALL}) if is_read else frozenset()
+
+
+def report_windows_of(question: Any) -> list[Window]:
+    """Return the windows of time at whose boundaries a question reports: its window, or its `report_windows`."""
+    windows = getattr(question, "report_windows", (question.window,))
+    return [window for window in windows if isinstance(window, Window)]
+
+
+def static_graphs_of(question: Any) -> frozenset[str]:
+    """Return the names of the graphs of edges without time that a question names; none for all but SPARQL with FROM."""
+    graphs: frozenset[str] = getattr(question, "static_graphs", frozenset())
+    return graphs
+
+
+def from_clauses(graphs: Iterable[str]) -> str:
+    """Return the names of graphs as a query lists them.
+
+    >>> from_clauses({"h", "g"})
+    'FROM <g> FROM <h>'
+    """
+    return " ".join(f"FROM <{graph}>" for graph in sorted(graphs))
 
 
 def readings_of(question: Any) -> tuple[Reading, ...]:

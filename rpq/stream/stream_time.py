@@ -17,11 +17,11 @@ a window's slides need it. Times with and without a zone are never mixed.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -581,12 +581,39 @@ def _read_mixed_times(
     return numbers, times
 
 
-def report_times(times: np.ndarray, step: int) -> np.ndarray:
-    """Return the times of the reports that cover changes at some times: the next multiples of `step`, or the times.
+def report_steps(report: Literal["slide", "time"], windows: Iterable[AnyWindow]) -> tuple[int, ...]:
+    """Return the steps of the reports of a query over some windows: the slides of those of time, or every unit of time.
+
+    >>> report_steps("slide", [Window(size=9, slide=3), Window(size=3, slide=2), Window(size=3, slide=3)])
+    (2, 3)
+    """
+    return (1,) if report == "time" else tuple(sorted({window.slide for window in windows if isinstance(window, Window)}))
+
+
+def report_times(times: np.ndarray, steps: Sequence[int]) -> np.ndarray:
+    """Return the times of the reports that cover changes at some times: the next multiples of a step, or the times.
 
     Beyond the last multiple that fits into 64 bits, which no stream time exceeds, reports have the largest time.
+
+    >>> report_times(np.array([0, 1, 3, 5]), (2, 3)).tolist()
+    [0, 2, 3, 6]
     """
-    into = times % step
-    floor = times - into
-    late = floor > INT64_MAX - step
-    return np.where(into == 0, times, np.where(late, INT64_MAX, floor + np.where(late, 0, step)))
+    next_times = []
+    for step in steps:
+        into = times % step
+        floor = times - into
+        late = floor > INT64_MAX - step
+        next_times.append(np.where(into == 0, times, np.where(late, INT64_MAX, floor + np.where(late, 0, step))))
+    return next_times[0] if len(next_times) == 1 else np.minimum.reduce(next_times)
+
+
+def report_boundaries(start: int, end: int, steps: Sequence[int]) -> Iterator[int]:
+    """Yield the multiples of any of some steps from `start` on and before `end`, in order.
+
+    >>> list(report_boundaries(1, 9, (2, 3)))
+    [2, 3, 4, 6, 8]
+    """
+    boundary = min(start + -start % step for step in steps)
+    while boundary < end:
+        yield boundary
+        boundary = min(boundary + 1 + -(boundary + 1) % step for step in steps)

@@ -41,9 +41,9 @@ rdflib = pytest.importorskip("rdflib")
 INTEGER = f"^^<{XSD}integer>"
 
 
-def body(where: str, **options):
+def body(where: str, clauses: str = "", **options):
     """Return the algebra below the projection of `SELECT *`."""
-    found = read(f"SELECT * {{ {where} }}", **options).body
+    found = read(f"SELECT * {clauses} {{ {where} }}", **options).body
     assert isinstance(found, Project)
     return found.inner
 
@@ -177,6 +177,10 @@ def test_several_threads_read_at_once():
         "!a": [f"?x !<{RDF}type> ?y"],
         "a/<b>": [f"?x <{RDF}type> _:.1", "_:.1 b ?y"],
         "!<a>/<b>": ["?x !a _:.1", "_:.1 b ?y"],
+        "<a>{2}": ["?x a{2} ?y"],
+        "<a>{2,}/<b>": ["?x a{2,} _:.1", "_:.1 b ?y"],
+        "^(<a>|<b>) { 1 , 3 }": ["?y (a|b){1,3} ?x"],
+        "<a>{,2}/<b>": ["?x a{,2}/b ?y"],
     }.items(),
 )
 def test_a_path_is_split_at_its_top(path, expected):
@@ -360,6 +364,27 @@ def test_an_empty_column_is_told_of():
     assert question.warnings == ("nothing binds ?nmae: its column is empty; did you mean ?name?",)
 
 
+def test_a_literal_in_values_is_told_of_where_a_triple_finds_vertices():
+    question = read("SELECT * { ?x <a> ?y . VALUES (?y ?z) { ('ab'@en 1) (UNDEF 2) (4 'ab'@en) (5 3) } }")
+    (warning,) = question.warnings
+    assert warning.startswith("VALUES ?y contains a literal, which is not the vertex 4 ") and warning.endswith("write <4>")
+    assert read("SELECT * { ?x <a> ?y VALUES ?y { <4> 'ab'@en } }").warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    {
+        "SELECT ?x { ?x <a> ?y { ?y <b> ?z ▶FILTER(?z > ?x) } }": "?x",
+        "SELECT ?x { { { ?y <b> ?z MINUS { ?y <c> ?v ▶FILTER(?v > ?w) } } ?y <d> ?w } ?x <a> ?y }": "?w",
+        "SELECT ?x { ?x <a> ?y { SELECT ?x { ?x <b> ?z ▶FILTER(?z > ?y) } } }": "?y",
+    }.items(),
+)
+def test_a_filter_on_a_variable_of_an_outer_group_is_told_of(text, place):
+    column = text.index("▶") + 1
+    (warning,) = read(text.replace("▶", "")).warnings
+    assert warning.startswith(f"line 1, column {column}: the FILTER uses {place}, which only an outer group binds")
+
+
 # --- ASK and CONSTRUCT ----------------------------------------------------------------------------------------------
 
 
@@ -401,6 +426,15 @@ SECOND = 10**9
         "COUNT 7": CountExtent(7, 1),
         "COUNT 7 TUMBLING": CountExtent(7, 7),
         "UNBOUNDED": UnboundedExtent(),
+        "RANGE 10000 STEP 2000": TimeExtent(10_000, 2000, True),
+        "RANGE 10000": TimeExtent(10_000, None, True),
+        "RANGE 30 TUMBLING": TimeExtent(30, 30, True),
+        "RANGE 5 s, SLIDE 3s": TimeExtent(5 * SECOND, 3 * SECOND),
+        "RANGE 30m STEP 10m": TimeExtent(1800 * SECOND, 600 * SECOND),
+        "RANGE PT5S STEP PT0.5S": TimeExtent(5 * SECOND, SECOND // 2),
+        "ELEMENTS 100 STEP 10": CountExtent(100, 10),
+        "TRIPLES 100": CountExtent(100, 1),
+        "RANGE TRIPLES 100 SLIDE 7": CountExtent(100, 7),
     }.items(),
 )
 def test_windows_are_declared(extent, expected):
@@ -408,6 +442,47 @@ def test_windows_are_declared(extent, expected):
     (declared,) = question.windows
     assert (declared.name, declared.stream, declared.extent) == ("w", "s", expected)
     assert atoms(question.body.inner) == ["?x a ?y @w"]
+
+
+@pytest.mark.parametrize("clause", ["ON STREAM <s> [COUNT 3]", "[COUNT 3] ON <s>", "[COUNT 3] ON STREAM <s>"])
+def test_a_window_is_declared_on_a_stream(clause):
+    (declared,) = read(f"SELECT * FROM NAMED WINDOW <w> {clause} {{ WINDOW <w> {{ ?x <a> ?y }} }}").windows
+    assert declared.stream == "s"
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    {
+        "REGISTER STREAM <q> AS SELECT *": ("RSTREAM", "q"),
+        "REGISTER QUERY Cars AS SELECT *": ("RSTREAM", "Cars"),
+        "REGISTER STREAM <q> AS SELECT ISTREAM *": ("ISTREAM", "q"),
+        "REGISTER DSTREAM <q> AS CONSTRUCT { ?x <b> ?y }": ("DSTREAM", "q"),
+        "REGISTER STREAM <q> AS CONSTRUCT ISTREAM { ?x <b> ?y }": ("ISTREAM", "q"),
+        "REGISTER RSTREAM <q> AS ASK": ("RSTREAM", "q"),
+        "SELECT DSTREAM DISTINCT ?x": ("DSTREAM", None),
+        "ASK ISTREAM": ("ISTREAM", None),
+    }.items(),
+)
+def test_a_head_says_what_reports_contain(head, expected):
+    registration = read(f"{head} {{ ?x <a> ?y }}").registration
+    assert (registration.reporting, registration.name) == expected
+
+
+def test_a_window_with_a_variable_is_the_union_of_all_windows():
+    found = body(
+        "WINDOW ?w { ?x <a> _:b . _:b <c> ?y }", "FROM NAMED WINDOW <v> [COUNT 3] FROM NAMED WINDOW <w> [RANGE 30 STEP 10]"
+    )
+    assert isinstance(found, Union)
+    for branch, window in zip(found.branches, "vw", strict=True):
+        assert isinstance(branch, Extend) and (branch.variable, branch.formula) == ("w", Constant(window))
+        assert atoms(branch.inner) == [f"?x a _:b @{window}", f"_:b c ?y @{window}"]
+    bound = body("WINDOW ?w { ?x <in> ?w }", "FROM NAMED WINDOW <v> [COUNT 3]")
+    assert isinstance(bound, Join) and bound.parts[1] == Values(("w",), (("v",),))
+
+
+def test_from_names_graphs_without_time():
+    question = read("BASE <http://e/> ASK FROM <g> FROM NAMED WINDOW <w> [COUNT 3] FROM <h> FROM <g> { ?x <a> ?y }")
+    assert question.graphs == ("http://e/g", "http://e/h") and [one.name for one in question.windows] == ["http://e/w"]
 
 
 def test_an_atom_reads_the_innermost_window():

@@ -343,6 +343,18 @@ EXAMPLES = {
     'xsd:boolean("2020-01-01"^^xsd:date)': None,
     'xsd:dateTime("2020-01-01T00:00:00")': '"2020-01-01T00:00:00"^^dateTime',
     'xsd:dateTime("2020-01-01")': None,
+    'xsd:dateTime(xsd:date("2020-01-01+01:00"))': '"2020-01-01T00:00:00+01:00"^^dateTime',
+    'xsd:date("2020-02-29-05:00")': '"2020-02-29-05:00"^^date',
+    'xsd:date("2021-02-29")': None,
+    'xsd:date("2020-02-29T10:00:00"^^xsd:dateTime)': '"2020-02-29"^^date',
+    'xsd:date("2020-02-28T24:00:00-00:00"^^xsd:dateTime)': '"2020-02-29Z"^^date',
+    'xsd:time("2020-02-28T07:08:09.500-05:30"^^xsd:dateTime)': '"07:08:09.5-05:30"^^time',
+    'xsd:time("2020-02-28T24:00:00.000Z"^^xsd:dateTime)': '"00:00:00Z"^^time',
+    'xsd:time("07:08:09")': '"07:08:09"^^time',
+    'xsd:time(xsd:date("2020-01-01"))': None,
+    'xsd:dateTime(xsd:time("07:08:09"))': None,
+    'xsd:date(xsd:time("07:08:09"))': None,
+    "xsd:date(1)": None,
     "xsd:dateTime(1)": None,
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ import pytest
 
 from rpq.errors import SparqlError
 from rpq.language.sparql.syntax.reading import read
-from tests.language.w3c_sparql import LIST, Case, cases, engine_text, fault, kept_cases, left_out, listed, listing
+from tests.language.w3c_sparql import LIST, Case, cases, fault, kept_cases, left_out, listed, listing
 from tests.reference_sparql_values import CONTRACT, STANDARD
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -28,7 +28,7 @@ def test_what_is_not_left_out_is_read_and_what_is_no_query_is_not(folder):
     faults = {}
     for case in kept_cases(folder):
         try:
-            read(case.text if case.kind == "negative" else engine_text(case))
+            read(case.text)
         except SparqlError as error:
             if case.kind != "negative":
                 faults[case.name] = str(error)

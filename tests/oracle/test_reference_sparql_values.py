@@ -54,6 +54,11 @@ INTEGER, DECIMAL, DOUBLE, BOOLEAN = (f"^^<{kind}>" for kind in ("integer", "deci
         ("0.0000000000000000001 + 0", None),
         ("2 / 3", '"0.666666666666666667"' + DECIMAL),
         ("xsd:integer(<30>)", '"30"' + INTEGER),
+        ("xsd:date('2020-02-28T24:00:00-00:00'^^xsd:dateTime)", '"2020-02-29Z"^^<date>'),
+        ("STR(xsd:time('2020-02-28T07:08:09.500-05:30'^^xsd:dateTime))", '"07:08:09.5-05:30"'),
+        ("xsd:time('2020-02-28T24:00:00.000'^^xsd:dateTime)", '"00:00:00"^^<time>'),
+        ("STR(xsd:dateTime('2020-02-28+01:00'^^xsd:date))", '"2020-02-28T00:00:00+01:00"'),
+        ("xsd:time('2020-02-28'^^xsd:date)", None),
         ("007", '"007"' + INTEGER),  # constants stay as they are written
         ("-007", '"-007"' + INTEGER),
     ],

@@ -40,11 +40,13 @@ class BenchGroup(click.Group):
     """A group whose commands are the experiments, imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*EXPERIMENTS, "report"]
+        return [*EXPERIMENTS, queries_of_others.name or "", "report"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "report":
             return report
+        if cmd_name == queries_of_others.name:
+            return queries_of_others
         known = EXPERIMENTS.get(cmd_name)
         return None if known is None else _command(cmd_name, known[1])
 
@@ -63,6 +65,31 @@ def load(name: str) -> Experiment:
     module, _, attribute = EXPERIMENTS[name][0].partition(":")
     experiment: Experiment = getattr(import_module(f"rpq.workloads.bench.{module}"), attribute)
     return experiment
+
+
+@click.command("queries-of-others", short_help="Which queries of others run: unchanged, with an edit, not at all.")
+@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR", required=True,
+              help="Folder with a folder of .rspql, .sparql or .rq files for each collection of queries.")  # fmt: skip
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Folder for queries-of-others.md.  [default: workloads/results of a checkout, or results]")  # fmt: skip
+def queries_of_others(data: Path, output: Path | None) -> None:
+    """Run the queries in SPARQL and RSP-QL that other people wrote, and write for how many it takes an edit, and which."""
+    from rpq.files.destinations import WriteError, open_replacement
+    from rpq.workloads.bench.experiment import default_directory
+    from rpq.workloads.bench.queries_of_others import collections_in, markdown
+
+    collections = list(collections_in(data))
+    if not collections:
+        raise click.UsageError(f"--data {data}: no folder in it has files of queries; expected DIR/COLLECTION/QUERY.rspql")
+    text = markdown(collections)
+    output = output or default_directory()
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with open_replacement(output / "queries-of-others.md") as file:
+            file.write(text.encode())
+    except (OSError, WriteError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(text, nl=False)
 
 
 @click.command("report", short_help="Update the tables and figures of a text from the results.")

@@ -1,6 +1,6 @@
 """Reports: the rows of a query at certain moments only, as the net difference to the report before.
 
-What happens at a time c belongs to the report of the first boundary b ≥ c of the query's window (report="slide"), or of c
+What happens at a time c belongs to the report of the first boundary b ≥ c of the query's windows (report="slide"), or of c
 itself (report="time"), and the report is made when the stream time first exceeds that: at the tuple that does so, before
 whatever that tuple brings. Until then its rows wait here. They outlive the edges that made them, so their vertices keep
 their ids (`vertices`).
@@ -9,7 +9,8 @@ their ids (`vertices`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from rpq.rows.blocks import WHOLE
 from rpq.rows.delta import Delta, ids_of_columns
 from rpq.rows.typed_columns import Texts
 from rpq.rows.weighted_rows import WeightedRows, concatenate
-from rpq.stream.stream_time import report_times
+from rpq.stream.stream_time import report_boundaries, report_times
 from rpq.stream.vertices import VertexDictionary
 
 _FEW = 1024
@@ -32,9 +33,8 @@ class Reports:
 
     def __init__(
         self,
-        report: Literal["slide", "time"],
+        steps: Sequence[int],
         *,
-        slide: int,
         columns: int,
         guard: Guard,
         content: ReportContent = "changes",
@@ -47,7 +47,8 @@ class Reports:
         self._time: int | None = None
         self._guard = guard
         self._granted = 0  # bytes that the guard knows of
-        self._step = slide if report == "slide" else 1
+        self._steps = steps
+        """The numbers of which the times of reports are multiples, each time of at least one."""
         self._columns = columns
         self._pieces: list[WeightedRows] = []
         self._raw = 0  # rows in all pieces
@@ -58,7 +59,7 @@ class Reports:
 
     def due(self, times: np.ndarray) -> np.ndarray:
         """Return the times of the reports that cover changes at `times`."""
-        return report_times(times, self._step)
+        return report_times(times, self._steps)
 
     def take(self, deltas: Sequence[Delta], times: np.ndarray) -> Delta | None:
         """Queue what a chunk brought; return what is reported in it, if anything.
@@ -105,12 +106,13 @@ class Reports:
         self._request_memory()
         before = int(times[0]) if self._time is None else self._time
         self._time = last = max(before, int(times[-1]))
-        first = before + -before % self._step
-        if first >= last:
+        boundaries_passed = report_boundaries(before, last, self._steps)
+        first = next(boundaries_passed, None)
+        if first is None:
             self._net_if_large()
             return None
         answers: list[tuple[int, WeightedRows]] = []
-        for boundary in range(first, last, self._step):
+        for boundary in chain([first], boundaries_passed):
             if self._raw and self._due <= boundary:
                 changes = self._net()
                 is_due = changes.events <= boundary

@@ -16,7 +16,7 @@ from rpq.engine.running.retention import count_key
 from rpq.errors import QueryError
 from rpq.language.kinds import kind_of
 from rpq.language.protocol import Figures, Guard, Part, Question, Resources, RunningQuery, Worker
-from rpq.language.readings import edges_accepted_by, readings_of
+from rpq.language.readings import edges_accepted_by, from_clauses, readings_of, report_windows_of, static_graphs_of
 from rpq.rows.blocks import Schema
 from rpq.rows.changes import QueryNames
 from rpq.rows.typed_columns import Texts
@@ -24,6 +24,7 @@ from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName, StreamLabel, merged_name, name_in
+from rpq.stream.stream_time import report_steps
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
@@ -179,6 +180,14 @@ class RunningQueries:
         kind_of(question)
         if question.name in self._by_name:
             raise QueryError(f"there is a query named {question.name!r} already; give this one another name")
+        if graphs := static_graphs_of(question):
+            for other in self._by_name.values():
+                if (others := static_graphs_of(other.question)) and others != graphs:
+                    raise QueryError(
+                        f"query {question.name!r} reads {from_clauses(graphs)}, and {other.question.name!r} "
+                        f"{from_clauses(others)}: the edges without time of an engine are one graph, which all its queries "
+                        "read"
+                    )
 
     def start(
         self,
@@ -203,22 +212,22 @@ class RunningQueries:
         except BaseException:
             self._forget_idle_host(kind.host)
             raise
-        if running.report != "change" and not isinstance(question.window, Window):
+        windows = report_windows_of(question)
+        if running.report != "change" and not windows:
             running.leave()
             self._forget_idle_host(kind.host)
             raise QueryError(
-                f"query {question.name!r}: report={running.report!r} reports at boundaries of its default window, which has "
-                f"to be one of time, not {question.window!r}"
+                f"query {question.name!r}: report={running.report!r} reports at boundaries of its window, which has to be "
+                f"one of time, not {question.window!r}"
             )
         self._parts.update(self.parts_of(running))
         running.set_labels(*labels)
         self._by_name[question.name] = running
         if resources.is_late:
             self._late_queries.add(question.name)
-        if running.report != "change" and isinstance(question.window, Window):
+        if running.report != "change":
             self._reports_of[question.name] = Reports(
-                running.report,
-                slide=question.window.slide,
+                report_steps(running.report, windows),
                 columns=len(question.columns),
                 guard=guard_of_host(lambda: question.name, lambda: (self._reports_of[question.name],)),
                 content=running.report_content,

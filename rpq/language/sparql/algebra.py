@@ -208,21 +208,32 @@ UNIT = Conjunction(())
 
 @dataclass(frozen=True)
 class TimeExtent:
-    """A time window: size and slide in nanoseconds; without a slide, the slide is one unit of the stream's time."""
+    """A time window: size and slide in nanoseconds, or in units of the stream's time where they are plain numbers.
+
+    Without a slide, the slide is one unit of the stream's time.
+    """
 
     size: int
     slide: int | None
+    is_number: bool = False
 
-    def window(self, unit: str) -> Window:
+    def window(self, unit: str | None = None) -> Window:
         """Return the window in the stream's unit (s, ms, us, ns). Raises `QueryError` if it is not a whole number of units.
 
-        >>> TimeExtent(7200 * 10**9, None).window("s")
-        Window(size=7200, slide=1)
+        Without a unit, durations are in nanoseconds, and a slide of one unit is one.
+
+        >>> TimeExtent(7200 * 10**9, None).window("s"), TimeExtent(7200, 60, True).window("s")
+        (Window(size=7200, slide=1), Window(size=7200, slide=60))
         """
+        if self.is_number:
+            return Window(size=self.size, slide=self.slide or 1)
+        if unit is None:
+            return Window(size=self.size, slide=self.slide or 1, unit="ns")
         return Window(size=self.size, slide=self.slide or NANOSECONDS[unit], unit="ns").in_unit(unit)
 
     def __str__(self) -> str:
-        return f"RANGE {duration_text(self.size)} STEP {'one unit' if self.slide is None else duration_text(self.slide)}"
+        text = str if self.is_number else duration_text
+        return f"RANGE {text(self.size)} STEP {'one unit' if self.slide is None else text(self.slide)}"
 
 
 @dataclass(frozen=True)
@@ -258,10 +269,10 @@ class WindowDeclaration:
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """REGISTER: the content of each report, and the name of the output stream."""
+    """REGISTER, or ISTREAM, DSTREAM or RSTREAM: the content of each report, and the name of the output stream, if any."""
 
     reporting: Reporting
-    name: str
+    name: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +280,8 @@ class SparqlQuestion:
     """The parsed form of a query text.
 
     The solutions of `body` are the rows of SELECT, with `columns`; ASK returns whether there is a solution; CONSTRUCT
-    creates the edges of `template` for each solution. `warnings` report constructs that may not mean what was intended.
+    creates the edges of `template` for each solution. `graphs` are those of FROM, whose edges have no time. `warnings`
+    report constructs that may not mean what was intended.
     """
 
     text: str
@@ -278,6 +290,7 @@ class SparqlQuestion:
     columns: tuple[str, ...] = ()
     template: tuple[tuple[Term, str, Term], ...] = ()
     windows: tuple[WindowDeclaration, ...] = ()
+    graphs: tuple[str, ...] = ()
     registration: Registration | None = None
     warnings: tuple[str, ...] = ()
 
@@ -484,15 +497,21 @@ def windows_read(operator: Operator) -> dict[str | None, tuple[WindowAtom, ...]]
     return {window: tuple(atoms) for window, atoms in found.items()}
 
 
-def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
-    """Yield all atoms, including those in EXISTS inside formulas."""
-    if isinstance(operator, Conjunction):
-        yield from operator.atoms
+def operators_of(operator: Operator) -> Iterator[Operator]:
+    """Yield an operator and all operators in it, including those in EXISTS inside formulas."""
+    yield operator
     for inner in children(operator):
-        yield from atoms_of(inner)
+        yield from operators_of(inner)
     for formula in formulas_of(operator):
         for body in bodies_of(formula):
-            yield from atoms_of(body)
+            yield from operators_of(body)
+
+
+def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
+    """Yield all atoms, including those in EXISTS inside formulas."""
+    for one in operators_of(operator):
+        if isinstance(one, Conjunction):
+            yield from one.atoms
 
 
 def reads_default(operator: Operator) -> bool:

@@ -15,7 +15,7 @@ from rpq.errors import QueryError
 from rpq.language.notation import ORDER_OPTIONS, Language, unsuitable_option
 from rpq.language.pattern import Atom, Centre, Variable, centre_at, edges_accepted, never_simple, stands_in_all
 from rpq.language.query import Query, compiled
-from rpq.language.readings import LabelSet, Reading
+from rpq.language.readings import LabelSet, Reading, from_clauses
 from rpq.language.sparql.algebra import (
     Aggregate,
     Conjunction,
@@ -53,6 +53,8 @@ from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _TRIPLE = ("source", "label", "target")
 _NO_DEFAULT = "the query has no default window, so patterns outside WINDOW <name> { … } read only the edges without time"
+
+_FROM = "the edges of these graphs are those without time, which --static FILE or load_static brings, from whichever file"
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +101,7 @@ class SparqlQuery(Query):
         object.__setattr__(self, "_has_default", self.window is not None)
         self._set_default_window()
         self._check_report()
-        if not self.name and parsed.registration is not None:
+        if not self.name and parsed.registration is not None and parsed.registration.name is not None:
             object.__setattr__(self, "name", parsed.registration.name)
         self._check_options()
         if self.semantics == "implicit" and not self._may_be_implicit:
@@ -127,11 +129,23 @@ class SparqlQuery(Query):
             if self.report == "time":
                 raise QueryError('REGISTER reports at slides, not report="time"')
             object.__setattr__(self, "report", "slide")
-        if self.report != "change" and not (self.has_default and self.window.kind == "time"):
+        if self.report != "change" and not any(isinstance(window, Window) for window in self.report_windows):
+            head = self.parsed.registration
+            what = f"report={self.report!r}" if head is None else f"{head.reporting}"
             raise QueryError(
-                f"report={self.report!r} reports at boundaries of the default window, which must be a time window: pass "
-                "window=rpq.Window(size=…, slide=…)"
+                f"{what} reports at boundaries of the default window, which must be a time window, or of the windows of "
+                "time that the text declares: pass window=rpq.Window(size=…, slide=…), or write [RANGE PT10S STEP PT1S]"
             )
+
+    @property
+    def report_windows(self) -> tuple[AnyWindow, ...]:
+        """The windows at whose boundaries it reports: the default window, or without one all windows that the text declares.
+
+        >>> text = "REGISTER RSTREAM <r> AS SELECT ?x FROM NAMED WINDOW <w> [RANGE 30 STEP 10] { WINDOW <w> { ?x <a> ?y } }"
+        >>> Query(text).report_windows
+        (Window(size=30, slide=10),)
+        """
+        return (self.window,) if self.has_default else tuple(self.windows.values())
 
     @property
     def _may_be_implicit(self) -> bool:
@@ -163,7 +177,11 @@ class SparqlQuery(Query):
         >>> Query("SELECT ?x { ?x <a>* ?y }", window=Window(size=1, slide=1)).warnings
         ('the path a* also accepts the empty path, which is never an answer',)
         """
-        no_default = (_NO_DEFAULT,) if not self.has_default and reads_default(self.parsed.body) else ()
+        no_default: tuple[str, ...] = ()
+        if self.parsed.graphs:
+            no_default = (f"{from_clauses(self.static_graphs)}: {_FROM}",)
+        elif not self.has_default and reads_default(self.parsed.body):
+            no_default = (_NO_DEFAULT,)
         atoms = [one.atom for one in atoms_of(self.parsed.body)] if self.paths == "simple" else []
         return (*self.parsed.warnings, *no_default, *never_simple(atoms))
 
@@ -279,12 +297,21 @@ class SparqlQuery(Query):
 
     @property
     def declares_durations(self) -> bool:
-        """True if the text declares a window in durations.
+        """True if the text declares a window in durations, and not in the stream's unit.
 
         >>> Query("SELECT ?x FROM NAMED WINDOW <w> [RANGE PT2H] { WINDOW <w> { ?x <a> ?y } }").declares_durations
         True
         """
-        return any(isinstance(one.extent, TimeExtent) for one in self.parsed.windows)
+        return any(isinstance(one.extent, TimeExtent) and not one.extent.is_number for one in self.parsed.windows)
+
+    @property
+    def static_graphs(self) -> frozenset[str]:
+        """The names of the graphs that FROM names; empty without FROM.
+
+        >>> sorted(Query("ASK FROM <g> FROM <h> { ?x <a> ?y }").static_graphs)
+        ['g', 'h']
+        """
+        return frozenset(self.parsed.graphs)
 
     @property
     def unit(self) -> str | None:
@@ -299,9 +326,9 @@ class SparqlQuery(Query):
 
 
 def _window_of(extent: Extent, unit: str | None = None) -> AnyWindow:
-    """Return the window of an extent; without a unit, in nanoseconds, where the default slide is 1."""
+    """Return the window of an extent in the stream's unit, or in nanoseconds without one."""
     if isinstance(extent, TimeExtent):
-        return Window(size=extent.size, slide=extent.slide or 1, unit="ns") if unit is None else extent.window(unit)
+        return extent.window(unit)
     if isinstance(extent, CountExtent):
         return CountWindow(size=extent.size, step=extent.step)
     return UnboundedWindow()

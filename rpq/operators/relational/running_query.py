@@ -18,6 +18,7 @@ from rpq.errors import RpqError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language.kinds import Kind, read_window, window_json
 from rpq.language.protocol import Figures, ReportContent, Resources
+from rpq.language.readings import report_windows_of
 from rpq.language.sparql.algebra import Reporting
 from rpq.language.sparql.query import SparqlQuery
 from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
@@ -51,7 +52,7 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName
-from rpq.stream.stream_time import report_times
+from rpq.stream.stream_time import report_steps, report_times
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
 
@@ -147,9 +148,9 @@ class RunningSparql(HostedQuery):
         network = self._network = self._plan()
         self._has_left = False
         self.has_first_rows = bool(len(network.begin({}).net()))  # of no edges
-        window = question.window
-        self._report_step = None if question.report == "change" else window.slide if question.report == "slide" else 1
-        """The number of time units that one report covers, None if every event is reported."""
+        windows = report_windows_of(question)
+        self._report_steps = None if question.report == "change" else report_steps(question.report, windows)
+        """The numbers of which the times of reports are multiples, None if every event is reported."""
         self._is_netted = not network.is_plain or any(window.kind == "count" for window in self.windows)
         self._is_netted &= not network.is_net
         self.nets_events = self._is_netted or network.is_net  # else the rows are those of one join, as of a pattern
@@ -207,7 +208,7 @@ class RunningSparql(HostedQuery):
             (place_of(edge[0]), self._relations.relation(self._window_relation(edge)), place_of(edge[2]))
             for edge in part.meaning.edges
         )
-        return atoms, tuple(places[name] for name in part.select), self._report_step
+        return atoms, tuple(places[name] for name in part.select), self._report_steps
 
     def _window_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
         """Return the relation that an atom requires; the atom is an edge of a meaning."""
@@ -335,7 +336,7 @@ class RunningSparql(HostedQuery):
         leaves = {
             leaf: self._rows_of_leaf(rows, one.places) for (leaf, one), rows in zip(changes.items(), of_parts, strict=True)
         }
-        return (leaves, events) if self._report_step is None else self._net_by_report(leaves, events, self._report_step)
+        return (leaves, events) if self._report_steps is None else self._net_by_report(leaves, events, self._report_steps)
 
     def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
         """Return the changes of the answer that changes of leaves cause."""
@@ -350,10 +351,10 @@ class RunningSparql(HostedQuery):
         return self._to_delta(change, events[:, 0], events[:, 1])
 
     def _net_by_report(
-        self, leaves: dict[int, WeightedRows], events: np.ndarray, step: int
+        self, leaves: dict[int, WeightedRows], events: np.ndarray, steps: Sequence[int]
     ) -> tuple[dict[int, WeightedRows], np.ndarray]:
         """Return net changes of leaves with one event for each report, because changes within a report are not visible."""
-        due = report_times(events[:, 1], step)
+        due = report_times(events[:, 1], steps)
         is_last = np.append(due[1:] != due[:-1], True) if len(due) else np.zeros(0, bool)
         number = np.cumsum(is_last) - is_last
         merged = {leaf: WeightedRows(rows.rows, rows.weights, number[rows.events]).net() for leaf, rows in leaves.items()}

@@ -147,6 +147,8 @@ def questions(draw: st.DrawFn, name: str = "q", report: str = "change") -> Sparq
     kinds = ("time", "time", "count", "unbounded") if report == "change" else ("time",)
     default = draw(any_window(kinds=kinds).filter(lambda window: window.stream is None))
     query = draw(queries(windows))
+    if report == "slide" and any(one.kind == "time" for one in windows.values()) and draw(st.booleans()):
+        default = None
     if report == "slide" and (operator := draw(st.sampled_from(["", "", "ISTREAM", "DSTREAM", "RSTREAM"]))):
         query = replace(query, operator=operator, name=name)
     return question(query, default, name=name, report=report)

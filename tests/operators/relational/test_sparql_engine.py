@@ -112,6 +112,35 @@ def test_a_literal_also_means_the_vertex_with_its_text():
     assert push(running, "x 30 age 1", f"y {literal} age 2", "z 31 age 3", "x 30 age 4 -") == ["+ x @1", "+ y @2", "- x @4"]
 
 
+def test_a_variable_that_only_an_outer_group_binds_is_unbound_in_a_filter():
+    rows = ("x 1 n 1", "y 2 m 2")
+    assert push(engine("SELECT ?x ?y { ?x <n> ?n { ?y <m> ?m FILTER(?m > ?n) } }"), *rows) == []
+    assert push(engine("SELECT ?x ?y { ?x <n> ?n { ?y <m> ?m FILTER(!BOUND(?n)) } }"), *rows) == ["+ x y @2"]
+    assert push(engine("SELECT ?x ?y { ?x <n> ?n { ?y <m> ?m } FILTER(?m > ?n) }"), *rows) == ["+ x y @2"]
+
+
+def test_values_mean_terms_and_not_vertices_with_their_text():
+    rows = ("x 4 b 1", 'y "4"^^<http://www.w3.org/2001/XMLSchema#integer> b 2')
+    assert push(engine("SELECT ?x { ?x <b> ?y VALUES ?y { 4 } }"), *rows) == ["+ y @2"]
+    assert push(engine("SELECT ?x { ?x <b> ?y VALUES ?y { <4> } }"), *rows) == ["+ x @1"]
+
+
+def test_a_select_without_variables_has_a_row_for_each_solution():
+    text = "SELECT * { [] <a> <h> OPTIONAL { <h> <b> <k> } }"
+    assert push(engine(text), "x h a 1", "y h a 1", "h k b 2", "x h a 3 -") == ["+ @1", "+ @1", "- @3"]
+    assert push(engine("SELECT * { <x> <a> <y> }"), "x y a 1", "x y a 5", "k y b 30") == ["+ @1"]
+    report = engine("REGISTER RSTREAM <r> AS SELECT * { [] <a> <h> }", rpq.Window(size=10, slide=5))
+    assert push(report, "x h a 1", "y h a 1", "h k b 7") == ["= @5", "= @5"]
+
+
+def test_repetitions_of_a_path_are_sets_of_pairs():
+    # x -> y -> z, by two ways from y to z
+    rows = ("x y a 1", "y z a 2", "y w a 3", "w z a 4", "x w a 5")
+    assert sorted(push(engine("SELECT ?y { <x> <a>{2} ?y }"), *rows)) == ["+ w @3", "+ z @2"]
+    assert sorted(push(engine("SELECT ?y { <x> <a>{2,3} ?y }"), *rows)) == ["+ w @3", "+ z @2"]
+    assert sorted(push(engine("SELECT ?y { <x> <a>{,2} ?y }"), *rows)) == ["+ w @3", "+ y @1", "+ z @2"]
+
+
 def test_a_computed_term_joins_with_the_vertex_that_it_is():
     text = "SELECT DISTINCT ?w { { ?x <a> ?y BIND(IRI(CONCAT(STR(?y), '!')) AS ?w) } UNION { ?v <b> ?z BIND(?v AS ?w) } }"
     # the vertex is there before the term is computed, and afterwards; one of two goes, and the other stays
@@ -260,6 +289,48 @@ def test_heads_of_rsp_ql(operator, expected):
     assert rpq.Query(text, window=TEN).name == "r"
     with pytest.raises(rpq.QueryError, match="report"):
         rpq.Query(text, window=TEN, report="time")
+
+
+TUMBLING = "FROM NAMED WINDOW <w> ON <s> [RANGE 10 TUMBLING]"
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        #   reports at 0, 10, 20, …; each sees the triples of (b − 10, b], so that x and y never meet
+        ("REGISTER STREAM <r> AS SELECT ?x", ["= x @10", "= y @20"]),
+        ("REGISTER QUERY r AS SELECT ?x", ["= x @10", "= y @20"]),
+        ("SELECT ISTREAM ?x", ["+ x @10", "+ y @20"]),
+        ("REGISTER STREAM <r> AS SELECT DSTREAM ?x", ["- x @20", "- y @30"]),
+        ("REGISTER STREAM <r> AS CONSTRUCT ISTREAM { ?x <is> <here> }", ["+ x is here @10", "+ y is here @20"]),
+        ("REGISTER ISTREAM <r> AS ASK", ["+ @10"]),
+    ],
+)
+def test_declared_windows_alone_decide_when_reports_are_told(head, expected):
+    running = engine(f"{head} {TUMBLING} {{ WINDOW ?w {{ ?x <a> ?y }} }}", None)
+    rows = ("x k a 9 on s", "y k a 11 on s", "other k a 12", "x k none 31 on s")
+    assert push(running, *rows, "z k a 32 on s") == expected
+
+
+def test_reports_are_told_at_each_step_of_several_windows():
+    windows = "FROM NAMED WINDOW <v> [RANGE 4 STEP 4] FROM NAMED WINDOW <w> [RANGE 6 STEP 6]"
+    running = engine(f"SELECT ISTREAM ?w ?x {windows} {{ WINDOW ?w {{ ?x <a> ?y }} }}", None)
+    #   4: both windows have x; 6: that of w is left by it at 8 (v) and at 12 (w); y comes at 8
+    assert sorted(push(running, "x k a 3", "y k a 7", "k k none 20")) == ["+ v x @4", "+ v y @8", "+ w x @4", "+ w y @8"]
+    whole = engine(f"SELECT RSTREAM ?w ?x {windows} {{ WINDOW ?w {{ ?x <a> ?y }} }}", None)
+    found = push(whole, "x k a 3", "y k a 7", "k k none 13")
+    of_v, of_w = ["= v x @4", "= v x @6", "= v y @8"], ["= w x @4", "= w x @6", "= w x @8", "= w y @12", "= w y @8"]
+    assert sorted(found) == of_v + of_w
+
+
+def test_queries_of_one_engine_name_the_same_graphs():
+    ask = "ASK FROM <{}> {{ ?x <a> ?y }}"
+    running = engine(ask.format("g"), None, static=[("x", "y", "a")])
+    assert push(running, "k k none 1") == ["+ @1"]
+    running.register(rpq.Query("ASK FROM <g> { ?y <a> ?x }", name="same"))
+    with pytest.raises(rpq.QueryError, match="FROM <h>, and 'q' FROM <g>: the edges without time of an engine are one"):
+        running.register(rpq.Query(ask.format("h"), name="other"))
+    assert "these graphs are those without time" in rpq.Query(ask.format("g")).warnings[0]
 
 
 # --- threads, shares, guards -----------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from tests.operators.relational.sparql_twins import Twins, questions, streams, warnings_of_rdflib
+from tests.reference_pattern_stream import Window
+from tests.reference_sparql_stream import question as asked
 from tests.reference_sparql_syntax import write
 from tests.sparql_strategies import edges
 from tests.twins import examples
@@ -93,3 +95,25 @@ def test_registering_in_mid_stream_is_seen_as_the_contract_says(question, other,
     twins.compare_counts()
     twins.engine.unregister("q")
     twins.engine._check()
+
+
+HIDDEN = [
+    "SELECT * { ?x <urn:n> ?n { ?y <urn:n> ?m FILTER(?m > ?n) } }",
+    "SELECT * { ?x <urn:n> ?n { ?y <urn:n> ?m FILTER(!BOUND(?n) || ?m > ?n) } }",
+    "SELECT * { ?x <urn:a> ?y OPTIONAL { { ?y <urn:b> ?z FILTER(?x != ?z) } } }",
+    "SELECT * { ?x <urn:a> ?y MINUS { ?y <urn:b> ?z FILTER(!BOUND(?x)) } }",
+    "SELECT * { ?x <urn:a> ?y { SELECT ?y { ?y <urn:b> ?z FILTER(COALESCE(?x, ?y) = ?y) } } }",
+    "SELECT ?x (COUNT(*) AS ?c) { ?x <urn:a> ?y { { ?y <urn:b> ?z FILTER(!BOUND(?x)) } UNION { ?y <urn:a> ?x } } }\n"
+    "GROUP BY ?x",
+]
+"""Queries with a filter on a variable that only an outer group binds."""
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+@examples(12)
+@given(streams())
+def test_a_variable_of_an_outer_group_is_unbound_in_a_filter(text, tuples):
+    twins = Twins(asked(text, Window(size=10, slide=5)))
+    for one in tuples:
+        twins.push([one])
+    twins.compare_counts()

@@ -187,7 +187,7 @@ class FormulaReader:
         arguments = tuple(self.formula(one, scope) for one in node.expr or ())
         if iri not in CASTS:
             near = get_close_matches(iri, CASTS, 1, 0.9)
-            casts = "the casts xsd:boolean, dateTime, decimal, double, float, integer and string"
+            casts = "the casts xsd:boolean, date, dateTime, decimal, double, float, integer, string and time"
             hint = f"<{near[0]}>" if near else f"a function of SPARQL 1.1, or {casts}"
             raise self._source.error(f"there is no function <{iri}>", node.place, hint)
         if len(arguments) != 1:

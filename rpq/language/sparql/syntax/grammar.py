@@ -7,6 +7,7 @@ rdflib parses a text to a tree of `CompValue`s. The copy differs from the origin
 - `^a` in a negated set keeps its label.
 - The triples of a block are parsed in a loop, whereas the original recurses once per triple.
 - `<` is not an operator where an IRI begins, as in `?x<?a&&?b>?y`.
+- A path may be followed by numbers of repetitions, `{2}`, `{2,}`, `{,4}` or `{2,4}`, as in QLever.
 - A second copy records the furthest place at which parsing failed and reports the error there, whereas the original
   reports the beginning of the enclosing group.
 
@@ -33,6 +34,7 @@ LeafKind = Literal["variable", "iri", "blank", "anonymous", "number", "string"]
 
 _BLANK = re.compile(r"(?:\s+|#[^\r\n]*)*")
 _IRI = re.compile(r"<[^<>\"{}|^`\\\x00-\x20]*>")
+_REPETITIONS = re.compile(r"\s*\{\s*(?:\d+\s*(?:,\s*\d*\s*)?|,\s*\d+\s*)\}", re.ASCII)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MOST_NAMED = 8
 _REFUSED = frozenset({"GRAPH", "SERVICE", "DESCRIBE", "ORDER", "LIMIT", "OFFSET", "GROUP_CONCAT"})
@@ -146,14 +148,16 @@ def _skip_blanks(text: str, place: int) -> int:
 
 def _copy_grammar() -> tuple[Any, list[Any]]:
     """Return a copy of the grammar, and all its elements."""
-    from pyparsing import Optional, ParserElement, Suppress, ZeroOrMore
+    from pyparsing import Optional, ParserElement, Regex, Suppress, ZeroOrMore
     from rdflib.plugins.sparql import parser
     from rdflib.plugins.sparql.parserutils import Param, ParamList
 
     nothing = Optional(".").defaultValue  # compared by identity
     memory: dict[int, Any] = {id(nothing): nothing}
     grammar = copy.deepcopy(parser.Query, memory).parse_with_tabs()
-    elements = [one for one in memory.values() if isinstance(one, ParserElement)]
+    repetitions = Regex(_REPETITIONS.pattern, _REPETITIONS.flags).leave_whitespace()
+    memory[id(parser.PathMod)].exprs.append(repetitions)
+    elements = [*(one for one in memory.values() if isinstance(one, ParserElement)), repetitions]
     for block, name, triples in (
         (parser.TriplesBlock, "triples", parser.TriplesSameSubjectPath),
         (parser.ConstructTriples, "template", parser.TriplesSameSubject),

@@ -10,6 +10,7 @@ Groups contain subselects, which contain groups; therefore both are in this modu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -27,7 +28,7 @@ from rpq.automata.expressions import (
 )
 from rpq.automata.symbols import Symbol
 from rpq.automata.transforms import accepts_empty
-from rpq.language.pattern import Atom, Blank, Term, Variable
+from rpq.language.pattern import Atom, Blank, Constant, Term, Variable
 from rpq.language.sparql.algebra import (
     UNIT,
     Aggregate,
@@ -57,6 +58,9 @@ from rpq.language.sparql.syntax.source_text import SourceText, refusal
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
+_REPETITIONS = re.compile(r"\s*\{\s*(\d*)\s*(,?)\s*(\d*)\s*\}", re.ASCII)
+
+
 def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[[str, Any], Exception]) -> Expression:
     """Translate a path of the parse tree to an expression. Raises `SizeError`, and the error that `refuse` returns."""
 
@@ -70,7 +74,7 @@ def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[
             return Inverse(read(node.part))
         if name == "PathElt":
             inner = read(node.part)
-            return inner if node.mod is None else Repetition(inner, *_QUANTIFIERS[node.mod])
+            return inner if node.mod is None else Repetition(inner, *_bounds(node.mod))
         if name == "PathNegatedPropertySet":
             return NegatedSet(tuple(member(part) for part in node.part or ()))
         if name == "DistinctPath":
@@ -83,6 +87,19 @@ def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[
         return Symbol(label_of(node))
 
     return read(node)
+
+
+def _bounds(quantifier: str) -> tuple[int, int | None]:
+    """Return the minimum and the maximum of a quantifier: `*`, `+`, `?`, `{2}`, `{2,}`, `{,4}` or `{2,4}`.
+
+    >>> _bounds("+"), _bounds("{2}"), _bounds("{2,}"), _bounds("{,4}")
+    ((1, None), (2, 2), (2, None), (0, 4))
+    """
+    found = _REPETITIONS.fullmatch(quantifier)
+    if found is None:
+        return _QUANTIFIERS[quantifier]
+    minimum, comma, maximum = found.groups()
+    return int(minimum or 0), int(maximum) if maximum else None if comma else int(minimum)
 
 
 def atoms_of_path(
@@ -195,7 +212,8 @@ class _ModifierReader:
             at = source.parsed[node.limitoffset.place :]
             raise refusal(source, "OFFSET" if at[:6].upper() == "OFFSET" else first, node.limitoffset.place)
         for clause in node.datasetClause or ():
-            raise refusal(source, "FROM NAMED" if clause.named is not None else "FROM", clause.place)
+            if clause.named is not None:
+                raise refusal(source, "FROM NAMED", clause.place)
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
@@ -285,7 +303,7 @@ class GroupReader:
     """Translates groups and the subselects in them; its warnings and assignments cover the whole query."""
 
     def __init__(
-        self, source: SourceText, prologue: Prologue, *, windows: frozenset[str], uses: frozenset[int], is_split: bool
+        self, source: SourceText, prologue: Prologue, *, windows: tuple[str, ...], uses: frozenset[int], is_split: bool
     ) -> None:
         self.source = source
         self.prologue = prologue
@@ -320,7 +338,7 @@ class GroupReader:
                 continue
             operator = self._with(operator, part, scope)
             block = self._new_block()
-        self._check_sight(operator, scope, hidden_before)
+        self._warn_of_sight(operator, scope, hidden_before)
         if optional:
             return operator, [condition for condition, _ in conditions]
         for condition, place in conditions:
@@ -377,13 +395,35 @@ class GroupReader:
     def _in_window(self, part: Any, scope: Scope) -> Operator:
         if part.place not in self._uses:
             raise refusal(self.source, "GRAPH", part.place)
+        if isinstance(part.term, Leaf) and part.term.kind == "variable":
+            return self._in_each_window(part, scope)
         name = self.prologue.iri(part.term)
         if name not in self._windows:
             near = get_close_matches(name, self._windows, 1)
             hint = f"did you mean <{near[0]}>?" if near else "declare it with FROM NAMED WINDOW"
             place = getattr(part.term, "place", part.place)
             raise self.source.error(f"there is no window <{name}>; {hint}", place)
-        around, self._window = self._window, name
+        return self._group_in(name, part, scope)
+
+    def _in_each_window(self, part: Any, scope: Scope) -> Operator:
+        """Translate WINDOW with a variable: the union over all declared windows, each of which the variable names."""
+        if not self._windows:
+            message = "WINDOW with a variable reads all windows that the query declares, which are none"
+            raise self.source.error(message, part.place, "FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S]")
+        name = self.formulas.variable(part.term, scope)
+        blocks = self._blocks
+        branches = []
+        for window in self._windows:
+            self._blocks = blocks  # the blank nodes of the group stand in the same blocks each time
+            group = self._group_in(window, part, scope)
+            if name in possible_variables(group):
+                branches.append(make_join(group, Values((name,), ((window,),))))
+            else:
+                branches.append(Extend(group, name, Constant(window)))
+        return make_union(*branches)
+
+    def _group_in(self, window: str, part: Any, scope: Scope) -> Operator:
+        around, self._window = self._window, window
         try:
             return self.group(part.graph, scope)[0]
         finally:
@@ -427,6 +467,8 @@ class GroupReader:
             )
         except SizeError as problem:
             raise self.source.error(str(problem), getattr(path, "place", None), "a smaller path") from None
+        except ValueError as problem:  # the maximum of a repetition is below its minimum
+            raise self.source.error(str(problem), getattr(path, "place", None), "{2,4}, for instance") from None
         if accepts_empty(expression):
             self.warnings[f"the path {expression} also accepts the empty path, which is never an answer"] = None
         ends = []
@@ -463,12 +505,15 @@ class GroupReader:
             inner = Scope(scope, frozenset(leaf.text for leaf in selection.columns), self._subselects)
         return apply_modifiers(self, selection, inner)[0]
 
-    def _check_sight(self, operator: Operator, scope: Scope, since: int) -> None:
+    def _warn_of_sight(self, operator: Operator, scope: Scope, since: int) -> None:
         bound = possible_variables(operator)
         for written, place in self._out_of_sight[since:]:
             if scope.name(written) in bound:
-                message = f"the FILTER uses ?{written}, which only an outer group binds: it is unbound here"
-                raise self.source.error(message, place, f"the FILTER in the group that binds ?{written}")
+                line, column = self.source.place_of(place)
+                self.warnings[
+                    f"line {line}, column {column}: the FILTER uses ?{written}, which only an outer group binds: it is "
+                    "unbound here, so a comparison with it is an error; move the FILTER to the group that binds it"
+                ] = None
 
 
 def _triples(blocks: Any) -> Iterator[tuple[Any, Any, Any]]:

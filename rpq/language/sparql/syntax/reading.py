@@ -12,19 +12,24 @@ from typing import Any, Literal
 from rpq.errors import QueryError, SparqlError
 from rpq.language.notation import CHOICES
 from rpq.language.sparql.algebra import (
+    Conjunction,
     Form,
     Operator,
     Registration,
     SparqlQuestion,
+    Values,
     WindowDeclaration,
+    atoms_of,
     children,
+    operators_of,
     possible_variables,
 )
-from rpq.language.sparql.syntax.formulas import Prologue, Scope
+from rpq.language.sparql.syntax.formulas import Prologue, Scope, source_name
 from rpq.language.sparql.syntax.grammar import parse
 from rpq.language.sparql.syntax.groups import GroupReader, Selection, apply_modifiers
 from rpq.language.sparql.syntax.source_text import SourceText, foreign_words, refusal
 from rpq.language.sparql.syntax.window_clauses import WindowClauses, extract_clauses
+from rpq.language.sparql.values.terms import is_literal, read_literal
 
 _FORMS: dict[str, Form] = {"SelectQuery": "select", "AskQuery": "ask", "ConstructQuery": "construct"}
 _RESERVED = ("query", "timestamp", "op")
@@ -68,7 +73,7 @@ def read(
     reader = GroupReader(
         source,
         prologue,
-        windows=frozenset(one.name for one in windows),
+        windows=tuple(one.name for one in windows),
         uses=clauses.uses,
         is_split=paths == "walk",
     )
@@ -83,11 +88,12 @@ def read(
         columns=columns if form == "select" else (),
         template=tuple(template),
         windows=windows,
+        graphs=tuple(dict.fromkeys(prologue.iri(clause.default) for clause in node.datasetClause or ())),
         registration=_registration(prologue, clauses),
-        warnings=(*reader.warnings, *_unbound(columns, body)),
+        warnings=(*reader.warnings, *_unbound(columns, body), *_literals_beside_vertices(body)),
     )
     if form == "select":
-        _check_columns(reader, node, columns)
+        _check_columns(reader, columns)
     return question
 
 
@@ -113,13 +119,12 @@ def _registration(prologue: Prologue, clauses: WindowClauses) -> Registration | 
     if clauses.register is None:
         return None
     name = clauses.register.name
-    return Registration(reporting=clauses.register.reporting, name=prologue.iri_of_text(name.text, name.place))
+    is_word = name is not None and name.text.isidentifier()
+    text = None if name is None else name.text if is_word else prologue.iri_of_text(name.text, name.place)
+    return Registration(reporting=clauses.register.reporting, name=text)
 
 
-def _check_columns(reader: GroupReader, node: Any, columns: tuple[str, ...]) -> None:
-    if not columns:
-        message = "the query has no variable, so its rows have no columns; ASK says whether it holds"
-        raise reader.source.error(message, node.place)
+def _check_columns(reader: GroupReader, columns: tuple[str, ...]) -> None:
     for name in columns:
         if name in _RESERVED:
             place = reader.formulas.places.get(name)
@@ -138,3 +143,22 @@ def _unbound(columns: tuple[str, ...], body: Operator) -> list[str]:
             near = get_close_matches(name, sorted(bound), 1)
             warnings.append(f"nothing binds ?{name}: its column is empty" + (f"; did you mean ?{near[0]}?" if near else ""))
     return warnings
+
+
+def _literals_beside_vertices(body: Operator) -> list[str]:
+    """Return a warning for each variable of VALUES with a literal that a triple would also find as a plain vertex."""
+    in_triples = {name for one in atoms_of(body) for name in possible_variables(Conjunction((one,)))}
+    warnings = {}
+    for table in operators_of(body):
+        if not isinstance(table, Values):
+            continue
+        for place, name in enumerate(table.variables):
+            terms = (row[place] for row in table.rows)
+            literals = (read_literal(term) for term in terms if term is not None and is_literal(term))
+            lexical = next((one.text for one in literals if one is not None and not one.language), None)
+            if lexical is not None and name in in_triples:
+                warnings[name] = (
+                    f"VALUES ?{source_name(name)} contains a literal, which is not the vertex {lexical} of a file of plain "
+                    f"text; for that vertex write <{lexical}>"
+                )
+    return list(warnings.values())

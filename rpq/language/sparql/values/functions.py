@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from rpq.language.sparql.values.moments import Moment, zone_text
+from rpq.language.sparql.values.moments import MOMENTS, Moment, zone_text
 from rpq.language.sparql.values.operators import COMPARISONS, calculate, is_true, number_of
 from rpq.language.sparql.values.regular_expressions import compile_pattern, replace_matches
 from rpq.language.sparql.values.terms import XSD, is_blank, is_literal, literal_text, read_literal, resolve_iri
@@ -72,12 +72,21 @@ def to_boolean(term: str) -> str:
     raise _impossible(term, "boolean")
 
 
-def to_moment(term: str) -> str:
-    """Cast a string or a dateTime to xsd:dateTime; a dateTime keeps its lexical form."""
-    value = _value(term, "dateTime")
-    if isinstance(value, Moment) and value.type == "dateTime":
-        return literal_text(text_of(term).strip(" \t\n\r"), XSD + "dateTime")
-    raise _impossible(term, "dateTime")
+def to_moment(type_: str, term: str) -> str:
+    """Cast to xsd:dateTime, date or time: a string, which keeps its lexical form, or another moment that has the fields.
+
+    >>> print(to_moment("date", '"2024-05-06T07:08:09.50+00:00"^^<http://www.w3.org/2001/XMLSchema#dateTime>'))
+    "2024-05-06Z"^^<http://www.w3.org/2001/XMLSchema#date>
+    """
+    value = _value(term, type_)
+    if not isinstance(value, Moment):
+        raise _impossible(term, type_)
+    if value.type == type_:
+        return literal_text(text_of(term).strip(" \t\n\r"), XSD + type_)
+    text = value.text_as(type_)
+    if text is None:
+        raise _impossible(term, type_)
+    return literal_text(text, XSD + type_)
 
 
 def to_number(type_: NumberType, term: str) -> str:
@@ -116,7 +125,7 @@ def _impossible(term: str, type_: str) -> NoValue:
 CASTS: dict[str, Callable[[str], str]] = {
     XSD + "string": to_string,
     XSD + "boolean": to_boolean,
-    XSD + "dateTime": to_moment,
+    **{XSD + type_: partial(to_moment, type_) for type_ in MOMENTS},
     **{XSD + type_: partial(to_number, type_) for type_ in NUMBER_TYPES},
 }
 """The casts by their IRIs; each raises `NoValue`."""

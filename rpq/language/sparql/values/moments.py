@@ -46,6 +46,21 @@ class Moment:
         """Seconds since the first day of year 1 in UTC; moments without a zone count as UTC."""
         return self.seconds - 60 * self.zone if self.zone else self.seconds
 
+    def text_as(self, type_: str) -> str | None:
+        """Return the canonical form of the moment as another type, or None if it lacks a field that the type has.
+
+        A date is, as a dateTime, the beginning of the day.
+        """
+        if self.type == "time" or (self.type == "date" and type_ == "time"):
+            return None
+        day, zone = f"{self.year:04}-{self.month:02}-{self.day:02}", zone_suffix(self.zone)
+        whole, part = divmod(Fraction(self.second), 1)
+        time = f"{self.hour:02}:{self.minute:02}:{whole:02}{'.' if part else ''}"
+        while part:
+            digit, part = divmod(10 * part, 1)
+            time += str(digit)
+        return {"date": day, "time": time, "dateTime": f"{day}T{time}"}[type_] + zone
+
 
 @dataclass(frozen=True, slots=True)
 class Duration:
@@ -133,6 +148,18 @@ def zone_text(minutes: int) -> str:
     hours, rest = divmod(abs(minutes), 60)
     parts = (f"{hours}H" if hours else "") + (f"{rest}M" if rest else "")
     return ("-" if minutes < 0 else "") + "PT" + (parts or "0S")
+
+
+def zone_suffix(minutes: int | None) -> str:
+    """Return a zone as a moment ends with it.
+
+    >>> zone_suffix(-300), zone_suffix(0), zone_suffix(None)
+    ('-05:00', 'Z', '')
+    """
+    if not minutes:
+        return "" if minutes is None else "Z"
+    hours, rest = divmod(abs(minutes), 60)
+    return f"{'-' if minutes < 0 else '+'}{hours:02}:{rest:02}"
 
 
 def _minutes(zone: str | None) -> int | None:
