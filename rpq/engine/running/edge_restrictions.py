@@ -59,12 +59,23 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
     else:
         reason = _reason_against_count(question, reading, evaluation)
-    if reason is None and evaluation.graph.statics:
-        refuse_statics(question, evaluation.identity)
+    if reason is None:
         _refuse_unkept_statics(question, evaluation)
+        _refuse_beside_hidden(question, reading, evaluation)
     if reason is not None:
         raise QueryError(f"query {question.name!r} in {what}: {reason}")
     return reading
+
+
+def _refuse_beside_hidden(question: Question, reading: Reading, evaluation: Evaluated) -> None:
+    """Raise `QueryError` for a query that does not go with those that run where edges of the window hide static edges."""
+    multigraph = evaluation.multigraph
+    if multigraph is None or not multigraph.hides:
+        return
+    what = "edges of the window hide static edges"
+    if any(other.window != reading.window for other in multigraph.readings):
+        raise QueryError(f"query {question.name!r}: {what}; {_OTHER_HIDING.format(reading.window)}")
+    _refuse_hiding(question, evaluation, what)
 
 
 def _reason_against_count(question: Question, reading: Reading, evaluation: Evaluated) -> str | None:
@@ -78,9 +89,11 @@ def _reason_against_count(question: Question, reading: Reading, evaluation: Eval
     if is_ordered(question):
         return f"its window is {reading.window!r}: paths in time order need one of time, or rpq.UnboundedWindow()"
     is_implicit = getattr(question, "semantics", None) == "implicit"
-    if is_implicit and (values_read_by(question) is not None or evaluation.events is not None):
-        what = "where events have several tuples" if evaluation.events is not None else "where edges are bound"
-        return f'its window is {reading.window!r}, and {what} rows that leave it are reported: give semantics="explicit"'
+    if is_implicit and evaluation.events is not None:
+        return (
+            f"its window is {reading.window!r}, and where events have several tuples rows that leave it are reported: give "
+            'semantics="explicit"'
+        )
     return None
 
 
@@ -92,15 +105,6 @@ def refuse_counted_before(running: Iterable[RunningQuery], question: Question) -
                 f"query {question.name!r} has conditions on edges, and query {one.question.name!r} already counts inserts "
                 f"in {one.question.window!r}: register the two together"
             )
-
-
-def refuse_netted_count(running: RunningQuery) -> None:
-    """Raise `QueryError` for a query over a count window that cannot tell which rows evictions alone remove."""
-    if running.nets_events and getattr(running.question, "semantics", None) == "implicit":
-        raise QueryError(
-            f"query {running.question.name!r}: over a count window of edges with an identity all rows that leave are "
-            'reported here: give semantics="explicit"'
-        )
 
 
 _OTHER_WINDOW = (
@@ -143,16 +147,47 @@ def refuse_order(question: Question, identity: Identity) -> None:
         )
 
 
-def refuse_statics(question: Question, identity: Identity) -> None:
-    """Raise `QueryError` for a query that static edges do not go with.
+def refuse_hidden_statics(questions: Iterable[Question], evaluation: Evaluated) -> None:
+    """Raise `QueryError` where edges of the window would hide static edges and a query, or the engine, does not go with it.
 
-    Under `triple` an edge of the window would hide the static edge with its ends.
+    What leaves the window then brings static edges back, so that one window is decided for all queries.
     """
-    if identity == "triple":
-        raise QueryError(
-            f"query {question.name!r}: static edges do not go with conditions on edges where inserts replace edges: use "
-            'rpq.Engine(…, edges="parallel"), or push them with a timestamp'
+    questions = [*questions]
+    if not questions:
+        return
+    what = (
+        "an edge of the window hides the static edge with its id"
+        if evaluation.identity == "id"
+        else "an edge of the window hides the static edge with its source, target and label, which has other values"
+    )
+    if evaluation.graph.time is not None:
+        raise RegistrationError(
+            f"query {questions[-1].name!r}: {what}, and of the edges of the window it is not known which do; register it "
+            "before the first tuple",
+            available_from=None,
         )
+    windows = {reading.window for question in questions for reading in readings_of(question)}
+    if len(windows) > 1:
+        window = readings_of(questions[-1])[0].window
+        raise QueryError(f"query {questions[-1].name!r} with static edges: {what}; {_OTHER_HIDING.format(window)}")
+    for question in questions:
+        _refuse_hiding(question, evaluation, what)
+
+
+_OTHER_HIDING = (
+    "its window is {!r}, and another query has another window: which edge hides which depends on the window, so give it an "
+    "engine of its own"
+)
+
+
+def _refuse_hiding(question: Question, evaluation: Evaluated, what: str) -> None:
+    reason = None
+    if is_ordered(question):
+        reason = "paths in time order, on which no static edge lies, need static edges without ids"
+    elif evaluation.events is not None:
+        reason = "events of several tuples do not go with that"
+    if reason is not None:
+        raise QueryError(f"query {question.name!r} with static edges: {what}; {reason}")
 
 
 def _refuse_unkept_statics(question: Question, evaluation: Evaluated) -> None:
@@ -183,7 +218,7 @@ def begins_empty(question: Question, evaluation: Evaluated) -> bool:
     """Return whether a query may begin with an empty window in mid-stream: no edge unknown to it is replaced later."""
     identity, multigraph = evaluation.identity, evaluation.multigraph
     counts = any(window.kind == "count" for window in windows_of(question))
-    if multigraph is not None and (counts or multigraph.counted is not None):
+    if multigraph is not None and (counts or multigraph.held is not None):
         return False
     return identity == "parallel" or (identity == "triple" and not has_conditions(question))
 

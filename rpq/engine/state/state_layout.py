@@ -399,6 +399,11 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         if ((end < first) | (end >= most)).any():
             raise Damage(f"an edge that is a vertex has one with a number outside {first} to {most - 1}")
         named[end] = True
+    if len(edges.statics):  # those that edges of the window hide have no others
+        table = edges.static_table()
+        for name in ("source", "target", "vertex", "twin"):
+            end = table[name].combine_chunks().to_numpy(zero_copy_only=False)
+            named[end[(end >= 0) & (end < vertices)]] = True
     if not named.all():
         raise Damage(f"vertex {int(np.argmin(named))} has no edge")
     return edges
