@@ -27,9 +27,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
-from rpq.stream.edge_vertices import NO_VERTEX
 from rpq.stream.edge_store import TIMELESS
 from rpq.stream.edge_versions import ABSENT_VERSION
+from rpq.stream.edge_vertices import NO_VERTEX
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, REFRESHED
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
@@ -95,8 +95,7 @@ class Applied(NamedTuple):
     boundaries: dict[tuple[int, int], int]
     """The times of the boundaries that tuples cross, by tuple and first stage."""
     timestamp_before: np.ndarray
-    """int64: for each tuple the timestamp of its edge before it, or of the youngest that a delete removes; ABSENT_VERSION for
-    none."""
+    """int64: for each tuple the timestamp of its edge before it, or of the youngest that it deletes; ABSENT_VERSION for none."""
     label_before: np.ndarray
     """int32: the label of that edge, that of the tuple where there is none."""
 
@@ -292,8 +291,8 @@ class HeldEdges:
         """Let time pass without a tuple; return the changes, of a tuple 0 that is none."""
         found = _Changes()
         self._expire(0, time, found)
-        nothing = np.zeros(0, np.uint8), [], found.left, found.boundaries, np.zeros(0, np.int64), np.zeros(0, np.int32)
-        return Applied(found.staged(), *nothing)
+        none, no_times, no_labels = np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int32)
+        return Applied(found.staged(), none, [], found.left, found.boundaries, no_times, no_labels)
 
     def _is_late(self, timestamp: int, now: int) -> bool:
         return isinstance(self.window, Window) and timestamp <= self.window.lower_bound(now)
@@ -404,7 +403,14 @@ class HeldEdges:
         return max(self._links[link].values())
 
     def _lose(
-        self, row: int, stage: int, touched: Sequence[Link], before: int, time: int, found: _Changes, skip: Sequence[Link] = ()
+        self,
+        row: int,
+        stage: int,
+        touched: Sequence[Link],
+        before: int,
+        time: int,
+        found: _Changes,
+        skip: Sequence[Link] = (),
     ) -> None:
         """Add the deletes of what an edge with the timestamp `before` alone was in the graph.
 

@@ -546,7 +546,6 @@ def test_conditions_that_are_found_by_search(kind, data):
 
 WINDOW = rpq.Window(size=10, slide=5)
 CONDITION = rpq.Query("a[n > 1]/b", window=WINDOW, name="q")
-BOUND = rpq.Query("?x ?e:a[n > 1] ?y", window=WINDOW, name="q")
 
 
 @pytest.mark.parametrize(
@@ -573,11 +572,8 @@ def test_expressions_that_are_refused(expression, column, said):
     ("make", "said"),
     [
         (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
-        (lambda: rpq.Engine(CONDITION).load_static([("x", "y", "a")]), "static edges"),
-        (lambda: rpq.Engine(BOUND).load_static([("x", "y", "a")]), "static edges"),
-        (lambda: static_engine().register(CONDITION), "static edges"),
     ],
-    ids=["identity", "load_static", "static variable", "statics"],
+    ids=["identity"],
 )
 def test_what_does_not_go_with_conditions_is_refused(make, said):
     with pytest.raises(rpq.QueryError, match=re.escape(said)):
@@ -873,7 +869,7 @@ def test_static_edges_whose_values_were_not_kept_are_refused():
 @pytest.mark.parametrize("identity", ["triple", "parallel"])
 def test_static_edges_with_ids_are_refused(identity):
     edges = {"source": ["x"], "target": ["y"], "label": ["a"], "edge": ["t1"]}
-    with pytest.raises(rpq.InputError, match="static edges have ids where the edges of the stream have some: leave out the "):
+    with pytest.raises(rpq.InputError, match="static edges have ids where the edges of the stream have some: leave"):
         rpq.Engine(edges=identity).load_static(edges)
 
 
@@ -905,7 +901,7 @@ def test_queries_that_do_not_go_with_hidden_static_edges_are_refused():
         engine.register(rpq.Query("a[n > 1]", window=WINDOW, name="late"), start="empty")
     with pytest.raises(rpq.QueryError, match="events of several tuples"):
         rpq.Engine(CONDITION, events="window").load_static(edges)
-    engine = rpq.Engine(rpq.Query("b", window=WINDOW))
+    engine = rpq.Engine(rpq.Query("b[n > 1]", window=WINDOW))
     engine.load_static({"source": ["x"], "target": ["y"], "label": ["a"]})
     engine.insert("x", "y", "b", 1)
     with pytest.raises(rpq.RegistrationError, match="before the first tuple"):

@@ -167,9 +167,8 @@ def test_random_streams(identity, data):
 @given(data=st.data())
 def test_count_windows(identity, data):
     one = data.draw(described("q", identity))
-    one.oracle = replace(CountedQuery.of(one.oracle), semantics="explicit")
-    window = rpq.CountWindow(size=one.oracle.size, step=one.oracle.slide)
-    one.query = replace(one.query.over(window), semantics="explicit")
+    one.oracle = CountedQuery.of(one.oracle)
+    one.query = one.query.over(rpq.CountWindow(size=one.oracle.size, step=one.oracle.slide))
     oracle = PropertyEngine(one.oracle, identity=identity)
     engine = rpq.Engine(one.query, edges=identity, _capacity=data.draw(st.sampled_from((1, 2, 16))))
     check_stream(data, identity, engine, oracle, [one], rows_of=rows_of, check=check, threads=(1,))

@@ -46,9 +46,9 @@ class DerivedChunk(NamedTuple):
     outcome: np.ndarray
     """uint8: the outcome of each tuple."""
     evicted: np.ndarray | None = None
-    """bool: for each edge whether a window that is decided before the graph evicts it; None where there is no such window."""
+    """bool: for each edge whether a window that is decided before the graph evicts it; None where no window is."""
     boundary: np.ndarray | None = None
-    """int32: for each edge the boundary that its tuple crosses, below 0, of which it is; 0 for the tuple itself. As `evicted`."""
+    """int32: for each edge the boundary of which it is, below 0, that its tuple crosses; 0 for the tuple itself. None as above."""
 
     def first_of_events(self, events: np.ndarray) -> np.ndarray:
         """Return `first` for events of several tuples, whose first tuples are `events` (int64, a tuple)."""

@@ -23,9 +23,9 @@ from rpq.engine.running.derived_edges import DerivedChunk
 from rpq.engine.running.edge_restrictions import (
     reading_of,
     refuse_counted_before,
+    refuse_hidden_statics,
     refuse_late_conditions,
     refuse_late_count,
-    refuse_hidden_statics,
     refuse_order,
     refuse_other_windows,
 )
@@ -509,8 +509,8 @@ class Evaluation:
     def _hide_statics(self, multigraph: Multigraph, more: Sequence[Question] = ()) -> list[RunningQuery]:
         """Let edges of the window hide static edges from now on, and add `more` queries; before the first tuple.
 
-        The queries begin again, over windows that are decided before the graph. Raises `QueryError`, and changes nothing then,
-        for queries that this does not go with.
+        The queries begin again, over windows that are decided before the graph. Raises `QueryError` for queries that this does
+        not go with, and changes nothing then.
         """
         queries = multigraph.questions
         refuse_hidden_statics([*queries, *more], self)
@@ -709,7 +709,7 @@ class Evaluation:
                     return self._hide_statics(self.multigraph, questions)
                 questions = tuple(self.multigraph.running_form(question) for question in questions)
             for question in questions:
-                added.append(self._start(question, is_late, (ids, names)))  # some may have begun
+                added.append(self._start(question, is_late, (ids, names)))  # noqa: PERF401  # some may have begun
         except BaseException:
             for running in reversed(added):
                 self.running.drop(running.question.name)

@@ -11,8 +11,8 @@ and of its own label where a query reads that without a condition. Behind it a d
 - With `id` an insert replaces the edge with its id, whatever the ends and labels of the two. Several edges with equal ends
   may have a label, and `EdgesById` knows which of them is left when one goes.
 
-Over a count window `HeldEdges` decides what is held, for all identities, and queries see an unbounded window. So it does over
-any window where edges hide the static edges of their identity.
+Over a count window `HeldEdges` decides what is held, for all identities, and queries see an unbounded window. So it does
+over any window where edges hide the static edges of their identity.
 
 An edge that edge variables may bind is a vertex of its own too, with links to its ends (`edge_vertex_links`).
 
@@ -42,7 +42,6 @@ from rpq.language.where import WhereError
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
 from rpq.stream.edge_values import EdgeValues, ValuesOf, values_at
-from rpq.stream.edge_store import TIMELESS
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.held_edges import EVICTIONS, STAGES, Applied, HeldEdges, Link, StagedChanges
@@ -490,9 +489,9 @@ class Multigraph:
         return chunk_of_operations(made, chunk, now, outcome=outcome, evicted=evicted, boundary=boundary)
 
     def derive_statics(self, *, begins: bool = False) -> tuple[list[Link], list[Link]]:
-        """Return what static edges are in the graph beside their own labels: those that nothing hides, and those that are held.
+        """Return what static edges are in the graph beside their own labels: those that are never hidden, and the others.
 
-        Of the latter all that nothing hides now, which is none before the static edges have begun; they do with `begins`.
+        Of the others those that nothing hides now, which are none before static edges begin; they do with `begins`.
         O(edges · conditions).
         """
         values, statics = self.statics.values(self.sets.types.known), self.statics

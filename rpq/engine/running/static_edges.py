@@ -2,8 +2,8 @@
 
 The snapshot graph knows static edges by source, label and target, as it does all edges. What conditions and edge variables
 need beside that is here: parallel static edges, the values of their properties, and the vertices that edge variables bind.
-The number of such an edge is -1, -2, … in the order in which they were loaded. Where edges have ids, static edges may have some
-too; then an edge of the window hides the static edge with its id, and `rpq.stream.held_edges` knows which are hidden.
+The number of such an edge is -1, -2, … in the order in which they were loaded; where edges have ids, it may have one too.
+An edge of the window may hide the static edge of its identity: `rpq.stream.held_edges` knows which are hidden.
 """
 
 from __future__ import annotations

@@ -47,10 +47,10 @@ from rpq.files.sealed import damage_error
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import is_ordered, readings_of
 from rpq.language.where import WhereError
-from rpq.stream.held_edges import HeldEdge, HeldEdges
 from rpq.stream.edge_values import EdgeValues, values_at
 from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesById
+from rpq.stream.held_edges import HeldEdge, HeldEdges
 from rpq.stream.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.properties import PropertyTypes
 from rpq.stream.stream_labels import EdgeEnd

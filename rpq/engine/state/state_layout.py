@@ -114,7 +114,8 @@ class Edges:
     `parallel_…` are all edges that queries about paths in time order read, those with equal ends and label one by one.
     `vertices` are edges that are vertices, whose numbers follow those of `names`. `values` is None where none are kept.
     `statics` is a table of the static edges one by one, where edges have an identity (`StaticEdges`), else empty. `counted`
-    is a table of what is known of the versions beside, where they are those of a count window (`CountedEdges`), else empty.
+    is a table of what is known of the versions beside, where their window is decided before the graph (`HeldEdges`), else
+    empty.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
     vertex ever occurred.
