@@ -95,7 +95,7 @@ class Applied(NamedTuple):
     boundaries: dict[tuple[int, int], int]
     """The times of the boundaries that tuples cross, by tuple and first stage."""
     timestamp_before: np.ndarray
-    """int64: for each tuple the timestamp of its edge before it, or of the youngest that it deletes; ABSENT_VERSION for none."""
+    """int64: for each tuple the timestamp of its edge before it, or of the youngest that it deletes; else ABSENT_VERSION."""
     label_before: np.ndarray
     """int32: the label of that edge, that of the tuple where there is none."""
 

@@ -48,7 +48,7 @@ class DerivedChunk(NamedTuple):
     evicted: np.ndarray | None = None
     """bool: for each edge whether a window that is decided before the graph evicts it; None where no window is."""
     boundary: np.ndarray | None = None
-    """int32: for each edge the boundary of which it is, below 0, that its tuple crosses; 0 for the tuple itself. None as above."""
+    """int32: for each edge the boundary of which it is, below 0, that its tuple crosses; 0 for the tuple itself."""
 
     def first_of_events(self, events: np.ndarray) -> np.ndarray:
         """Return `first` for events of several tuples, whose first tuples are `events` (int64, a tuple)."""

@@ -509,8 +509,8 @@ class Evaluation:
     def _hide_statics(self, multigraph: Multigraph, more: Sequence[Question] = ()) -> list[RunningQuery]:
         """Let edges of the window hide static edges from now on, and add `more` queries; before the first tuple.
 
-        The queries begin again, over windows that are decided before the graph. Raises `QueryError` for queries that this does
-        not go with, and changes nothing then.
+        The queries begin again, over windows that are decided before the graph. Raises `QueryError` for queries that this
+        does not go with, and changes nothing then.
         """
         queries = multigraph.questions
         refuse_hidden_statics([*queries, *more], self)
