@@ -301,10 +301,11 @@ def prepare_command(**options: Any) -> None:
 @click.option("--output", required=True, metavar="FOLDER", help="Folder for the rows, as Parquet.")
 @click.option(
     "--edges",
-    type=click.Choice(["triple", "parallel"]),
+    type=click.Choice(["triple", "parallel", "id"]),
     default="triple",
     show_default=True,
-    help="When two inserts are the same edge: with equal source, label and target, or never, as an order in time needs it.",
+    help="When two inserts are the same edge: with equal source, label and target, never, or with the same value in the "
+    "column edge. An order in time needs one of the latter two.",
 )
 @shared.order_options
 @click.option("--names", is_flag=True, help="Write names instead of numbers, for a data set prepared with ids.")
@@ -329,7 +330,8 @@ def replay_command(**options: Any) -> None:
         unit = statistics_in(session, options["data"]).get("time_unit") or options["time_unit"]
         named = {name: options[name] for name in ("columns", "label")}
         data = edges_in(session, options["data"])
-        columns = edge_columns(data, sequence=None, time_unit="us", names=parse_column_names(**named))
+        parsed = parse_column_names(**named, has_ids=options["edges"] == "id")
+        columns = edge_columns(data, sequence=None, time_unit="us", names=parsed)
         if columns.is_time and unit not in UNITS:
             unit = "us"
         integers = columns.vertex == "bigint"
@@ -416,7 +418,9 @@ def stream_command(**options: Any) -> None:
         session.conf.set(SHUFFLE_PARTITIONS, partitions)
         sequence, unit = options["sequence"], options["time_unit"]
         # Names of columns apply to messages when they are read, and their edges have the usual names.
-        named = {name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label")}
+        named: dict[str, Any] = {
+            name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label")
+        }
         if is_topic(options["folder"]):
             edges, sequence, topic_unit = read_topics(session, options)
             unit = unit or topic_unit

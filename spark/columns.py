@@ -17,7 +17,7 @@ from rpq.rows.typed_columns import kinds_of
 from rpq.spark.envelopes import numbered_property
 from rpq.spark.errors import PipelineError
 from rpq.stream.durations import NANOSECONDS
-from rpq.stream.fields import DELETE, STREAM, FieldError
+from rpq.stream.fields import DELETE, EDGE, STREAM, FieldError
 from rpq.stream.values import BOOLEANS
 
 if TYPE_CHECKING:
@@ -41,13 +41,13 @@ class EdgeColumns(NamedTuple):
     properties: Mapping[str, str] = MappingProxyType({})  # the types that properties have in rows, as Spark writes them
 
 
-def parse_column_names(columns: str | None, label: str | None) -> ColumnNames | None:
-    """Parse the names of the columns of tuples in the data, as `rpq run --columns` does.
+def parse_column_names(columns: str | None, label: str | None, *, has_ids: bool = False) -> ColumnNames | None:
+    """Parse the names of the columns of tuples in the data, of the ids of edges too if they have any, as `rpq run` does.
 
     Returns None if the columns have their usual names.  Raises `PipelineError` for invalid names.
     """
     try:
-        names = ColumnNames.parse(columns, label=label)
+        names = ColumnNames.parse(columns, label=label, properties=(EDGE,) if has_ids else ())
     except InputError as error:
         raise PipelineError(f"columns: {error}" if columns else str(error)) from error
     if STREAM in dict(names.renamed):
@@ -63,9 +63,11 @@ def edge_columns(
     with_place: bool = True,
     names: ColumnNames | None = None,
     properties: Sequence[str] = (),
+    has_ids: bool = False,
 ) -> EdgeColumns:
     """Return the tuples of a data frame, with columns of these `properties` of edges (`numbered_property`).
 
+    With `has_ids` the ids of edges are one more column, numbered like a property behind the others.
     Raises `PipelineError` if columns are missing or of another type.
     """
     from pyspark.sql import functions as sql
@@ -115,6 +117,8 @@ def edge_columns(
         columns.append(column(sequence).cast("bigint").alias("sequence"))
     kinds_of_properties = {name: _property_type(edges, name) for name in properties}
     columns += [sql.col(_quoted(name)).alias(numbered_property(place)) for place, name in enumerate(properties)]
+    if has_ids:
+        columns.append(_id_column(edges, names).alias(numbered_property(len(properties))))
     if with_place:
         columns += _places(edges)
     return EdgeColumns(edges.select(*columns), kind, is_time, kinds_of_properties)
@@ -122,6 +126,22 @@ def edge_columns(
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def _id_column(edges: DataFrame, names: ColumnNames | None) -> Column:
+    """Return the column of the ids of edges.  Raises `PipelineError` if there is none, or of another type."""
+    from pyspark.sql import functions as sql
+
+    name = EDGE if names is None else names[EDGE]
+    if edges.columns.count(name) != 1:
+        raise PipelineError(
+            f"no column {name!r} with the ids of edges, which edges='id' needs; found {', '.join(edges.columns)}; name it "
+            "with columns='edge=…'"
+        )
+    kind = edges.schema[name].dataType
+    if not _is_integer(kind) and kind.simpleString() != "string":
+        raise PipelineError(f"column {name!r} is of type {kind.simpleString()}; ids of edges are integers or text")
+    return sql.col(_quoted(name)).cast("bigint" if _is_integer(kind) else "string")
 
 
 def _property_type(edges: DataFrame, name: str) -> str:

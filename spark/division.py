@@ -107,18 +107,19 @@ class OwnEdges:
     [1, 1]
     """
 
-    def __init__(self, queries: Sequence[rpq.Query], *, share: tuple[int, int]) -> None:
+    def __init__(self, queries: Sequence[rpq.Query], *, share: tuple[int, int], whole: bool = False) -> None:
+        """With `whole` the share sees all edges: where they have ids, an insert elsewhere may take one of its edges away."""
         self._division = Division(1, share)
-        whole: list[rpq.Query] = []
+        undivided: list[rpq.Query] = []
         self._at: dict[str, set[str]] = {"source": set(), "target": set()}
         for query in queries:
             if query.centre is None:
-                whole.append(query)
+                undivided.append(query)
             else:
                 self._at["source"] |= set(map(text_of, query.centre.sources))
                 self._at["target"] |= set(map(text_of, query.centre.targets))
-        self._whole = label_readers(whole)
-        self.sees_all_edges = share[1] == 1 or len(whole) == len(queries)
+        self._whole = label_readers(undivided)
+        self.sees_all_edges = whole or share[1] == 1 or len(undivided) == len(queries)
 
     def select(self, tuples: pa.Table) -> pa.Table:
         """Return the tuples that matter to the share. O(tuples)."""

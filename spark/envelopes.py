@@ -162,11 +162,11 @@ class PlacedPacker(Shipped):
     """A function for `mapInArrow` that turns tuples into envelopes with their places in the order of the tuples.
 
     The order is by the name of the file and the row in the file, or, if the tuples have no file, by the task. The columns of
-    `properties` are numbered in this order.
+    `properties`, among which ids of edges may be, are numbered in this order. With None for `queries` all tuples stay.
     """
 
-    def __init__(self, queries: Sequence[LabelReader], properties: Sequence[str] = ()) -> None:
-        self._queries = tuple(queries)
+    def __init__(self, queries: Sequence[LabelReader] | None, properties: Sequence[str] = ()) -> None:
+        self._queries = None if queries is None else tuple(queries)
         self._names = {numbered_property(place): PROPERTY + name for place, name in enumerate(properties)}
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

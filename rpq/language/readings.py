@@ -181,8 +181,9 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
             )
         if is_ordered(question):
             raise QueryError(
-                f"query {name!r} is about paths in time order, where each insert is an edge of its own, and edges {where} "
-                f"replace each other: {instead} leave out the order"
+                f"query {name!r} is about paths in time order, where edges do not replace each other by source, label and "
+                f"target, as edges {where} do: run it with rpq spark replay --edges parallel over a data set, or "
+                f"with rpq run --edges parallel over files or a broker; or leave out the order"
             )
         if has_conditions(question):
             raise QueryError(

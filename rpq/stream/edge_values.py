@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -81,9 +81,9 @@ class EdgeValues:
             if known:
                 self._of[key] = timestamp, values_at(columns, names, row)
 
-    def collect(self, bound: int) -> None:
-        """Forget the edges with a timestamp up to a bound. O(edges)."""
-        self._of = {key: held for key, held in self._of.items() if held[0] > bound}
+    def collect(self, bound: int, kept: Collection[Any] = ()) -> None:
+        """Forget the edges with a timestamp up to a bound unless their keys are among those `kept`. O(edges)."""
+        self._of = {key: held for key, held in self._of.items() if held[0] > bound or key in kept}
 
 
 def values_at(columns: Mapping[str, pa.Array], names: Iterable[str], row: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,7 +46,7 @@ from rpq.spark.jvm.session import check_classic, share_count, task_threads
 from rpq.spark.parquet_content import ParquetContent, contents_writer
 from rpq.spark.shipping import Shipped
 from rpq.stream.durations import NANOSECONDS
-from rpq.stream.fields import DELETE
+from rpq.stream.fields import DELETE, EDGE
 from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 from rpq.stream.stream_labels import EdgeEnd
 
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
     from rpq.readers.column_names import ColumnNames
 
 _TIMES = "us"
+
+Identity = Literal["triple", "parallel", "id"]
+"""When two inserts are the same edge, as in `rpq.Engine`."""
 
 
 def replay(
@@ -69,7 +72,7 @@ def replay(
     time_unit: str | None = None,
     columns: str | None = None,
     label: str | None = None,
-    edges: Literal["triple", "parallel"] = "triple",
+    edges: Identity = "triple",
 ) -> DataFrame:
     """Return the answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
 
@@ -81,11 +84,12 @@ def replay(
     slot; each share has `spark.task.cpus` threads.  With `names`, the numbers of a data set prepared with ids are replaced
     by names again.
 
-    `columns` and `label` are the names of the columns in the data, as in `rpq_changes`.  `memory_limit` (bytes) applies to
+    `columns` and `label` are the names of the columns in the data, as in `rpq_changes`; with `edges="id"` the data has a
+    column `edge` too, with the ids of edges.  `memory_limit` (bytes) applies to
     each share.  Windows may be durations if timestamps are times, if the data set records the unit of its timestamps, or if
     `time_unit` (s, ms, us, ns) specifies it.  Properties of edges that queries read are columns of the data, under their
-    own names; with `edges="parallel"` each insert is an edge of its own, as paths in time order need it.  Raises
-    `PipelineError` for unsuitable data or options.
+    own names; with `edges="parallel"` each insert is an edge of its own, and with `edges="id"` each id is, as paths in time
+    order need it.  Raises `PipelineError` for unsuitable data or options.
 
     >>> import rpq
     >>> from rpq.spark import open_session, replay
@@ -94,7 +98,7 @@ def replay(
     >>> changes.columns  # doctest: +SKIP
     ['query', 'source', 'target', 'timestamp', 'op']
     """
-    named = parse_column_names(columns, label)
+    named = parse_column_names(columns, label, has_ids=edges == "id")
     plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges)
     changes = plan.envelopes.mapInArrow(RowBatches(plan.share), plan.schema)
     if plan.is_time:
@@ -117,7 +121,7 @@ def replay_to(
     time_unit: str | None = None,
     columns: str | None = None,
     label: str | None = None,
-    edges: Literal["triple", "parallel"] = "triple",
+    edges: Identity = "triple",
 ) -> dict[tuple[str, str], int]:
     """Write the rows of `replay` to the folder `output` as Parquet, and return the number of rows by query and op.
 
@@ -131,7 +135,7 @@ def replay_to(
     >>> replay_to(open_session(), "data", "rows", query)  # doctest: +SKIP
     {('a2q+', '+'): 1204, ('a2q+', '-'): 0}
     """
-    named = parse_column_names(columns, label)
+    named = parse_column_names(columns, label, has_ids=edges == "id")
     plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges)
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
@@ -156,13 +160,13 @@ def replay_to(
 
 
 def refuse_queries(queries: Iterable[rpq.Query], edges: str) -> None:
-    """Raise `QueryError` for queries that read properties of edges, or an order in time where inserts replace edges.
+    """Raise `QueryError` for queries that read properties of edges, or an order in time where edges are triples.
 
     >>> query = rpq.Query("a+", window=rpq.UnboundedWindow(), order="increasing")
     >>> refuse_queries([query], "parallel")
     """
     for query in queries:
-        if edges == "parallel" and is_ordered(query) and not properties_of(query) and not has_conditions(query):
+        if edges != "triple" and is_ordered(query) and not properties_of(query) and not has_conditions(query):
             labels = (label for reading in readings_of(query) for label in reading.labels.named)
             if not any(isinstance(label, EdgeEnd) for label in labels) and getattr(query, "filter", None) is None:
                 continue
@@ -188,12 +192,12 @@ def _plan_replay(
     sequence: str | None,
     time_unit: str | None,
     named: ColumnNames | None,
-    identity: Literal["triple", "parallel"],
+    identity: Identity,
 ) -> _Replay:
     from pyspark.sql import functions as sql
 
-    if identity not in ("triple", "parallel"):
-        raise PipelineError(f"edges is 'triple' or 'parallel' in a replay, not {identity!r}: run it with rpq run for others")
+    if identity not in get_args(Identity):
+        raise PipelineError(f"edges is 'triple', 'parallel' or 'id', not {identity!r}")
     try:
         refuse_unreplayable(queries, identity)
     except QueryError as error:
@@ -203,7 +207,9 @@ def _plan_replay(
         raise PipelineError("no query: expected at least one rpq.Query")
     count = share_count(spark, partitions)
     unit = time_unit if time_unit in UNITS else _TIMES
-    stream = _pack_stream(spark, data, queries, sequence=sequence, time_unit=time_unit, unit=unit, named=named)
+    stream = _pack_stream(
+        spark, data, queries, sequence=sequence, time_unit=time_unit, unit=unit, named=named, identity=identity
+    )
     keys = partition_keys(count)
     every = sql.explode(sql.array(*[sql.lit(key).cast("int") for key in keys])).alias("partition")
     envelopes = (
@@ -226,7 +232,7 @@ def _plan_replay(
 
 def refuse_unreplayable(queries: Sequence[rpq.Query], identity: str) -> None:
     """Raise `QueryError` for queries that a replay cannot evaluate where two inserts are the same edge by `identity`."""
-    if identity != "parallel":
+    if identity == "triple":
         refuse_edge_values([query for query in queries if is_ordered(query)], "on Spark")
     for query in queries:
         values = query.pattern.values if isinstance(query, EdgeValuesQuery) else ()
@@ -257,11 +263,13 @@ def _pack_stream(
     time_unit: str | None,
     unit: str,
     named: ColumnNames | None,
+    identity: Identity,
 ) -> _PackedStream:
     from pyspark.sql import functions as sql
 
+    has_ids = identity == "id"
     properties = sorted(frozenset[str]().union(*map(properties_of, queries)))
-    read = partial(edge_columns, sequence=sequence, time_unit=unit, names=named, properties=properties)
+    read = partial(edge_columns, sequence=sequence, time_unit=unit, names=named, properties=properties, has_ids=has_ids)
     if not isinstance(data, str):
         columns = read(data, with_place=False)
         order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
@@ -270,7 +278,8 @@ def _pack_stream(
     else:
         edges = edges_in(spark, data)
         timestamp_unit = time_unit or statistics_in(spark, data).get("time_unit")
-        vertex = plain_vertex_type(edges) if named is None and sequence is None and not properties else None
+        is_plain = named is None and sequence is None and not properties and not has_ids
+        vertex = plain_vertex_type(edges) if is_plain else None
         if vertex is not None and can_read_whole(spark, data):
             known = queries_in_unit(queries, timestamp_unit)
             envelopes = read_whole_files(spark, data, vertex, known)
@@ -279,7 +288,9 @@ def _pack_stream(
         tuples = columns.tuples
     timestamp_unit = unit if columns.is_time else timestamp_unit
     known = queries_in_unit(queries, timestamp_unit)
-    envelopes = tuples.mapInArrow(PlacedPacker(label_readers(known), properties), PLACED_SCHEMA)
+    # Where edges have ids, an insert with any label may take an edge away.
+    packer = PlacedPacker(None if has_ids else label_readers(known), [*properties, *([EDGE] if has_ids else [])])
+    envelopes = tuples.mapInArrow(packer, PLACED_SCHEMA)
     return _PackedStream(envelopes, known, columns.vertex, columns.is_time, timestamp_unit, columns.properties)
 
 
@@ -318,7 +329,7 @@ class Share(Shipped):
         numbers: Mapping[int, int],
         threads: int,
         memory_limit: int | None,
-        identity: Literal["triple", "parallel"] = "triple",
+        identity: Identity = "triple",
         time_unit: str | None = None,
         values: Mapping[str, pa.DataType] | None = None,
     ) -> None:
@@ -353,7 +364,8 @@ class Share(Shipped):
                     if engine is not None and at_end is not None:
                         at_end(engine)
                     key, engine = partition, self._engine(self._numbers[partition])
-                    own = OwnEdges(self.queries, share=(self._numbers[partition], len(self._numbers)))
+                    whole = self._identity == "id"
+                    own = OwnEdges(self.queries, share=(self._numbers[partition], len(self._numbers)), whole=whole)
                 assert own is not None
                 tuples = unpack([envelope.as_buffer()], keeps_order=True)
                 table = engine_columns(tuples.table)

@@ -87,6 +87,19 @@ def test_a_file_of_queries_with_a_bound_that_is_none_is_refused(run, tmp_path):
     assert "field order: is an option of path queries" in run("--queries", queries)[2]
 
 
+def test_a_count_window_goes_on_from_a_checkpoint(rpq, tmp_path):
+    """The last two inserts, of which the parallel edge at 180 is the third: the first one has left by then."""
+    lines = EDGES.splitlines()
+    options = ("--window", "count:2", "--edges", "parallel", "--order", "increasing", "--checkpoint", tmp_path / "state")
+    inputs, output = ("--input", tmp_path / "edges.csv"), ("--output", tmp_path / "rows.csv")
+    for count in (3, 5):
+        (tmp_path / "edges.csv").write_text("\n".join(lines[:count]) + "\n")
+        status, _, err = rpq("run", "sends/sends", *options, *inputs, *output, "--semantics", "explicit", "--time-unit", "s")
+        assert status == 0, err
+    found = (tmp_path / "rows.csv").read_text().splitlines()[1:]
+    assert found == ["x,z,180,+", "x,z,4000,-", "y,w,4000,+"]
+
+
 def test_a_checkpoint_of_another_order_is_refused(run, tmp_path):
     options = ("--edges", "parallel", "--checkpoint", tmp_path / "checkpoint", "--output", tmp_path / "rows.csv")
     assert run("sends+", "--order", "increasing", *options)[0] == 0
@@ -100,9 +113,10 @@ def test_spark_refuses_an_order_before_it_starts_where_inserts_replace_edges():
         Query("a+", window=Window(size=10, slide=1), order="increasing"),
         Query("?x (a+ in order) ?y", window=Window(size=10, slide=1)),
     ):
-        with pytest.raises(QueryError, match="paths in time order"):
+        with pytest.raises(QueryError, match="paths in time order.*rpq spark replay --edges parallel"):
             refuse_edge_values([query], "on Spark")
         refuse_queries([query], "parallel")  # of a replay
+        refuse_queries([query], "id")
         with pytest.raises(QueryError, match="paths in time order"):
             refuse_queries([query], "triple")
     with pytest.raises(QueryError, match="conditions on edges"):

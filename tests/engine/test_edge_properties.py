@@ -611,7 +611,6 @@ def test_streams_on_spark_refuse_values_of_edges(text):
         (rpq.Query("a+", window=WINDOW, order="increasing"), {}, "paths in time order.*leave out the order"),
         (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {"edges": "parallel"}, r"selects \?e,.*leave it out"),
         (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e.timestamp"]), {}, r"selects \?e.timestamp,"),
-        (CONDITION, {"edges": "id"}, "'triple' or 'parallel' in a replay"),
     ],
 )
 def test_replays_refuse_what_they_cannot_tell(query, options, said):

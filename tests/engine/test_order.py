@@ -77,7 +77,9 @@ class Described:
 
     def __init__(self, name: str, what: object, order: PathOrder, **options) -> None:
         self.what, self.order = what, order
-        window = rpq.Window(size=options["size"], slide=options["slide"])
+        size, step = options["size"], options["slide"]
+        is_counted = options.get("window") == "count"
+        window = rpq.CountWindow(size=size, step=step) if is_counted else rpq.Window(size=size, slide=step)
         shared = {"window": window, "name": name, "semantics": options["semantics"]}
         if isinstance(what, str):
             self.oracle = OrderQuery.path(what, order=order, name=name, **options)
@@ -106,18 +108,27 @@ def orders(draw) -> PathOrder:
     return PathOrder(draw(st.booleans()), draw(bound), draw(bound))
 
 
+def has_conditions(what: object) -> bool:
+    """Return whether an expression, or an atom of a pattern, has brackets."""
+    return "[" in what if isinstance(what, str) else any("[" in atom.expression for atom in what)
+
+
 @st.composite
-def described(draw, name: str, *, patterns: bool = True) -> Described:
+def described(draw, name: str, *, patterns: bool = True, counted: bool = False, events: bool = False) -> Described:
+    """Draw a query; with `counted` its window may be one of count, which with `events` of several tuples is explicit."""
     what = draw(st.sampled_from(EXPRESSIONS) | st.sampled_from(PATTERNS) if patterns else st.sampled_from(EXPRESSIONS))
     ends = st.sampled_from((None, None, frozenset("u"), frozenset("vw")))
     options = {"sources": draw(ends), "targets": draw(ends)} if isinstance(what, str) else {}
+    if counted and not has_conditions(what) and draw(st.booleans()):
+        options["window"] = "count"
+    semantics = ("explicit",) if events and "window" in options else ("explicit", "implicit")
     return Described(
         name,
         what,
         draw(orders()),
         size=draw(st.integers(1, 12)),
         slide=draw(st.integers(1, 4)),
-        semantics=draw(st.sampled_from(("explicit", "implicit"))),
+        semantics=draw(st.sampled_from(semantics)),
         **options,
     )
 
@@ -154,7 +165,8 @@ def check_witnesses(engine: rpq.Engine, oracle: OrderEngine, queries: list[Descr
 @examples(200)
 @given(data=st.data())
 def test_random_streams(identity, data):
-    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 2)))]
+    counted = identity == "parallel"
+    queries = [data.draw(described(f"q{number}", counted=counted)) for number in range(data.draw(st.integers(1, 2)))]
     note([one.query for one in queries])
     oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
     # A query without an order beside them.
@@ -192,7 +204,7 @@ def test_random_streams(identity, data):
 @given(data=st.data())
 def test_random_streams_of_single_tuples(data):
     """Tuples that come by themselves, for which no table is made."""
-    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 2)))]
+    queries = [data.draw(described(f"q{number}", counted=True)) for number in range(data.draw(st.integers(1, 2)))]
     note([one.query for one in queries])
     oracle = OrderEngine(*(one.oracle for one in queries), identity="parallel")
     engine = rpq.Engine(*(one.query for one in queries), edges="parallel", _capacity=1)
@@ -215,8 +227,9 @@ def test_random_streams_of_single_tuples(data):
 @given(data=st.data())
 def test_queries_that_come_and_go(identity, data):
     """A query that reads what another reads begins with the solutions of its window, and goes on like the oracle's."""
-    first = data.draw(described("first", patterns=False))
+    first = data.draw(described("first", patterns=False, counted=identity == "parallel"))
     options = {"size": first.oracle.size, "slide": first.oracle.slide, "semantics": "explicit"}
+    options["window"] = first.oracle.window
     second = Described("second", first.what, data.draw(orders()), **options)
     note([first.query, second.query])
     oracle = OrderEngine(first.oracle, second.oracle, identity=identity)
@@ -272,12 +285,42 @@ def test_a_query_comes_when_its_window_has_no_edge_that_was_not_kept(identity, d
         engine._check()
 
 
+@examples(80)
+@given(data=st.data())
+def test_a_query_that_begins_empty_holds_what_comes_from_then_on(data):
+    """In mid-stream with `start="empty"`, beside queries that know all, and restored from a state."""
+    late = data.draw(described("late", counted=True))
+    others = [data.draw(described("other", counted=True))] if data.draw(st.booleans()) else []
+    note([one.query for one in (late, *others)])
+    oracle = OrderEngine(*(one.oracle for one in others), identity="parallel")
+    own = OrderEngine(late.oracle, identity="parallel")
+    engine = rpq.Engine(*(one.query for one in others), edges="parallel", _capacity=data.draw(st.sampled_from((1, 16))))
+    known, running = data.draw(st.integers(0, 8)), list(others)
+    for place, row in enumerate(drawn_tuples(data, "parallel", 5, most=20)):
+        note(row)
+        expected = Counter(apply(oracle, row) if others else [])
+        if place == known:
+            assert not engine.register(late.query, start="empty").rows()
+            own.advance(max(5, engine.time or 5))
+            running.append(late)
+        if place >= known:
+            expected.update(apply(own, row))
+        assert rows_of(engine.push(as_batch([row], arrow=False)), running) == expected
+        engine._check()
+        if place >= known:
+            assert {*engine.answers("late")} == {*own.solutions("late")}
+            check_witnesses(engine, own, [late])
+        if data.draw(st.integers(0, 5)) == 0:
+            engine = restored(engine)
+            engine._check()
+
+
 @pytest.mark.parametrize("identity", IDENTITIES)
 @examples(60)
 @given(data=st.data())
 def test_shares_have_the_rows_together(identity, data):
     """Each share answers for its part of the roots, or of the rows of a pattern; all see all tuples."""
-    queries = [data.draw(described("q"))]
+    queries = [data.draw(described("q", counted=identity == "parallel", events=True))]
     note([one.query for one in queries])
     count = data.draw(st.sampled_from((2, 3)))
     oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
@@ -302,7 +345,7 @@ def test_shares_have_the_rows_together(identity, data):
 @given(data=st.data())
 def test_events_of_several_tuples(identity, data):
     """The rows of an event are the net rows of its tuples, which all have the largest of their timestamps."""
-    queries = [data.draw(described("q"))]
+    queries = [data.draw(described("q", counted=identity == "parallel", events=True))]
     note([one.query for one in queries])
     oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
     engine = rpq.Engine(*(one.query for one in queries), edges=identity, events="window", _capacity=1)
@@ -392,6 +435,14 @@ def test_worked_pairs(expression, edges, order, expected):
 
 WINDOW = rpq.Window(size=10, slide=5)
 QUERY = rpq.Query("a+", window=WINDOW, name="q", order="increasing")
+ORDERED_COUNT = rpq.Query("a+", window=rpq.CountWindow(size=3), name="o", order="increasing")
+COUNT = rpq.Query("a+", window=rpq.CountWindow(size=3), name="c")
+
+
+def in_midstream(query: rpq.Query) -> rpq.Engine:
+    engine = rpq.Engine(query, edges="parallel")
+    engine.insert("x", "y", "a", 1)
+    return engine
 
 
 @pytest.mark.parametrize(
@@ -400,7 +451,13 @@ QUERY = rpq.Query("a+", window=WINDOW, name="q", order="increasing")
         (lambda: rpq.Engine(QUERY), 'edges="parallel"'),
         (lambda: rpq.Engine(rpq.Query("?x (a+ in order) ?y", window=WINDOW)), 'edges="parallel"'),
         (lambda: rpq.Query("?x (a+ in order) ?y", window=WINDOW, paths="simple"), 'paths="simple"'),
-        (lambda: rpq.Engine(QUERY.over(rpq.CountWindow(size=3)), edges="parallel"), "one of time"),
+        (lambda: rpq.Engine(QUERY.over(rpq.CountWindow(size=3)), edges="id"), "one of time"),
+        (lambda: rpq.Engine(ORDERED_COUNT, COUNT, edges="parallel"), "query 'c' in an engine"),
+        (lambda: rpq.Engine(ORDERED_COUNT, edges="parallel").register(COUNT), "an engine of its own"),
+        (lambda: rpq.Engine(COUNT, edges="parallel").register(ORDERED_COUNT), "number inserts themselves"),
+        (lambda: in_midstream(COUNT).register(ORDERED_COUNT), "number inserts themselves"),
+        (lambda: rpq.Engine(COUNT, QUERY, edges="parallel"), "another window"),
+        (lambda: in_midstream(COUNT).register(QUERY), "another window"),
     ],
 )
 def test_what_does_not_go_with_an_order_is_refused(make, said):
@@ -442,9 +499,11 @@ def test_a_query_in_mid_stream_needs_edges_that_were_kept():
     engine._check()
     engine = rpq.Engine(QUERY, edges="parallel")
     engine.insert("x", "y", "a", 1)
+    assert engine.register(rpq.Query("a", window=WINDOW, order="non_decreasing", name="other")).added == 1
+    engine = rpq.Engine(QUERY, edges="id")
+    engine.insert("x", "y", "a", 1, edge="e1")
     with pytest.raises(rpq.RegistrationError, match='leave out start="empty"'):
         engine.register(rpq.Query("a/a", window=WINDOW, order="increasing"), start="empty")
-    assert engine.register(rpq.Query("a", window=WINDOW, order="non_decreasing", name="other")).added == 1
 
 
 def test_durations_in_a_pattern_are_restored(tmp_path):

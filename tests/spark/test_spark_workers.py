@@ -30,7 +30,7 @@ import rpq
 from rpq.spark import check_workers, worker_probe
 from rpq.spark.batch.replay import RowBatches, Share, refuse_queries
 from rpq.spark.division import label_readers, partition_keys
-from rpq.spark.envelopes import PROPERTY, PlacedPacker
+from rpq.spark.envelopes import PROPERTY, PlacedPacker, numbered_property
 from rpq.spark.errors import PipelineError
 from tests.environments import ROOT
 
@@ -96,27 +96,29 @@ def test_executors_need_what_the_driver_has_by_a_wheel_an_archive_or_an_image(
         check_workers(here)
 
 
-@pytest.mark.parametrize("edges", ["triple", "parallel"])
+@pytest.mark.parametrize("edges", ["triple", "parallel", "id"])
 @pytest.mark.parametrize("count", [1, 3])
-def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int, edges: Literal["triple", "parallel"]) -> None:
+def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int, edges: Literal["triple", "parallel", "id"]) -> None:
     """Each share has all tuples that some query reads, in envelopes with their places."""
     chance, time = random.Random(7), 0
     rows = []
     for _ in range(300):
         time += chance.choice((0, 0, 1, 3))
         ends = chance.choice("vwxyz"), chance.choice("vwxyz")
-        rows.append((*ends, chance.choice("aabbc"), time, chance.choice("++++-")))
+        rows.append((*ends, chance.choice("aabbc"), time, chance.choice("++++-"), chance.randrange(40)))
     window = rpq.Window(size=20, slide=5)
     queries = [rpq.Query("a/b*", window=window, semantics="explicit"), rpq.Query("(a|b)+", window=window)]
-    if edges == "parallel":
+    if edges != "triple":
         queries = [
             rpq.Query("a/b*", window=window, semantics="explicit", order="increasing", max_gap=9),
             rpq.Query("(a|b)+", window=window, order="non_decreasing"),
         ]
     refuse_queries(queries, edges)
-    names = ("source", "target", "label", "timestamp", "op")
+    names, has_ids = ("source", "target", "label", "timestamp", "op", numbered_property(0)), edges == "id"
     batch = pa.record_batch(dict(zip(names, map(list, zip(*rows)))))
-    placed = [*PlacedPacker(label_readers(queries))(batch.slice(start, 70) for start in range(0, len(rows), 70))]
+    batch = batch if has_ids else batch.drop_columns(names[5])
+    packer = PlacedPacker(None if has_ids else label_readers(queries), ["edge"] * has_ids)
+    placed = [*packer(batch.slice(start, 70) for start in range(0, len(rows), 70))]
     keys = partition_keys(count)
     numbers = {key: number for number, key in enumerate(keys)}
     share = Share(queries, numbers=numbers, threads=1, memory_limit=None, identity=edges)
@@ -128,7 +130,7 @@ def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int, edges: Litera
 
     shares = [[tuple(row.values()) for made in RowBatches(share)(task(key)) for row in made.to_pylist()] for key in keys]
     assert all(shares)
-    whole = rpq.Engine(*queries, edges=edges).push_rows(rows)
+    whole = rpq.Engine(*queries, edges=edges).push(pa.table(batch).rename_columns([*names[:5], *["edge"] * has_ids]))
     assert Counter(row for found in shares for row in found) == Counter(map(tuple, whole.rows()))
 
 

@@ -14,6 +14,7 @@ ends at the id, or (`place < 0`) at the entry for a new id: `put_tagged(table, p
 
 import numpy as np
 
+from rpq.compiled.arrays.hashing import home_of
 from rpq.compiled.kernel_cache import njit
 
 
@@ -53,7 +54,7 @@ def _candidate(table, entries, bits, h, place):
 @njit(cache=True, nogil=True, forceinline=True)
 def first_tagged(table, entries, bits, h):
     """Return the first place whose id may have the key of a hash (uint64), or -1 - p if p is the free place for it."""
-    return _candidate(table, entries, bits, h, np.int64(((h >> np.uint64(32)) * np.uint64(entries)) >> np.uint64(32)))
+    return _candidate(table, entries, bits, h, home_of(entries, h))
 
 
 @njit(cache=True, nogil=True, forceinline=True)

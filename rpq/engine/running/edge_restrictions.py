@@ -7,9 +7,9 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from rpq.engine.running.multigraph import Identity, Multigraph
+from rpq.engine.running.multigraph import Identity, Multigraph, has_counted_window
 from rpq.engine.running.outcome_counts import lower_bounds
-from rpq.engine.running.retention import latest_lost_insert
+from rpq.engine.running.retention import count_key, latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question, RunningQuery
 from rpq.language.readings import (
@@ -25,7 +25,7 @@ from rpq.stream.edge_versions import ABSENT_VERSION
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_time import EARLIEST, windows_of
-from rpq.stream.window import Window
+from rpq.stream.window import CountWindow, Window
 
 
 class Evaluated(Protocol):
@@ -80,14 +80,25 @@ def _refuse_beside_hidden(question: Question, reading: Reading, evaluation: Eval
 
 def _reason_against_count(question: Question, reading: Reading, evaluation: Evaluated) -> str | None:
     """Return why a query cannot have its window beside those of others, or a count window; None where it can."""
-    others = [] if evaluation.multigraph is None else evaluation.multigraph.readings
-    is_count = reading.window.kind == "count"
-    if not is_count and not any(other.window.kind == "count" for other in others):
+    multigraph, is_counted = evaluation.multigraph, has_counted_window(question, reading)
+    others = [] if multigraph is None else multigraph.readings
+    is_beside_counted = multigraph is not None and multigraph.held is not None
+    is_beside_order = multigraph is not None and multigraph.has_ordered_counts
+    if reading.window.kind == "count" and not is_counted:
+        if evaluation.identity != "parallel" or reading.labels.has_conditions:
+            return (
+                f"its window is {reading.window!r}, which goes with paths in time order only where each insert is an edge "
+                'of its own (edges="parallel") and without conditions: use one of time, rpq.Window(size=…, slide=…), or '
+                "rpq.UnboundedWindow()"
+            )
+        if is_beside_counted:
+            return _BESIDE_ORDER.format(reading.window)
+    if is_counted and is_beside_order:
+        return _BESIDE_ORDER.format(reading.window)
+    if not is_counted and not is_beside_counted:
         return None
     if not _have_one_window([reading, *others]):
         return _OTHER_WINDOW.format(reading.window)
-    if is_ordered(question):
-        return f"its window is {reading.window!r}: paths in time order need one of time, or rpq.UnboundedWindow()"
     is_implicit = getattr(question, "semantics", None) == "implicit"
     if is_implicit and evaluation.events is not None:
         return (
@@ -112,27 +123,45 @@ _OTHER_WINDOW = (
     "the count window, so give it an engine of its own"
 )
 
+_BESIDE_ORDER = (
+    "its window is {!r}, and of two queries over count windows one is about paths in time order, which number inserts "
+    "themselves, and one is not: give each an engine of its own"
+)
+
 
 def _have_one_window(readings: Iterable[Reading]) -> bool:
     """Return whether all read the same plain labels over the same window."""
     return len({(reading.window, reading.labels.plain) for reading in readings}) < 2
 
 
-def refuse_other_windows(readings: Mapping[str, Reading], identity: Identity) -> None:
-    """Raise `QueryError` for queries, by name, that come together and of which one has a count window that not all have."""
-    if any(reading.window.kind == "count" for reading in readings.values()) and not _have_one_window(readings.values()):
-        name, reading = next((name, one) for name, one in readings.items() if one.window.kind == "count")
-        what = "a query with conditions on edges" if identity == "triple" else f'an engine with edges="{identity}"'
-        raise QueryError(f"query {name!r} in {what}: {_OTHER_WINDOW.format(reading.window)}")
+def refuse_other_windows(questions: Iterable[Question], readings: Mapping[str, Reading], identity: Identity) -> None:
+    """Raise `QueryError` for queries that come together and of which one has a count window that not all have.
+
+    `readings` are what they read, by name. Count windows of paths in time order are their own, but none is beside others.
+    """
+    by_count = [one for one in questions if readings[one.name].window.kind == "count"]
+    counted = [one for one in by_count if has_counted_window(one, readings[one.name])]
+    if not counted or (len(counted) == len(by_count) and _have_one_window(readings.values())):
+        return
+    name = counted[0].name
+    reason = (_OTHER_WINDOW if len(counted) == len(by_count) else _BESIDE_ORDER).format(readings[name].window)
+    what = "a query with conditions on edges" if identity == "triple" else f'an engine with edges="{identity}"'
+    raise QueryError(f"query {name!r} in {what}: {reason}")
 
 
-def refuse_late_count(question: Question) -> None:
-    """Raise `RegistrationError` for a count window that is to begin empty in mid-stream."""
-    raise RegistrationError(
-        f"query {question.name!r}: in mid-stream a count window over edges with an identity begins with its edges; leave "
-        'out start="empty"',
-        available_from=None,
-    )
+def refuse_late_counts(questions: Iterable[Question], readings: Mapping[str, Reading], *, is_decided: bool) -> None:
+    """Raise `RegistrationError` for a count window that is to begin empty in mid-stream, unless paths are in time order.
+
+    So for any query where the window of all `is_decided` before the graph.
+    """
+    late = (one for one in questions if is_decided or has_counted_window(one, readings[one.name]))
+    if (question := next(late, None)) is not None:
+        what = "the window of all queries" if readings[question.name].window.kind != "count" else "a count window"
+        raise RegistrationError(
+            f"query {question.name!r}: in mid-stream {what} over edges with an identity begins with its edges; "
+            'leave out start="empty"',
+            available_from=None,
+        )
 
 
 def refuse_order(question: Question, identity: Identity) -> None:
@@ -217,7 +246,7 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated)
 def begins_empty(question: Question, evaluation: Evaluated) -> bool:
     """Return whether a query may begin with an empty window in mid-stream: no edge unknown to it is replaced later."""
     identity, multigraph = evaluation.identity, evaluation.multigraph
-    counts = any(window.kind == "count" for window in windows_of(question))
+    counts = not is_ordered(question) and any(window.kind == "count" for window in windows_of(question))
     if multigraph is not None and (counts or multigraph.held is not None):
         return False
     return identity == "parallel" or (identity == "triple" and not has_conditions(question))
@@ -276,8 +305,7 @@ def _refuse_if_edges_came(
     if latest <= max(EARLIEST - 1, int(lower_bounds(window, np.array([time]))[0])):
         return
     why = f"query {question.name!r}: {why}, as no query that runs reads them"
-    can_begin_empty = begins_empty(question, evaluation) and not is_ordered(question)
-    hint = ', or at once with start="empty"' if can_begin_empty else ""
+    hint = ', or at once with start="empty"' if begins_empty(question, evaluation) else ""
     if not isinstance(window, Window):
         raise RegistrationError(f"{why}; register it before the first tuple{hint}", available_from=None)
     available = to_timestamp(window.expiry_slide(latest) * window.slide)
@@ -292,16 +320,26 @@ def _refuse_unkept_edges(
 ) -> None:
     """Raise `RegistrationError` for paths in time order where the window has edges that were not kept one by one."""
     multigraph = evaluation.multigraph
-    if multigraph is None or evaluation.identity == "triple":
-        return  # `refuse_order` says why not
+    if multigraph is None or evaluation.identity == "triple" or multigraph.held is not None:
+        return  # `refuse_order` or `reading_of` says why not
+    if empty and evaluation.identity == "parallel":
+        return
     if empty:
         raise RegistrationError(
-            f"query {question.name!r}: in mid-stream a query about paths in time order begins with the edges of its window; "
-            'leave out start="empty"',
+            f"query {question.name!r}: in mid-stream a query about paths in time order begins with the edges of its window, "
+            'where inserts replace edges; leave out start="empty"',
             available_from=None,
         )
     for reading in readings_of(question):
-        if not multigraph.keeps_parallel(reading.labels):
+        if isinstance(reading.window, CountWindow):
+            if not multigraph.tracks(count_key(reading, None)):
+                raise RegistrationError(
+                    f"query {question.name!r}: which parallel edges its window of the last {reading.window.size:,} would "
+                    "hold is not known, as no query about paths in time order counts the same labels in a window of that "
+                    'size and step; it can be registered with start="empty", which numbers inserts from now on',
+                    available_from=None,
+                )
+        elif not multigraph.keeps_parallel(reading.labels):
             why = "the timestamps of parallel edges were not kept"
             _refuse_if_edges_came(question, reading, evaluation, why=why, to_timestamp=to_timestamp)
 

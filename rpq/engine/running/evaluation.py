@@ -25,7 +25,7 @@ from rpq.engine.running.edge_restrictions import (
     refuse_counted_before,
     refuse_hidden_statics,
     refuse_late_conditions,
-    refuse_late_count,
+    refuse_late_counts,
     refuse_order,
     refuse_other_windows,
 )
@@ -699,11 +699,10 @@ class Evaluation:
                 self.begin_multigraph()
             if self.multigraph is not None:
                 readings = {question.name: reading_of(question, self) for question in questions}
-                refuse_other_windows(readings, self.identity)
-                is_counted = any(reading.window.kind == "count" for reading in readings.values())
-                if is_late and (is_counted or self.multigraph.held is not None):
-                    refuse_late_count(questions[0])
-                self.multigraph.add(questions, readings)
+                refuse_other_windows(questions, readings, self.identity)
+                if is_late:
+                    refuse_late_counts(questions, readings, is_decided=self.multigraph.held is not None)
+                self.multigraph.add(questions, readings, is_late=is_late)
                 if self.multigraph.hides_known_statics and not self.multigraph.hides:
                     self.multigraph.remove(readings)
                     return self._hide_statics(self.multigraph, questions)
@@ -774,13 +773,13 @@ class Evaluation:
         if running.has_content:
             return self.graph.chunk_of(_NONE), [_NONE for _ in running.windows]
         of_windows = list(zip(running.windows, self.running.keys(running), strict=True))
-        return contents.of(of_windows, is_ordered=is_ordered(running.question))
+        tracked = None if self.multigraph is None else self.multigraph.tracked(running.question.name)
+        return contents.of(of_windows, is_ordered=is_ordered(running.question), tracked=tracked)
 
     def window_contents(self, *, empty: bool = False) -> WindowContents:
         """Return the edges in windows now."""
-        parallel, time = None if self.multigraph is None else self.multigraph.parallel, self.graph.time
-        bound = 0 if self.multigraph is None else self.multigraph.lower_bound(time)
-        return WindowContents(self.graph, empty=empty, parallel=None if parallel is None else parallel.columns(bound))
+        parallel = None if self.multigraph is None else self.multigraph.parallel_columns(self.graph.time)
+        return WindowContents(self.graph, empty=empty, parallel=parallel)
 
     def remove(self, *names: str) -> None:
         """Take queries away, with everything that only they needed."""

@@ -12,7 +12,8 @@ and of its own label where a query reads that without a condition. Behind it a d
   may have a label, and `EdgesById` knows which of them is left when one goes.
 
 Over a count window `HeldEdges` decides what is held, for all identities, and queries see an unbounded window. So it does
-over any window where edges hide the static edges of their identity.
+over any window where edges hide the static edges of their identity. Paths in time order number the inserts of their count
+windows themselves, and `ParallelEdges` knows when each edge leaves.
 
 An edge that edge variables may bind is a vertex of its own too, with links to its ends (`edge_vertex_links`).
 
@@ -22,17 +23,19 @@ they came, by label, whatever the conditions, one each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from rpq.automata.symbols import ConditionLabel
+from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, TupleEdges, chunk_of_operations
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, effects_by_id, effects_of_versions
 from rpq.engine.running.outcome_counts import OutcomeCounts, lower_bound, lower_bounds
+from rpq.engine.running.retention import count_key
 from rpq.engine.running.static_edges import StaticEdges
 from rpq.errors import InputError, QueryError
 from rpq.language.edge_variables import Filter
@@ -46,7 +49,7 @@ from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefor
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.held_edges import EVICTIONS, STAGES, Applied, HeldEdges, Link, StagedChanges
 from rpq.stream.labels import LabelDictionary
-from rpq.stream.parallel_edges import ParallelEdges
+from rpq.stream.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
 from rpq.stream.plain_columns import NUMBER, is_utf8
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import EdgeEnd, LabelName
@@ -71,6 +74,11 @@ def describe_identity(identity: Identity) -> str:
     'parallel: each insert is an edge of its own'
     """
     return _IDENTITIES[identity]
+
+
+def has_counted_window(question: Question, reading: Reading) -> bool:
+    """Return whether a query has a count window that is decided before the graph, as all but paths in time order have."""
+    return reading.window.kind == "count" and not is_ordered(question)
 
 
 class Multigraph:
@@ -128,6 +136,9 @@ class Multigraph:
         self._open_label_sets: set[LabelSet] = set()
         """The sets of labels that queries read with conditions on labels that they do not name."""
         self._is_ordered = np.zeros(0, np.uint8)
+        self._tracked: dict[str, Hashable] = {}
+        """For each query about paths in time order whose content does not follow from timestamps the key of its tracker."""
+        self._flags: dict[LabelSet, np.ndarray] = {}
         self._capacity = capacity
         self._sets_after_collect = 1024
 
@@ -172,8 +183,11 @@ class Multigraph:
             if label not in self._links.ends and label.condition not in self._conditions_on(label.label or "")
         ]
 
-    def add(self, questions: Iterable[Question], readings: Mapping[str, Reading]) -> None:
-        """Add queries, each with what it reads. Raises `QueryError` for a condition that does not fit the properties."""
+    def add(self, questions: Iterable[Question], readings: Mapping[str, Reading], *, is_late: bool = False) -> None:
+        """Add queries, each with what it reads; `is_late` if they begin empty in mid-stream.
+
+        Raises `QueryError` for a condition that does not fit the properties.
+        """
         before = self._readings, self._values_read_by, self._filters
         self._readings = {**self._readings, **readings}
         questions = [*questions]
@@ -187,14 +201,57 @@ class Multigraph:
             self._readings, self._values_read_by, self._filters = before
             self._set_conditions()
             raise QueryError(misfit(error, self.sets.types)) from error
-        for name, reading in readings.items():
-            self.outcome_counts.add(name, reading)
-            if self.held is None and (isinstance(reading.window, CountWindow) or self.hides):
+        for question in questions:
+            reading = readings[question.name]
+            is_counted = has_counted_window(question, reading)
+            if self.held is None and (is_counted or self.hides):
                 self._begin_held(reading.window)
+            if is_counted:
+                reading = reading._replace(window=UnboundedWindow())
+            self.outcome_counts.add(question.name, reading, is_late=is_late)
         self._questions |= {question.name: question for question in questions}
         if self.parallel is None and self._ordered_questions:
             self.parallel = ParallelEdges(capacity=self._capacity)
+        for question in filter(is_ordered, questions):
+            self._track(question.name, readings[question.name], is_late=is_late)
         self._is_ordered = np.zeros(0, np.uint8)
+
+    def _track(self, name: str, reading: Reading, *, is_late: bool) -> None:
+        """Track the content of a query about paths in time order unless it follows from timestamps."""
+        assert self.parallel is not None
+        if not (is_late or isinstance(reading.window, CountWindow)):
+            return
+        key = self._tracked[name] = count_key(reading, name if is_late else None)
+        if key not in self.parallel.trackers:
+            self.parallel.track(key, ContentTracker(reading.window, partial(self._flags_of, reading.labels)))
+
+    def _flags_of(self, labels: LabelSet) -> np.ndarray:
+        """Return which label ids are in a set of labels (uint8)."""
+        known, names = self._flags.get(labels, np.zeros(0, np.uint8)), self._labels.names
+        if len(known) < len(names):
+            new = [isinstance(name, str) and name != "" and labels.has(name) for name in names[len(known) :]]
+            known = self._flags[labels] = np.concatenate([known, np.array(new, np.uint8)])
+        return known
+
+    def tracked(self, name: str) -> Hashable | None:
+        """Return the key of the tracker of a query, None where its content follows from timestamps."""
+        return self._tracked.get(name)
+
+    def tracks(self, key: Hashable) -> bool:
+        """Return whether parallel edges have the slides at which they leave a content."""
+        return self.parallel is not None and key in self.parallel.trackers
+
+    def parallel_columns(self, time: int | None) -> ParallelColumns:
+        """Return the edges that queries about paths in time order read, one by one. O(edges · log edges)."""
+        if self.parallel is None:
+            return ParallelColumns.none()
+        return self.parallel.columns(self.lower_bound(time), self._timed_labels())
+
+    def _timed_labels(self) -> np.ndarray:
+        """Return which label ids queries about paths in time order read over windows of time, or unbounded ones (uint8)."""
+        readings = (self._readings[question.name] for question in self._ordered_questions)
+        labels = {one.labels for one in readings if not isinstance(one.window, CountWindow)}
+        return self._labels_read(lambda name: any(one.has(name) for one in labels), self._labels.names)
 
     def running_form(self, question: Any) -> Any:
         """Return a query with the window over which it runs: an unbounded one where its window is decided here."""
@@ -226,6 +283,11 @@ class Multigraph:
         return self.hides_statics(labels, have_ids=bool((self.statics.edge >= 0).any()))
 
     @property
+    def has_ordered_counts(self) -> bool:
+        """Whether a query about paths in time order has a count window."""
+        return self.outcome_counts.has_count_windows
+
+    @property
     def readings(self) -> list[Reading]:
         """The readings of the queries, each over its own window."""
         return [*self._readings.values()]
@@ -243,6 +305,9 @@ class Multigraph:
             self._values_read_by.pop(name, None)
             self._filters.pop(name, None)
             self._questions.pop(name, None)
+            if (key := self._tracked.pop(name, None)) is not None and key not in self._tracked.values():
+                assert self.parallel is not None
+                self.parallel.untrack(key)
         self._set_conditions()
         self._vertices.edges.keep_properties(self._values_of_vertices)
         if not self._ordered_questions:
@@ -276,8 +341,8 @@ class Multigraph:
         return [question for question in self._questions.values() if is_ordered(question)]
 
     def keeps_parallel(self, labels: LabelSet) -> bool:
-        """Return whether all edges with some labels are in `parallel`, as queries that run need them too."""
-        known = [question.label_set for question in self._ordered_questions]
+        """Return whether all edges with some labels are in `parallel`, as queries over windows of time need them too."""
+        known = [question.label_set for question in self._ordered_questions if question.name not in self._tracked]
         if labels in known or labels.has_others:
             return labels in known
         return all(any(one.has(label) for one in known) for label in labels.named)
@@ -287,12 +352,14 @@ class Multigraph:
         names, questions = self._labels.names, self._ordered_questions
         if len(self._is_ordered) < len(names):
             new = names[len(self._is_ordered) :]
-            are_read = [
-                isinstance(name, (str, ConditionLabel)) and any(question.reads(name) for question in questions)
-                for name in new
-            ]
-            self._is_ordered = np.concatenate([self._is_ordered, np.array(are_read, np.uint8)])
+            are_read = self._labels_read(lambda name: any(question.reads(name) for question in questions), new)
+            self._is_ordered = np.concatenate([self._is_ordered, are_read])
         return self._is_ordered
+
+    @staticmethod
+    def _labels_read(reads: Callable[[LabelSymbol], bool], names: Iterable[LabelName]) -> np.ndarray:
+        """Return which labels of the merged stream are read (uint8)."""
+        return np.array([isinstance(name, (str, ConditionLabel)) and reads(name) for name in names], np.uint8)
 
     # --- properties ------------------------------------------------------------------------------------------
 
@@ -339,6 +406,7 @@ class Multigraph:
         self._links.forget_labels()
         self.outcome_counts.forget_labels()
         self._is_ordered = np.zeros(0, np.uint8)
+        self._flags = {}
 
     # --- the stream ------------------------------------------------------------------------------------------
 
@@ -563,13 +631,14 @@ class Multigraph:
         bounds = [lower_bound(window, now) for window in self.outcome_counts.windows]
         self.inserts += not is_delete
         if chunk.source.item(0) < 0:  # nobody reads it
-            single.outcome[0] = judge(label, timestamp, is_delete, ABSENT_VERSION, bounds)
+            single.outcome[0] = judge((-1, label, -1), timestamp, is_delete, ABSENT_VERSION, bounds)
             return [label], [int(is_delete)]
         bound = min(bounds, default=now)
         satisfied = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
         of_one = np.array([satisfied], np.int32), np.array([bound], np.int64)
         before = self._versions.apply(chunk, *of_one, tuples=single.view)
-        single.outcome[0] = judge(label, timestamp, is_delete, before.timestamp.item(0), bounds)
+        edge = chunk.source.item(0), label, chunk.target.item(0)
+        single.outcome[0] = judge(edge, timestamp, is_delete, before.timestamp.item(0), bounds)
         is_late = timestamp <= bound
         labels, deletes = self._derivation.derive_one(
             label, satisfied=satisfied, before=before, is_delete=is_delete, is_late=is_late, is_plain=is_plain
@@ -672,10 +741,10 @@ class Multigraph:
         return self.versions.wants_collection or (self.parallel is not None and self.parallel.wants_collection)
 
     def lower_bound(self, time: int | None) -> int:
-        """Return the timestamp up to which edges have left every window at a stream time."""
+        """Return the timestamp up to which edges have left every window of time at a stream time."""
         if time is None:
             return ABSENT_VERSION
-        windows = self.outcome_counts.windows
+        windows = [window for window in self.outcome_counts.windows if not isinstance(window, CountWindow)]
         if self.by_id is not None and self.kept_window is not None:
             windows.append(self.kept_window)
         return min((lower_bound(window, time) for window in windows), default=time)
@@ -684,12 +753,13 @@ class Multigraph:
         """Forget versions that have left every window, and sets that no version has. O(versions)."""
         bound = self.lower_bound(time)
         self.versions.collect(bound)
+        self.outcome_counts.collect()
         if self.held is not None and self.by_id is not None:
             self.by_id.release_others([*self.held.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
         if self.parallel is not None:
-            self.parallel.collect(bound, self._ordered_labels())
+            self.parallel.collect(bound, self._timed_labels())
         if self.kept_values is not None:
-            self.kept_values.collect(bound)
+            self.kept_values.collect(bound, self.outcome_counts.held_by_count())
         if self.sets.count > self._sets_after_collect:
             self.versions.renumber(self.sets.retain(self.versions.all_columns()[4]))
             self._sets_after_collect = 1024 + 2 * self.sets.count
@@ -734,8 +804,12 @@ class Multigraph:
 
     def edges_live(self, time: int | None) -> int:
         """Return how many edges with a label that is read the longest window holds."""
-        live = self.versions.live(self.lower_bound(time))
-        return int(np.count_nonzero(self.outcome_counts.reads(self.versions.columns(live)[1])))
+        source, label, target, _, _ = self.versions.columns(self.versions.live(self.lower_bound(time)))
+        is_read = self.outcome_counts.reads(label) != 0
+        if not self.has_ordered_counts:
+            return int(np.count_nonzero(is_read))
+        columns = (column[is_read].tolist() for column in (source, label, target))
+        return len({*zip(*columns, strict=True)} | self.outcome_counts.held_by_count())
 
     def _check(self) -> None:
         """Assert the invariants."""

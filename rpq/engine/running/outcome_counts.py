@@ -1,12 +1,13 @@
 """The outcomes of tuples whose edges have an identity or properties, for the queries that read their labels.
 
 Queries that read the same plain labels, with whatever conditions, over the same window share their counts. A window of time
-holds an edge if its version has a timestamp inside, so the version before a tuple determines the outcome in each window.
+holds an edge if its version has a timestamp inside, so the version before a tuple determines the outcome in each window. Of
+a count window of paths in time order the edges that it holds are kept, in `_LastInserts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,16 +17,56 @@ from rpq.stream.edge_versions import ABSENT_VERSION, VersionsBefore
 from rpq.stream.edges_by_id import EdgesBefore
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
-from rpq.stream.window import AnyWindow, Window
+from rpq.stream.window import AnyWindow, CountWindow, Window
 
-_ReaderKey = tuple[LabelSet, AnyWindow]
-"""The plain labels that a query reads, with whatever conditions, and its window."""
+_ReaderKey = tuple[LabelSet, AnyWindow, str | None]
+"""The plain labels that a query reads, with whatever conditions, its window, and its name if it counts from a moment on."""
+
+_Ends = tuple[int, int, int]
+"""Source, label and target of an edge."""
+
+
+class _LastInserts:
+    """The edges that a count window holds, each with the slide at which it leaves."""
+
+    def __init__(self, window: CountWindow) -> None:
+        self.number = 0
+        """The number of inserts so far."""
+        self._window = window
+        self._leaves: dict[_Ends, int] = {}
+
+    def load(self, number: int, leaves: Mapping[_Ends, int]) -> None:
+        """Set the number of inserts so far, and the edges with the slides at which they leave."""
+        self.number, self._leaves = number, dict(leaves)
+
+    def held(self) -> set[_Ends]:
+        """Return the edges that the window holds. O(edges)."""
+        self.collect()
+        return {*self._leaves}
+
+    def collect(self) -> None:
+        """Forget the edges that have left. O(edges)."""
+        now = self.number // self._window.step
+        self._leaves = {edge: leaves for edge, leaves in self._leaves.items() if leaves > now}
+
+    def apply(self, edge: _Ends, *, is_delete: bool, if_present: int) -> int:
+        """Apply an insert or a delete; return its outcome, `if_present` for an insert of an edge that is there."""
+        size, step = self._window.size, self._window.step
+        is_held = self._leaves.pop(edge, 0) > self.number // step
+        if is_delete:
+            return DELETED if is_held else ABSENT
+        self.number += 1
+        self._leaves[edge] = -(-(self.number + size) // step)
+        if len(self._leaves) > 2 * (size + step):
+            self.collect()
+        return if_present if is_held else INSERTED
 
 
 class _Reader:
     """The counts of outcomes for all queries that read the same labels over the same window."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: AnyWindow) -> None:
+        self.last_inserts = _LastInserts(window) if isinstance(window, CountWindow) else None
         self.counts = np.zeros(OUTCOME_COUNT, np.int64)
         self.counts_before: dict[str, np.ndarray] = {}
         """For each query the counts when it was added."""
@@ -54,10 +95,11 @@ class OutcomeCounts:
 
     # --- queries ---------------------------------------------------------------------------------------------
 
-    def add(self, name: str, reading: Reading) -> None:
-        """Add a query with the labels and the window that it reads."""
-        key = self._keys[name] = reading.labels.plain, reading.window
-        reader = self._readers.setdefault(key, _Reader())
+    def add(self, name: str, reading: Reading, *, is_late: bool = False) -> None:
+        """Add a query with the labels and the window that it reads; `is_late` if it begins empty in mid-stream."""
+        origin = name if is_late and isinstance(reading.window, CountWindow) else None
+        key = self._keys[name] = reading.labels.plain, reading.window, origin
+        reader = self._readers.setdefault(key, _Reader(reading.window))
         reader.counts_before[name] = reader.counts.copy()
         self.forget_labels()
 
@@ -104,7 +146,7 @@ class OutcomeCounts:
         names = self._labels.names
         if not self._masks:
             self._room = 0
-            self._masks = {labels: np.zeros(0, np.uint8) for labels, _ in self._readers}
+            self._masks = {labels: np.zeros(0, np.uint8) for labels, _, _ in self._readers}
         if self._room < len(names):
             for labels, mask in self._masks.items():
                 new = [isinstance(name, str) and name != "" and labels.has(name) for name in names[self._room :]]
@@ -117,7 +159,29 @@ class OutcomeCounts:
     @property
     def windows(self) -> list[AnyWindow]:
         """The windows of the readers, in their order."""
-        return [window for _, window in self._readers]
+        return [window for _, window, _ in self._readers]
+
+    @property
+    def has_count_windows(self) -> bool:
+        """Whether a query has a count window."""
+        return any(reader.last_inserts is not None for reader in self._readers.values())
+
+    def collect(self) -> None:
+        """Forget the edges that have left their count windows; their vertices may get other ids. O(edges)."""
+        for reader in self._readers.values():
+            if reader.last_inserts is not None:
+                reader.last_inserts.collect()
+
+    def held_by_count(self) -> set[_Ends]:
+        """Return source, label and target of the edges that count windows hold. O(edges)."""
+        windows = (reader.last_inserts for reader in self._readers.values())
+        return set().union(*(one.held() for one in windows if one is not None))
+
+    def load_counted(self, load: Callable[[Reading, str | None], tuple[int, Mapping[_Ends, int]]]) -> None:
+        """Fill the count windows with what `load` returns for each: its number, and the slides at which its edges leave."""
+        for (labels, window, origin), reader in self._readers.items():
+            if reader.last_inserts is not None:
+                reader.last_inserts.load(*load(Reading(window, labels), origin))
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -134,8 +198,13 @@ class OutcomeCounts:
         longest = np.full(len(is_delete), np.iinfo(np.int64).max)
         is_relevant = np.zeros(len(is_delete), bool)
         outcome = np.full(len(is_delete), IRRELEVANT, np.uint8)
-        for (labels, window), reader in self._readers.items():
+        of_counted: list[np.ndarray] = []
+        for (labels, window, _), reader in self._readers.items():
             is_mine = masks[labels][chunk.label] != 0
+            if reader.last_inserts is not None:
+                of_counted.append(self._outcomes_by_count(chunk, is_mine, reader.last_inserts))
+                reader.counts += np.bincount(of_counted[-1], minlength=OUTCOME_COUNT)
+                continue
             bound = bounds[window]
             if isinstance(before, EdgesBefore):
                 is_mine = is_mine | ((masks[labels][before.label] != 0) & (before.timestamp > bound))
@@ -146,6 +215,8 @@ class OutcomeCounts:
                 is_relevant |= is_mine
         if len(self._readers) > 1:
             outcome = self._outcomes(chunk, is_delete, is_relevant, before, longest)
+        for one in of_counted:
+            outcome = _stronger(outcome, one)
         self.total += np.bincount(outcome, minlength=OUTCOME_COUNT)
         return outcome
 
@@ -155,6 +226,17 @@ class OutcomeCounts:
         for reader in self._readers.values():
             reader.counts += counts
         self.total += counts
+
+    def _outcomes_by_count(self, chunk: Chunk, is_read: np.ndarray, last_inserts: _LastInserts) -> np.ndarray:
+        """Return the outcomes of tuples for a count window, and apply them to it."""
+        outcome, rows = np.full(len(is_read), IRRELEVANT, np.uint8), np.flatnonzero(is_read)
+        columns = (column[rows].tolist() for column in (chunk.source, chunk.label, chunk.target, chunk.delete))
+        for row, source, label, target, delete in zip(rows.tolist(), *columns, strict=True):
+            is_delete = delete != 0
+            outcome[row] = last_inserts.apply(
+                (source, label, target), is_delete=is_delete, if_present=self._outcome_if_present
+            )
+        return outcome
 
     def _outcomes(
         self,
@@ -172,12 +254,13 @@ class OutcomeCounts:
         of_delete = np.where(is_present, DELETED, ABSENT)
         return np.where(is_read, np.where(is_delete, of_delete, of_insert), IRRELEVANT).astype(np.uint8)
 
-    def judge_one(self, label: int, timestamp: int, is_delete: bool, before: int, bounds: Sequence[int]) -> int:
+    def judge_one(self, edge: _Ends, timestamp: int, is_delete: bool, before: int, bounds: Sequence[int]) -> int:
         """Count the outcome of one tuple like `judge`; return that for the engine as a whole.
 
         `before` is the timestamp of its edge, and `bounds` are in the order of `windows`.
         """
-        masks = self._masks_of_labels()
+        masks, label = self._masks_of_labels(), edge[1]
+        of_counted = IRRELEVANT
         longest, outcome = None, IRRELEVANT
 
         def outcome_for(bound: int) -> int:
@@ -185,16 +268,28 @@ class OutcomeCounts:
                 return DELETED if before > bound else ABSENT
             return LATE if timestamp <= bound else self._outcome_if_present if before > bound else INSERTED
 
-        for ((labels, _), reader), bound in zip(self._readers.items(), bounds, strict=True):
-            if masks[labels].item(label):
+        for ((labels, _, _), reader), bound in zip(self._readers.items(), bounds, strict=True):
+            if masks[labels].item(label) and reader.last_inserts is not None:
+                found = reader.last_inserts.apply(edge, is_delete=is_delete, if_present=self._outcome_if_present)
+                reader.counts[found] += 1
+                of_counted = int(_stronger(np.array(of_counted), np.array(found)))
+            elif masks[labels].item(label):
                 longest = bound if longest is None else min(longest, bound)
                 reader.counts[outcome_for(bound)] += 1
             else:
                 reader.counts[IRRELEVANT] += 1
         if longest is not None:
             outcome = outcome_for(longest)
+        if of_counted != IRRELEVANT:
+            outcome = int(_stronger(np.array(outcome), np.array(of_counted)))
         self.total[outcome] += 1
         return outcome
+
+
+def _stronger(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the stronger of two outcomes of each tuple, as `rpq.stream.outcomes.stronger` does."""
+    is_weak = np.isin(first, (IRRELEVANT, LATE, ABSENT))
+    return np.where((second == REFRESHED) | (is_weak & (second != IRRELEVANT)), second, first)
 
 
 def lower_bound(window: AnyWindow, time: int) -> int:

@@ -18,7 +18,7 @@ from rpq.language.readings import Reading, edges_accepted_by, readings_of
 from rpq.stream.chunk import Chunk
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.outcomes import NEVER
-from rpq.stream.parallel_edges import edge_numbers
+from rpq.stream.parallel_edges import ParallelColumns, edge_numbers
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import name_in
 from rpq.stream.stream_time import EARLIEST
@@ -159,7 +159,7 @@ class WindowContents:
     """The edges in windows now, once for all queries that have the same ones; nothing if these are to start `empty`."""
 
     def __init__(
-        self, graph: SnapshotGraph, *, empty: bool, parallel: tuple[np.ndarray, ...] | None = None
+        self, graph: SnapshotGraph, *, empty: bool, parallel: ParallelColumns | None = None
     ) -> None:
         self._graph = graph
         self._parallel = parallel
@@ -167,14 +167,15 @@ class WindowContents:
         self._known: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}
 
     def of(
-        self, windows: Sequence[tuple[AnyWindow, Hashable]], *, is_ordered: bool = False
+        self, windows: Sequence[tuple[AnyWindow, Hashable]], *, is_ordered: bool = False, tracked: Hashable = None
     ) -> tuple[Chunk, list[np.ndarray]]:
         """Return the edges in any window of a query (each with its key), and for each window the slides at which they leave.
 
-        A query about paths in time order gets parallel edges one by one. O(edges) the first time.
+        A query about paths in time order gets parallel edges one by one; `tracked` is the key of its content where that does
+        not follow from timestamps. O(edges) the first time.
         """
         if is_ordered and self._live is not _NONE and self._parallel is not None:
-            return self._parallel_edges(*(window for window, _ in windows))
+            return self._parallel_edges(*windows, tracked=tracked)
         key = tuple(windows)
         if key not in self._known:
             if self._live is None:
@@ -186,18 +187,23 @@ class WindowContents:
             self._known[key] = self._graph.chunk_of(self._live[is_inside]), [mine[is_inside] for mine in slides]
         return self._known[key]
 
-    def _parallel_edges(self, window: AnyWindow) -> tuple[Chunk, list[np.ndarray]]:
-        """Return the edges in a window of time, parallel ones too, in the order of their timestamps."""
+    def _parallel_edges(
+        self, window_and_key: tuple[AnyWindow, Hashable], *, tracked: Hashable
+    ) -> tuple[Chunk, list[np.ndarray]]:
+        """Return the edges in a window, parallel ones too, in the order of their timestamps."""
         assert self._parallel is not None
-        order = np.argsort(self._parallel[3], kind="stable")
-        source, label, target, timestamp = (column[order] for column in self._parallel)
+        window, key = window_and_key
+        order = np.argsort(self._parallel.timestamp, kind="stable")
+        source, label, target, timestamp = (column[order] for column in self._parallel[:4])
         edges, live = self._graph.edges, self._graph.live_edges()
         number = edge_numbers((edges.source[live], edges.label[live], edges.target[live]), (source, label, target))
-        if isinstance(window, Window):
+        if tracked is not None:
+            slides = self._parallel.slides[tracked][order]
+        elif isinstance(window, Window):
             slides = -(-(timestamp + window.size) // window.slide)
         else:
             slides = np.full(len(timestamp), NEVER)
-        inside = (slides > self._graph.current_slide(window, None)) & (number >= 0)
+        inside = (slides > self._graph.current_slide(window, key)) & (number >= 0)
         chunk = Chunk(
             source=source[inside],
             target=target[inside],

@@ -27,7 +27,7 @@ from rpq.engine.running.evaluation import Evaluation
 from rpq.engine.running.intake import query_over_unbounded_window
 from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.reports import Reports
-from rpq.engine.running.retention import KeepOption
+from rpq.engine.running.retention import KeepOption, count_key
 from rpq.engine.state.state_content import Content, CountedState, EdgesByIdState, Labels, MultigraphState, QueryState
 from rpq.engine.state.state_layout import (
     COUNTED_COLUMNS,
@@ -45,14 +45,16 @@ from rpq.files.destinations import open_replacement
 from rpq.files.json_values import Damage, JsonValue
 from rpq.files.sealed import damage_error
 from rpq.language.protocol import RunningQuery
-from rpq.language.readings import is_ordered, readings_of
+from rpq.language.readings import Reading, is_ordered, readings_of
 from rpq.language.where import WhereError
 from rpq.stream.edge_values import EdgeValues, values_at
 from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesById
 from rpq.stream.held_edges import HeldEdge, HeldEdges
 from rpq.stream.outcomes import NOT_HELD, OUTCOMES
+from rpq.stream.parallel_edges import ParallelColumns, ParallelEdges
 from rpq.stream.properties import PropertyTypes
+from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import EdgeEnd
 from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
@@ -86,7 +88,7 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
     edges, vertices = evaluation.graph.edges, evaluation.vertices
     static = evaluation.graph.static_edges()
     version_source, version_label, version_target, version_timestamp, version_set = _versions_of(evaluation)
-    parallel_source, parallel_label, parallel_target, parallel_timestamp = _parallel_edges_of(evaluation)
+    parallel = _parallel_edges_of(evaluation)
     is_named = np.zeros(vertices.count, bool)
     for selection in (window_edges, static):
         is_named[edges.source[selection]] = is_named[edges.target[selection]] = True
@@ -102,9 +104,9 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
     named = np.flatnonzero(is_named)
     number[edge_ids] = np.arange(len(named), len(named) + len(edge_ids))
     # Among parallel edges are the links of edges that have left the windows of their queries: their ids are free again.
-    is_link = np.array([isinstance(name, EdgeEnd) for name in evaluation.labels.names] or [False])[parallel_label]
-    from_edge = are_edges[parallel_source] & is_named[parallel_target]
-    to_edge = is_named[parallel_source] & are_edges[parallel_target]
+    is_link = np.array([isinstance(name, EdgeEnd) for name in evaluation.labels.names] or [False])[parallel.label]
+    from_edge = are_edges[parallel.source] & is_named[parallel.target]
+    to_edge = is_named[parallel.source] & are_edges[parallel.target]
     stays = ~is_link | from_edge | to_edge
     labels = _label_numbers(evaluation)
     names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(named)])
@@ -124,10 +126,11 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
         version_target=number[version_target],
         version_label=labels[version_label],
         version_timestamp=version_timestamp,
-        parallel_source=number[parallel_source[stays]],
-        parallel_target=number[parallel_target[stays]],
-        parallel_label=labels[parallel_label[stays]],
-        parallel_timestamp=parallel_timestamp[stays],
+        parallel_source=number[parallel.source[stays]],
+        parallel_target=number[parallel.target[stays]],
+        parallel_label=labels[parallel.label[stays]],
+        parallel_timestamp=parallel.timestamp[stays],
+        parallel_slides=[slides[stays] for slides in parallel.slides.values()],
         version_names=_edge_names_of(evaluation),
         version_set=np.unique(version_set, return_inverse=True)[1].astype(np.int32),
         values=_edge_values_of(evaluation, window_edges),
@@ -265,12 +268,10 @@ def _versions_of(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
     return multigraph.versions.columns(live)
 
 
-def _parallel_edges_of(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
-    """Return source, label, target and timestamp of the edges that queries about paths in time order read."""
+def _parallel_edges_of(evaluation: Evaluation) -> ParallelColumns:
+    """Return the edges that queries about paths in time order read."""
     multigraph = evaluation.multigraph
-    if multigraph is None or multigraph.parallel is None:
-        return tuple(np.zeros(0, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64))
-    return multigraph.parallel.columns(multigraph.lower_bound(evaluation.graph.time))
+    return ParallelColumns.none() if multigraph is None else multigraph.parallel_columns(evaluation.graph.time)
 
 
 def _edge_names_of(evaluation: Evaluation) -> pa.ChunkedArray | None:
@@ -508,6 +509,8 @@ class SavedState:
             numbers = self._restore_edges_by_id(state.by_id, multigraph.by_id, multigraph, identity)
         else:
             numbers = None
+        if (state.counted is None) != (multigraph.held is None):
+            raise Damage("the edges of a count window are there, or missing, where the queries have another window")
         if state.counted is not None and multigraph.held is not None:
             self._restore_counted(state.counted, multigraph.held, multigraph, identity, numbers)
         elif numbers is None:
@@ -518,6 +521,7 @@ class SavedState:
                 saved.version_timestamp,
                 evaluation.graph,
             )
+        multigraph.outcome_counts.load_counted(partial(_counted_edges, evaluation.graph))
         self._restore_edge_values(multigraph, identity, numbers)
         self._restore_statics(multigraph, identity)
         multigraph.statics.unread = frozenset(state.unread)
@@ -529,6 +533,7 @@ class SavedState:
                 saved.parallel_label,
                 identity[saved.parallel_target],
                 saved.parallel_timestamp,
+                self._tracked_slides(multigraph.parallel, evaluation),
             )
         elif len(saved.parallel_source):
             raise Damage("there are parallel edges, and no query about paths in time order")
@@ -564,6 +569,29 @@ class SavedState:
         edges = evaluation.vertices.edges
         edges.add(ids, columns, {name: properties[name].combine_chunks() for name in properties.column_names})
         edges.make_current(ids[made.current != 0])
+
+    def _tracked_slides(self, parallel: ParallelEdges, evaluation: Evaluation) -> list[np.ndarray]:
+        """Return the slides at which parallel edges leave each content that is tracked; set the numbers of count windows."""
+        saved, trackers = self.edges, parallel.trackers
+        if not len(saved.parallel_source):
+            found = [np.zeros(0, np.int64)] * len(trackers)
+        elif len(saved.parallel_slides) == len(trackers):
+            found = saved.parallel_slides
+        else:
+            raise Damage(f"parallel edges have slides for {len(saved.parallel_slides)} contents, not for {len(trackers)}")
+        for (key, tracker), slides in zip(trackers.items(), found, strict=True):
+            held = slides[slides != NOT_HELD]
+            if isinstance(tracker.window, CountWindow):
+                tracker.number = evaluation.graph.counted.number_of(key)
+                last = -(-(tracker.number + tracker.window.size) // tracker.window.step)
+                is_possible = held.max(initial=NOT_HELD) <= last and _most_of_one_slide(held) <= tracker.window.step
+            elif isinstance(tracker.window, Window):
+                is_possible = (slides <= -(-(saved.parallel_timestamp + tracker.window.size) // tracker.window.slide)).all()
+            else:
+                is_possible = (held == INT64_MAX).all()
+            if not is_possible:
+                raise Damage("a parallel edge expires when it cannot")
+        return found
 
     def _restore_statics(self, multigraph: Multigraph, identity: np.ndarray) -> None:
         """Restore the static edges one by one; older files have none of their values. Raises `Damage`."""
@@ -734,7 +762,9 @@ class SavedState:
         if is_ordered(running.question):
             keys = evaluation.running.keys(running)
             contents = evaluation.window_contents()
-            parallel, its_slides = contents.of(list(zip(running.windows, keys, strict=True)), is_ordered=True)
+            multigraph, windows = evaluation.multigraph, list(zip(running.windows, keys, strict=True))
+            tracked = None if multigraph is None else multigraph.tracked(running.question.name)
+            parallel, its_slides = contents.of(windows, is_ordered=True, tracked=tracked)
             running.load(time, None if self.content.kind is None else parallel, *its_slides, quiet=True)
             return
         chunk = evaluation.graph.chunk_of(entered[inside])
@@ -769,6 +799,17 @@ class SavedState:
                     raise Damage(f"query {name!r}: an edge expires later than its timestamp allows")
             elif (mine[inside] != INT64_MAX).any():
                 raise Damage(f"query {name!r}: an edge expires from an unbounded window")
+
+
+def _counted_edges(
+    graph: SnapshotGraph, reading: Reading, origin: str | None
+) -> tuple[int, dict[tuple[int, int, int], int]]:
+    """Return the number of a count window of a graph, and the edges that it holds with the slides at which they leave."""
+    key, live, edges = count_key(reading, origin), graph.live_edges(), graph.edges
+    slides = graph.counted.slides(key, live)
+    live, slides = live[slides != NOT_HELD], slides[slides != NOT_HELD]
+    ends = zip(*(column[live].tolist() for column in (edges.source, edges.label, edges.target)), strict=True)
+    return graph.counted.number_of(key), dict(zip(ends, slides.tolist(), strict=True))
 
 
 def _number_of(state: QueryState, place: int) -> int:

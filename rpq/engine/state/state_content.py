@@ -11,6 +11,7 @@ import pyarrow as pa
 from rpq.automata.symbols import ConditionLabel
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
+from rpq.language.readings import is_ordered
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.labels import NEVER_LOST
@@ -118,7 +119,9 @@ class QueryState:
 
     def described(self) -> dict[str, Any]:
         """Return the query and its state as JSON values."""
-        numbered = {} if self.numbers is None else {"numbers": self.numbers, "late": self.is_late}
+        is_told = self.is_late and is_ordered(self.question)  # other queries hold less only by the slides of their edges
+        numbered: dict[str, Any] = {"late": True} if is_told else {}
+        numbered |= {} if self.numbers is None else {"numbers": self.numbers, "late": self.is_late}
         described: dict[str, Any] = kinds.query_json(self.question) | self.saved.value | numbered
         return described
 
@@ -127,7 +130,7 @@ class QueryState:
         """Read the output of `described`. Raises `Damage`."""
         question = kinds.read_query(content)
         if "numbers" not in content:
-            return cls(question=question, saved=content)
+            return cls(question=question, saved=content, is_late="late" in content and content["late"].flag())
         numbers = [_count(number) for number in content["numbers"]]
         return cls(question=question, saved=content, numbers=numbers, is_late=content["late"].flag())
 

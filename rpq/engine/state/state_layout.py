@@ -111,7 +111,8 @@ class Edges:
     which each edge expires. The static edges are separate, whether they are in a window or not. `version_…` are the edges
     whose current version an engine knows that keeps properties, whether a query has a use for them or not. Where edges have
     ids, `version_names` are those of these edges, and `version_set` the number of the set of derived labels of each.
-    `parallel_…` are all edges that queries about paths in time order read, those with equal ends and label one by one.
+    `parallel_…` are all edges that queries about paths in time order read, those with equal ends and label one by one, and
+    `parallel_slides` has for each content that does not follow from timestamps the slides at which they leave it.
     `vertices` are edges that are vertices, whose numbers follow those of `names`. `values` is None where none are kept.
     `statics` is a table of the static edges one by one, where edges have an identity (`StaticEdges`), else empty. `counted`
     is a table of what is known of the versions beside, where their window is decided before the graph (`HeldEdges`), else
@@ -138,6 +139,7 @@ class Edges:
     parallel_target: np.ndarray
     parallel_label: np.ndarray
     parallel_timestamp: np.ndarray
+    parallel_slides: list[np.ndarray]
     vertices: EdgeVertexArrays
     version_names: pa.ChunkedArray | None = None
     version_set: np.ndarray | None = None
@@ -230,6 +232,7 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
         arrays |= {name: getattr(edges, name) for name in (*_VERSIONS, "version_timestamp")}
     if len(edges.parallel_source):
         arrays |= {name: getattr(edges, name) for name in (*_PARALLEL, "parallel_timestamp")}
+        arrays |= {f"parallel_expiry_{number}": slides for number, slides in enumerate(edges.parallel_slides)}
     if len(edges.vertices.source):
         arrays |= {f"vertex_{name}": array for name, array in edges.vertices._asdict().items()}
     if len(edges.statics):
@@ -337,9 +340,9 @@ def _array(arrays: dict[str, np.ndarray], name: str, dtype: type, count: int | N
     return array
 
 
-def _expiries(arrays: dict[str, np.ndarray]) -> list[str]:
+def _expiries(arrays: dict[str, np.ndarray], prefix: str = "expiry_") -> list[str]:
     """Return the names of the arrays of expiry slides, in the order of the windows."""
-    names = [f"expiry_{number}" for number in range(len(arrays))]
+    names = [f"{prefix}{number}" for number in range(len(arrays))]
     return [name for name in names if name in arrays]
 
 
@@ -382,6 +385,7 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         **version,
         **parallel,
         parallel_timestamp=_array(arrays, "parallel_timestamp", np.int64, others) if others else np.zeros(0, np.int64),
+        parallel_slides=[_array(arrays, name, np.int64, others) for name in _expiries(arrays, "parallel_expiry_")],
         version_timestamp=_array(arrays, "version_timestamp", np.int64, versions) if versions else np.zeros(0, np.int64),
         version_names=version_names,
         version_set=None if version_names is None else _array(arrays, "version_set", np.int32, versions),

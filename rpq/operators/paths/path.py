@@ -83,18 +83,18 @@ def path_of(
     labels: list[str],
     values: ValuesOf | None = None,
     *,
-    held: np.ndarray | None = None,
+    in_window: np.ndarray | None = None,
 ) -> Path:
     """Return a path from its first vertex and its steps (edge << 1 | against), with the `values` of edges where given.
 
-    Static edges that the window does not hold have no timestamp, whatever it held before: `held` says which steps it holds,
-    by default all.
+    Static edges that the window does not hold have no timestamp, whatever it held before: `in_window` says which steps
+    it holds, by default all.
     """
     taken = steps.tolist()
     visited = [start, *(int(edges.source[step >> 1] if step & 1 else edges.target[step >> 1]) for step in taken)]
     names = vertices.names_of(np.array(visited)).to_pylist()
     words = ["^" * (step & 1) + labels[edges.label[step >> 1]] for step in taken]
-    times = np.where(True if held is None else held, edges.timestamp[steps >> 1], LONG_AGO).tolist()
+    times = np.where(True if in_window is None else in_window, edges.timestamp[steps >> 1], LONG_AGO).tolist()
     properties: tuple[Mapping[str, Any] | None, ...] = ()
     if values is not None:
         ends = ((int(column[step >> 1]) for column in (edges.source, edges.label, edges.target)) for step in taken)

@@ -269,8 +269,8 @@ class PathQuery(RunningQuery):
             if steps is not None:
                 if self._way.turned:  # last to first, and each taken the other way
                     steps = steps[::-1] ^ 1
-                held = index.slides(steps >> 1) > index.current
-                return path_of(source, steps, edges, vertices, labels, values, held=held)
+                in_window = index.slides(steps >> 1) > index.current
+                return path_of(source, steps, edges, vertices, labels, values, in_window=in_window)
         return None
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:

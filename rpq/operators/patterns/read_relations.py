@@ -248,7 +248,7 @@ class ReadRelations:
         """
         parallel, their_slides = chunk, slides
         if any(derived.content.order is not None for derived in self._derived_paths):
-            youngest = youngest_of_parallel(chunk)
+            youngest = youngest_of_parallel(chunk, slides)
             chunk, slides = Chunk(*(column[youngest] for column in chunk)), slides[youngest]
         everything = np.ones(len(chunk.edge), bool)
         for content in self._of_edges:

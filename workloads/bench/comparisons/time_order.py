@@ -20,6 +20,7 @@ from rpq.workloads.bench.streams import Stream
 _TEXT = "(a2q|c2a|c2q)+"
 _CHANGED = 0.05
 """The part of the edges that come late, or of the inserts that a delete follows."""
+_SINGLE_TUPLES = 4_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +31,34 @@ class _Case:
     is_ordered: bool = True
     gap: int | None = None
 
-    def run(self) -> float:
-        """Return the CPU seconds of a fresh engine."""
+    def engine(self) -> rpq.Engine:
+        """Return a fresh engine."""
         order: Literal["increasing"] | None = "increasing" if self.is_ordered else None
         query = rpq.Query(_TEXT, window=self.stream.window, order=order, max_gap=self.gap, name="line")
-        engine = rpq.Engine(query, edges="parallel")
+        return rpq.Engine(query, edges="parallel")
+
+    def run(self) -> float:
+        """Return the CPU seconds of a fresh engine."""
+        engine = self.engine()
         started = process_time()
         for batch in self.stream.batches():
             engine.push(batch, collect=False)
         return process_time() - started
+
+
+    def seconds_of_insert(self) -> float:
+        """Return the median CPU seconds of an `insert` and of reading its rows, behind the first half of the stream."""
+        middle, engine = len(self.stream) // 2, self.engine()
+        for batch in self.stream.first(middle).batches():
+            engine.push(batch, collect=False)
+        after = self.stream.table.slice(middle, _SINGLE_TUPLES)
+        columns = (after[name].to_pylist() for name in ("source", "target", "label", "timestamp"))
+        seconds = []
+        for one in zip(*columns, strict=True):
+            started = process_time()
+            engine.insert(*one).rows()
+            seconds.append(process_time() - started)
+        return median(seconds)
 
 
 def _times_as_long(case: _Case, base: _Case, settings: Settings) -> Reading:
@@ -86,6 +106,13 @@ def _ordered(settings: Settings) -> Reading:
 def _with_gap(settings: Settings) -> Reading:
     stream = _stream(settings)
     return _times_as_long(_Case(stream=stream, gap=6 * 3600), _Case(stream=stream), settings)
+
+
+@line("ORDER-INSERT", f"one insert and its rows: {_TEXT} in order", unit="× without the order", sense="at most", bound=1)
+def _one_by_one(settings: Settings) -> Reading:
+    ordered, base = (_Case(stream=_stream(settings), is_ordered=is_ordered) for is_ordered in (True, False))
+    ratios = [ordered.seconds_of_insert() / base.seconds_of_insert() for _ in range(settings.repeat + 1)]
+    return Reading(measured=median(ratios[1:]))  # the first one loads kernels
 
 
 @line("ORDER-LATE", f"{_TEXT} in order, 5 % of the edges late by up to a slide", unit="× in order", sense="at most", bound=5)

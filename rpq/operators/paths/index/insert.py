@@ -40,6 +40,7 @@ from rpq.operators.paths.index.rows import (
     free_slot,
     lane_of,
     make_block,
+    make_cell,
     make_row,
     node_of,
     nth_block,
@@ -269,7 +270,7 @@ def fixpoint(index):
 
 @njit(cache=True, nogil=True)
 def raise_root(index, root, vertex, state, slide):
-    """Return an edge out of the start state: one cell, the root's own, of row (vertex, state)."""
+    """Raise the own cell of a root in row (vertex, state), for an edge out of the start state. Return a code of progress."""
     program, table, fields = index.program, index.table, index.state
     if not table.is_root[root]:
         return np.int64(DONE)
@@ -280,18 +281,10 @@ def raise_root(index, root, vertex, state, slide):
     if fields[OUT] + LANES > fields[OUT_CAPACITY]:
         return np.int64(NEED_OUTPUT)
     slot = root_slot(index, root)
-    row = row_at(index, vertex, state)
-    if row < 0:
-        row = make_row(index, vertex, state)
-        if row < 0:
-            return -row
-    number = slot >> 6
-    block = find(table, row, number)
-    if block < 0:
-        block = make_block(index, row, number)
-        if block < 0:
-            return -block
-    cell = block * LANES + (slot & (LANES - 1))
+    cell = make_cell(index, slot, vertex, state)
+    if cell < 0:
+        return -cell
+    row, number = row_at(index, vertex, state), slot >> 6
     before = np.int64(table.values[cell])
     if slide <= before:
         return np.int64(DONE)

@@ -164,7 +164,7 @@ class NumberedIndex(DeltaIndex):
         program = self.index.program
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
         is_inside = is_read & (mine > self.current)
-        self._numbering.leaves[chunk.edge[is_inside]] = mine[is_inside]
+        np.maximum.at(self._numbering.leaves, chunk.edge[is_inside], mine[is_inside])  # of parallel edges the last to leave
         self._times = np.zeros(0, np.int64)
         inner = mine if self._counts else np.where(mine == NEVER, 1, 0)
         return super().load(chunk, inner, quiet=quiet)

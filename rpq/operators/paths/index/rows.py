@@ -274,6 +274,22 @@ def make_block(index, row, number):
     return block
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def make_cell(index, slot, vertex, state):
+    """Return the cell of a slot in the row of a product node, with row and block made for it; or minus a `NEED_` code."""
+    row = row_at(index, vertex, state)
+    if row < 0:
+        row = make_row(index, vertex, state)
+        if row < 0:
+            return row
+    block = find(index.table, row, slot >> 6)
+    if block < 0:
+        block = make_block(index, row, slot >> 6)
+        if block < 0:
+            return block
+    return block * LANES + (slot & (LANES - 1))
+
+
 @njit(cache=True, nogil=True)
 def root_slot(index, vertex):
     """Return the slot of a root, given out now if it has none."""

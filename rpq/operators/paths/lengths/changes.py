@@ -29,6 +29,7 @@ from rpq.operators.paths.index.rows import (
     in_edges,
     lane_of,
     make_block,
+    make_cell,
     make_row,
     next_in_edge,
     node_of,
@@ -83,24 +84,17 @@ def raise_root(index, progress, root, vertex, state):
     if not table.is_root[root]:
         return np.int64(DONE)
     slot = root_slot(index, root)
-    row = row_at(index, vertex, state)
-    if row < 0:
-        row = _make_row(index, vertex, state)
-        if row < 0:
-            return -row
-    number = slot >> 6
-    block = find(table, row, number)
-    if block < 0:
-        block = make_block(index, row, number)
-        if block < 0:
-            return -block
-    cell = block * LANES + (slot & (LANES - 1))
+    cell = make_cell(index, slot, vertex, state)
+    if cell < 0:
+        return -cell
+    row, number = row_at(index, vertex, state), slot >> 6
+    table.low[row] = 0
     if np.int64(table.values[cell]) == progress.fields[TOP]:
         return np.int64(DONE)
     table.values[cell] = progress.fields[TOP]
     index.state[STEPS] += 1
     _note_change(index, progress, row, number)
-    _schedule(index, progress, row, number, block, lane_of(slot))
+    _schedule(index, progress, row, number, cell // LANES, lane_of(slot))
     return np.int64(DONE)
 
 

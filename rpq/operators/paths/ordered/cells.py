@@ -12,6 +12,7 @@ from rpq.operators.paths.index.rows import (
     find,
     lane_of,
     make_block,
+    make_cell,
     make_row,
     nth_block,
     release_region,
@@ -88,23 +89,15 @@ def raise_cell(index, timeline, root, vertex, state, slide, copies):
     if fields[OUT] + LANES > fields[OUT_CAPACITY]:
         return np.int64(NEED_OUTPUT)
     slot = root_slot(index, root)
-    row = row_at(index, vertex, state)
-    if row < 0:
-        row = make_row(index, vertex, state)
-        if row < 0:
-            return -row
-    number = slot >> 6
-    block = find(table, row, number)
-    if block < 0:
-        block = make_block(index, row, number)
-        if block < 0:
-            return -block
-    cell = block * LANES + (slot & (LANES - 1))
+    cell = make_cell(index, slot, vertex, state)
+    if cell < 0:
+        return -cell
+    row, number = row_at(index, vertex, state), slot >> 6
     before = np.int64(table.values[cell])
     if slide <= before or slide <= fields[NOW]:
         return np.int64(DONE)
     if copies:
-        code = _keep_copy(index, timeline, row, number, block)
+        code = _keep_copy(index, timeline, row, number, cell // LANES)
         if code != DONE:
             return code
     table.values[cell] = slide

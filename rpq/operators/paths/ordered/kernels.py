@@ -66,6 +66,7 @@ from rpq.operators.paths.ordered.timeline import (
     STEP_COUNT,
     STRICT,
     UNLIMITED,
+    begin_scan,
     enter,
     entries_before,
     entries_up_to,
@@ -394,7 +395,7 @@ def find_steps_after(index, timeline, place):
     program = index.program
     u, v = np.int64(timeline.source[place]), np.int64(timeline.target[place])
     label, time = timeline.label[place], timeline.time[place]
-    timeline.fields[SCAN] += 1
+    begin_scan(timeline)
     if program.forward[label] >= 0:
         _arrive_with(index, timeline, u, v, np.int64(program.forward[label]), time)
     if program.inverse[label] >= 0:
@@ -511,7 +512,7 @@ def _values_at(index, timeline, vertex, state):
         scan_back(index, timeline, vertex, state, np.int64(0), index.settings[CEILING], True)
         _note_best(index, timeline, first)
         return first + 1
-    fields[SCAN] += 1
+    begin_scan(timeline)
     for place in range(fields[FIRST], fields[COUNT]):
         slide = _value_of(index, timeline.slide[place] - index.state[BASE])
         if slide <= index.state[NOW]:

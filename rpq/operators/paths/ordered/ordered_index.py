@@ -50,7 +50,7 @@ from rpq.operators.paths.ordered.timeline import (
     with_vertices,
     without_scratch,
 )
-from rpq.operators.paths.ordered.witness import EdgeTimes, TimedSteps, find_path
+from rpq.operators.paths.ordered.witness import EdgeTimes, TimedSteps, expiry_of_answer, find_path
 from rpq.operators.paths.program import STATES, Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges
@@ -304,9 +304,10 @@ class OrderedIndex(DeltaIndex):
 
     def timed_witness(self, source: int, target: int) -> TimedSteps | None:
         """Return the steps of a path that answers (source, target), first to last, or None."""
-        if not self.index.table.is_root[source] or not through.is_answer(self.view, source, target):
+        expiry = int(expiry_of_answer(self.view, source, target)) if self.index.table.is_root[source] else 0
+        if not expiry:
             return None
-        return find_path(self.index, self._timeline, self.edge_times(), source, target)
+        return find_path(self.index, self._timeline, self.edge_times(), source, target, expiry=expiry)
 
     def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
@@ -332,6 +333,10 @@ class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
     def __init__(self, program: Program, window: CountWindow | UnboundedWindow, **options: Any) -> None:
         super().__init__(program, window, **options)
         self._timeline.fields[IN_ORDER] = 0
+
+    def live(self) -> tuple[int, int, int]:
+        """Return Cells, answers and edges that are alive now, parallel ones one by one. O(size of the index)."""
+        return OrderedIndex.live(self)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""

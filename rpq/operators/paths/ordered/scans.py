@@ -34,8 +34,10 @@ from rpq.operators.paths.ordered.timeline import (
     STEP_COUNT,
     STRICT,
     UNLIMITED,
+    begin_scan,
     entries_before,
     entries_up_to,
+    mark_of,
 )
 from rpq.operators.paths.program import STATES
 
@@ -44,6 +46,7 @@ class _Scan(NamedTuple):
     """The constants of a scan back."""
 
     number: int
+    mark: int
     strict: bool
     gap: int
     end: Any  # int: the node at which paths end, whatever the time; -1 for none
@@ -97,6 +100,7 @@ def _depart_along(index, timeline, scan, vertex, following, transition_class, ti
         width = _width_at(timeline, scan, following * states + program.step_target[step], time)
         if width > 0:
             node = vertex * states + program.step_source[step]
+            timeline.marks[vertex] = scan.mark
             if _depart(timeline, scan, node, time, min(width, slide), False):
                 news = True
     state = np.int64(program.start_target[transition_class])
@@ -113,12 +117,14 @@ def _depart_along(index, timeline, scan, vertex, following, transition_class, ti
 @njit(cache=True, nogil=True, forceinline=True)
 def _depart_at(index, timeline, scan, place):
     program = index.program
+    source, target = np.int64(timeline.source[place]), np.int64(timeline.target[place])
+    if timeline.marks[target] != scan.mark and timeline.marks[source] != scan.mark:
+        return False
     time, slide = timeline.time[place], timeline.slide[place] - scan.base
     if slide <= scan.now:
         return False
     label = timeline.label[place]
     forward, inverse = np.int64(program.forward[label]), np.int64(program.inverse[label])
-    source, target = np.int64(timeline.source[place]), np.int64(timeline.target[place])
     news = False
     if forward >= 0 and _depart_along(index, timeline, scan, source, target, forward, time, slide):
         news = True
@@ -138,9 +144,10 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     """
     fields = timeline.fields
     states = index.program.sizes[STATES]
-    fields[SCAN] += 1
+    mark = mark_of(begin_scan(timeline))
     fields[HITS] = 0
     node = vertex * states + state
+    timeline.marks[vertex] = mark
     found = timeline.nodes[node]
     found.scan = fields[SCAN]
     found.time = UNLIMITED if is_end else time
@@ -150,7 +157,7 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     end = node if is_end else np.int64(-1)
     strict, gap, skipped = fields[STRICT] != 0, fields[GAP], fields[SKIPPED]
     now = max(index.state[NOW], fields[LOWEST] - 1)
-    scan = _Scan(fields[SCAN], strict, gap, end, index.state[BASE], now)
+    scan = _Scan(fields[SCAN], mark, strict, gap, end, index.state[BASE], now)
     in_order, last_to_leave = fields[IN_ORDER] != 0, index.state[BASE] + now
     earliest = np.int64(EARLIEST)
     if not is_end and fields[SPAN] != UNLIMITED and time > EARLIEST + fields[SPAN]:

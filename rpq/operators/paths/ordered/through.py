@@ -49,8 +49,10 @@ from rpq.operators.paths.ordered.timeline import (
     VECTOR_BLOCKS,
     VECTOR_CAPACITY,
     VECTORS,
+    begin_scan,
     entries_before,
     entries_up_to,
+    mark_of,
     newest_entry,
     remove,
 )
@@ -146,6 +148,7 @@ def _follow(program, timeline, u, v, transition_class, time, slide, keeps, repla
         vector = _vector_of(timeline, target)
         if vector < 0 or (keeps and not _keep_before(timeline, target, time)):
             return np.int64(-1)
+        timeline.marks[v] = replay.mark
         if _raise_vector(timeline, vector, carried, replay.width, slide, replay.now):
             grown = np.int64(1)
     if replay.begins and program.start_target[transition_class] >= 0 and timeline.nodes[u * states].scan == replay.scan:
@@ -153,6 +156,7 @@ def _follow(program, timeline, u, v, transition_class, time, slide, keeps, repla
         vector = _vector_of(timeline, target)
         if vector < 0 or (keeps and not _keep_before(timeline, target, time)):
             return np.int64(-1)
+        timeline.marks[v] = replay.mark
         cell = vector * replay.width * LANES + timeline.nodes[u * states].width
         if slide > np.int64(timeline.vectors[cell]):
             timeline.vectors[cell] = slide
@@ -164,6 +168,7 @@ class _Replay(NamedTuple):
     """The constants of following all entries."""
 
     scan: int
+    mark: int
     states: int
     width: int
     now: int
@@ -176,7 +181,8 @@ def _follow_all(index, timeline, place, begins):
     program, fields = index.program, timeline.fields
     strict, entries = fields[STRICT] != 0, fields[COUNT]
     base, now, ceiling = index.state[BASE], index.state[NOW], index.settings[CEILING]
-    replay = _Replay(fields[SCAN], program.sizes[STATES], _width(timeline), now, begins)
+    mark = mark_of(fields[SCAN])
+    replay = _Replay(fields[SCAN], mark, program.sizes[STATES], _width(timeline), now, begins)
     while place < entries:
         time = timeline.time[place]
         end = place + 1
@@ -186,12 +192,14 @@ def _follow_all(index, timeline, place, begins):
         while news:
             news = False
             for one in range(place, end):
+                u, v = np.int64(timeline.source[one]), np.int64(timeline.target[one])
+                if timeline.marks[u] != mark and timeline.marks[v] != mark:
+                    continue
                 slide = min(timeline.slide[one] - base, ceiling)
                 if slide <= now:
                     continue
                 label = timeline.label[one]
                 forward, inverse = np.int64(program.forward[label]), np.int64(program.inverse[label])
-                u, v = np.int64(timeline.source[one]), np.int64(timeline.target[one])
                 keeps = strict and (end > place + 1 or u == v or (forward >= 0 and inverse >= 0))
                 grown = np.int64(0)
                 if forward >= 0:
@@ -323,9 +331,8 @@ def _leave_out_others(index, timeline, place):
 def _set_columns(index, timeline, roots, count):
     """Give each of some roots, which have slots, a column: the width of its start state in a new scan."""
     table, fields, states = index.table, timeline.fields, index.program.sizes[STATES]
-    fields[SCAN] += 1
     fields[VECTORS] = 0
-    scan, slots, columns = fields[SCAN], index.state[SLOTS], np.int64(0)
+    scan, slots, columns = begin_scan(timeline), index.state[SLOTS], np.int64(0)
     is_few = count * count < slots
     for one in range(count):
         node = timeline.nodes[roots[one] * states]
@@ -346,7 +353,9 @@ def _set_columns(index, timeline, roots, count):
                 timeline.column_slot[columns] = candidate
                 columns += 1
     for column in range(columns):
-        timeline.nodes[table.slot_vertex[timeline.column_slot[column]] * states].width = column
+        root = np.int64(table.slot_vertex[timeline.column_slot[column]])
+        timeline.nodes[root * states].width = column
+        timeline.marks[root] = mark_of(scan)
     fields[COLUMNS] = columns
 
 
@@ -374,6 +383,7 @@ def _find_paths_through(index, timeline, place, is_going):
         vector = _vector_of(timeline, timeline.found_node[one])
         if vector < 0:
             return np.int64(NEED_VECTORS)
+        timeline.marks[timeline.found_node[one] // states] = mark_of(fields[SCAN])
         cell = vector * cells + timeline.nodes[timeline.found_root[one] * states].width
         timeline.vectors[cell] = max(np.int64(timeline.vectors[cell]), timeline.found_value[one])
     time = timeline.time[place]
@@ -387,7 +397,7 @@ def find_trees(index, timeline, roots):
     program, fields = index.program, timeline.fields
     states, now = program.sizes[STATES], index.state[BASE] + index.state[NOW]
     fields[VECTORS] = fields[RAISED] = fields[COLUMNS] = fields[FOUND] = 0
-    fields[SCAN] += 1
+    begin_scan(timeline)
     for root in roots:
         timeline.nodes[root * states].scan = fields[SCAN]
     for place in range(fields[FIRST], fields[COUNT]):
@@ -451,12 +461,14 @@ def _renew_cells(index, timeline, through):
     """
     program, table, fields, now = index.program, index.table, timeline.fields, index.state[NOW]
     states, cells = program.sizes[STATES], _width(timeline) * LANES
-    fields[SCAN] += 1
+    scan = begin_scan(timeline)
     fields[VECTORS] = through
     for column in range(fields[COLUMNS]):
-        root = timeline.nodes[table.slot_vertex[timeline.column_slot[column]] * states]
-        root.scan = fields[SCAN]
+        vertex = np.int64(table.slot_vertex[timeline.column_slot[column]])
+        root = timeline.nodes[vertex * states]
+        root.scan = scan
         root.width = column
+        timeline.marks[vertex] = mark_of(scan)
     code = _follow_all(index, timeline, fields[FIRST], True)
     if code != DONE:
         return code

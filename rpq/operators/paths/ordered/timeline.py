@@ -62,7 +62,8 @@ RAISED = 23  # vectors, or steps, whose cells are raised
 THROUGH = 24  # of them the first ones, which are those of paths through an edge that goes
 STEP_COUNT = 25
 STEP_CAPACITY = 26
-FIELDS = 27
+VERTEX_CAPACITY = 27  # of the arrays with an entry a vertex
+FIELDS = 28
 
 UNLIMITED = np.iinfo(np.int64).max
 EARLIEST = np.iinfo(np.int64).min
@@ -94,6 +95,7 @@ class Timeline(NamedTuple):
     copy_serial: np.ndarray  # int64 a place: the moment
     copy_block: np.ndarray  # int64 a place: the block with the copy
     nodes: np.ndarray  # Node a product node
+    marks: np.ndarray  # uint8 a vertex: `mark_of` the last scan that reached it, which is read in place of its nodes
     hits: np.ndarray  # int64 a vertex: the roots that a scan found
     best: np.ndarray  # int64 a vertex: the best value of several scans
     best_scan: np.ndarray  # int64 a vertex: 1 + the first of these scans
@@ -107,7 +109,7 @@ class Timeline(NamedTuple):
     fields: np.ndarray  # int64[FIELDS]
 
 
-_OF_VERTICES = ("hits", "best", "best_scan", "column_slot")
+_OF_VERTICES = ("marks", "hits", "best", "best_scan", "column_slot")
 _SCRATCH = {
     NEED_FOUND: ("found_node", "found_root", "found_value"),
     NEED_STEPS: ("steps",),
@@ -140,6 +142,7 @@ def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: i
         copy_serial=np.zeros(places, np.int64),
         copy_block=np.zeros(places, np.int64),
         nodes=Node.zeros(0),
+        marks=np.zeros(0, np.uint8),
         hits=np.zeros(0, np.int64),
         best=np.zeros(0, np.int64),
         best_scan=np.zeros(0, np.int64),
@@ -162,6 +165,7 @@ def note_capacities(timeline: Timeline) -> None:
     timeline.fields[VECTOR_CAPACITY] = len(timeline.vector_node)
     timeline.fields[VECTOR_BLOCKS] = len(timeline.vectors) // LANES
     timeline.fields[STEP_CAPACITY] = len(timeline.steps)
+    timeline.fields[VERTEX_CAPACITY] = len(timeline.marks)
 
 
 def with_vertices(timeline: Timeline, vertices: int, states: int) -> Timeline:
@@ -242,6 +246,23 @@ def place_of(key, places):
     """Return the place of the hash table at which the search for a key begins; `places` is a power of two."""
     mixed = (key ^ (key >> 29)) & 0x3FFFFFFF
     return (mixed * 0x9E3779B1 >> 15) & (places - 1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def mark_of(scan):
+    """Return the mark of a scan, which the 254 before it did not have."""
+    return np.uint8(scan % 255 + 1)
+
+
+@njit(cache=True, nogil=True)
+def begin_scan(timeline):
+    """Begin a scan that has reached no node yet; return its number. O(1), and once in 255 times O(vertices)."""
+    fields = timeline.fields
+    fields[SCAN] += 1
+    if fields[SCAN] % 255 == 0:
+        for vertex in range(fields[VERTEX_CAPACITY]):
+            timeline.marks[vertex] = 0
+    return fields[SCAN]
 
 
 @njit(cache=True, nogil=True)

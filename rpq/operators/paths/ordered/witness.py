@@ -1,4 +1,8 @@
-"""A path that answers a pair, found on the timeline."""
+"""A path that answers a pair, found on the timeline.
+
+The table tells when the answer leaves. So the first edge is known up to its slide, or where edges leave by number, which
+edges are on the path at all.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.ordered.timeline import GAP, SPAN, STRICT, Timeline
-from rpq.operators.paths.program import STATES
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.layout import BASE, CEILING, NOW, Index
+from rpq.operators.paths.index.rows import cell_at
+from rpq.operators.paths.ordered.timeline import GAP, IN_ORDER, SPAN, STRICT, Timeline
+from rpq.operators.paths.program import ACCEPTING, STATES
 
 
 class EdgeTimes(NamedTuple):
@@ -31,14 +37,34 @@ class TimedSteps(NamedTuple):
     """int64: the timestamps of the edges."""
 
 
+@njit(cache=True, nogil=True)
+def expiry_of_answer(index, root, vertex):
+    """Return the relative slide up to which a root has a vertex among its answers, 0 if it has not."""
+    program, table = index.program, index.table
+    slot, latest = np.int64(table.slot_of[root]), np.int64(0)
+    if slot < 0:
+        return latest
+    for i in range(program.sizes[ACCEPTING]):
+        cell = cell_at(index, vertex, np.int64(program.accepting_states[i]), slot)
+        if cell >= 0:
+            latest = max(latest, np.int64(table.values[cell]))
+    return latest if latest > index.state[NOW] else np.int64(0)
+
+
 def find_path(
-    index: Index, timeline: Timeline, edges: EdgeTimes, source: int, target: int
+    index: Index, timeline: Timeline, edges: EdgeTimes, source: int, target: int, *, expiry: int
 ) -> TimedSteps | None:
-    """Return the steps of a path, None if there is none.
+    """Return the steps of a path that lasts up to the relative slide `expiry`, None if there is none.
 
     The one whose first edge is the latest, and of these one that comes as early as it can.
-    O(first edges of the source · edges · states).
+    O(edges · states) for each time, in the slide of the first edge, at which the source has an edge.
     """
+    leaves = np.minimum(edges.slide - index.state[BASE], index.settings[CEILING])
+    if timeline.fields[IN_ORDER]:
+        may_begin = leaves == expiry
+    else:
+        edges = EdgeTimes(*(column[leaves >= expiry] for column in edges))
+        may_begin = np.ones(len(edges.time), bool)
     program = index.program
     states = int(program.sizes[STATES])
     strict, gap, span = bool(timeline.fields[STRICT]), int(timeline.fields[GAP]), int(timeline.fields[SPAN])
@@ -46,7 +72,8 @@ def find_path(
     sources, targets, labels = edges.source.tolist(), edges.target.tolist(), edges.label.tolist()
     accepting = program.accepting.astype(bool).tolist()
     moves = {label: _moves(index, label) for label in set(labels)}
-    starts = sorted({times[i] for i in range(len(times)) if source in (sources[i], targets[i])}, reverse=True)
+    is_start = may_begin & ((edges.source == source) | (edges.target == source))
+    starts = sorted({*edges.time[is_start].tolist()}, reverse=True)
     for begin in starts:
         # The steps that arrive at each node, the latest last, as (time, edge, against, the step before or None).
         arrived: dict[int, list[tuple[int, int, int, object]]] = {}
@@ -63,7 +90,7 @@ def find_path(
                     for against, (start, steps) in enumerate(moves[labels[i]]):
                         u, v = (targets[i], sources[i]) if against else (sources[i], targets[i])
                         offers: list[tuple[int, object]] = []
-                        if start >= 0 and u == source and now == begin:
+                        if start >= 0 and u == source and now == begin and may_begin[i]:
                             offers.append((start, None))
                         for before, after in steps:
                             known = arrived.get(u * states + before, [])
