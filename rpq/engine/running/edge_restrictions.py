@@ -82,7 +82,7 @@ def _reason_against_count(question: Question, reading: Reading, evaluation: Eval
     """Return why a query cannot have its window beside those of others, or a count window; None where it can."""
     multigraph, is_counted = evaluation.multigraph, has_counted_window(question, reading)
     others = [] if multigraph is None else multigraph.readings
-    is_beside_counted = multigraph is not None and multigraph.held is not None
+    is_beside_counted = multigraph is not None and multigraph.held is not None and multigraph.held.counts
     is_beside_order = multigraph is not None and multigraph.has_ordered_counts
     if reading.window.kind == "count" and not is_counted:
         if evaluation.identity != "parallel" or reading.labels.has_conditions:
