@@ -356,9 +356,11 @@ class HeldEdges:
                 touched[link] = max(touched.get(link, edge.timestamp), edge.timestamp)
             found.left.append((row, stage + EVICTIONS, edge))
         for edge in edges:
-            for link in self._reveal(edge.key):
-                if link not in touched:
-                    found.insert(row, stage + GAINS, link, TIMELESS)
+            revealed = [link for link in self._reveal(edge.key) if link not in touched]
+            if revealed:
+                found.move_time(row, stage + LOSSES, edge.label, time)  # as these inserts do not
+            for link in revealed:
+                found.insert(row, stage + GAINS, link, TIMELESS)
         for link, before in touched.items():
             self._lose(row, stage + EVICTIONS, [link], before, time, found)
 
