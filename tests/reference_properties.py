@@ -286,7 +286,11 @@ def _selected(name: str, binding: Binding, chosen: Mapping[str, Edge]) -> Hashab
 
 @dataclass(frozen=True, kw_only=True)
 class StaticQuery(PropertyQuery):
-    """A query that reads static edges besides those of its window [E1.5]."""
+    """A query that reads static edges besides those of its window [E1.5].
+
+    An edge of the window hides the static edge with its key. Of static edges with one key the last is there, as an insert
+    replaces the edge with its key [E1.3].
+    """
 
     static: tuple[Edge, ...] = ()
 
@@ -296,7 +300,7 @@ class StaticQuery(PropertyQuery):
         return cls(**{each.name: getattr(query, each.name) for each in fields(query)}, static=tuple(static))
 
     def solutions(self, edges: Iterable[Edge]) -> Counter[Solution]:
-        return super().solutions([*edges, *self.static])
+        return super().solutions({edge.key: edge for edge in (*self.static, *edges)}.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,6 +310,16 @@ class CountedQuery(PropertyQuery):
     @classmethod
     def of(cls, query: PropertyQuery) -> CountedQuery:
         """Return a query over a count window with the numbers of another one."""
+        return cls(**{each.name: getattr(query, each.name) for each in fields(query)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedStaticQuery(CountedQuery, StaticQuery):
+    """A query over a count window that reads static edges besides."""
+
+    @classmethod
+    def of(cls, query: StaticQuery) -> CountedStaticQuery:  # type: ignore[override]
+        """Return a query over a count window with the numbers and static edges of another one."""
         return cls(**{each.name: getattr(query, each.name) for each in fields(query)})
 
 

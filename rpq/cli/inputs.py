@@ -33,6 +33,7 @@ from rpq.readers.format_registry import format_by_name
 from rpq.run.checkpoint import AnotherRunError
 from rpq.run.loop import Source
 from rpq.stream.event_grouping import end_of_event, first_of_events
+from rpq.stream.fields import EDGE
 from rpq.stream.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.stream_labels import EdgeEnd, text_of
 
@@ -213,11 +214,15 @@ def load_static(
     name.
     """
     count = 0
+    if settings.edges == "id":
+        properties = (*properties, EDGE)
     for number, path in enumerate(settings.static, 1):
         for edges in _read_static_edges(path, settings.static_format, number, properties=properties):
             if settings.drop_self_loops:
                 edges = edges.filter(pc.not_equal(edges.column("source"), edges.column("target")))
             labels.check_labels(edges.column("label"))
+            if EDGE in edges.schema.names and edges.column(EDGE).null_count == edges.num_rows:
+                edges = edges.drop_columns([EDGE])  # static edges may have ids, all in a file or none
             count += edges.num_rows
             if engine is None:
                 continue

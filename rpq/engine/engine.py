@@ -452,9 +452,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` accepts them. Every
         query reads them in addition to its window: an edge in both exists once, and a delete removes it only from the
         window. Answers from static edges alone are an event before the first tuple, with its time. The method may be called
-        several times before the first tuple, but not afterwards. With edges="parallel" or "id" they may have properties, of
-        which those are kept that queries read, and each is an edge of its own. Raises `InputError`; then no edge is added.
-        O(edges).
+        several times before the first tuple, but not afterwards. They may have properties, of which those are kept that
+        queries read. With edges="id" they may have ids, in a column edge. An edge of the window hides the static edge with
+        its id or, with edges="triple", with its source, label and target; with edges="parallel" both are there. Raises
+        `InputError`, and `QueryError` for queries that this does not go with; then no edge is added. O(edges).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x role moderator . ?x a ?y", window=rpq.Window(size=10, slide=1)))
@@ -470,7 +471,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             )
         multigraph = self._evaluation.multigraph
         read = None if multigraph is None else multigraph.read_static_properties
-        columns, given = static_columns(edges, kind=self._evaluation.vertices.kind, properties=read)
+        ids = None if multigraph is None else multigraph.edge_ids
+        columns, given = static_columns(edges, kind=self._evaluation.vertices.kind, properties=read, ids=ids)
         self._evaluation.load_static(columns, given)
 
     @one_thread_at_a_time
@@ -572,7 +574,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if not evaluation.running.are_read(queries, evaluation.labels):
             evaluation.collector.collect()  # which knows what was lost up to now
         multigraph = evaluation.multigraph
-        running_forms = queries if multigraph is None else [multigraph.running_form(one) for one in queries]
+        running_forms = queries if multigraph is None else [multigraph.retained_form(one) for one in queries]
         if start == "window":
             for one in running_forms:
                 refuse_if_lost(

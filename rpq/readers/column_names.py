@@ -112,12 +112,12 @@ class ColumnNames:
 
     @property
     def has_ids(self) -> bool:
-        """True if edges have ids, in a column that is read as a property.
+        """True if each edge needs an id, in a column that is read as a property; edges without time may lack them.
 
         >>> ColumnNames(properties=("amount", "edge")).has_ids
         True
         """
-        return EDGE in self.properties
+        return EDGE in self.properties and self.timed
 
     def use_of(self, name: str) -> str:
         """Return why the input needs a column with this name besides those of a tuple.

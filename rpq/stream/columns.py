@@ -616,19 +616,19 @@ _STATIC_NAMES = ("source", "target", "label")
 
 
 def static_columns(
-    edges: Any, *, kind: str | None, properties: ReadProperties | None = None
+    edges: Any, *, kind: str | None, properties: ReadProperties | None = None, ids: EdgeIds | None = None
 ) -> tuple[Columns, list[str]]:
     """Return the edges of a table, record batch, frame, mapping of columns, or rows (source, target, label) as columns.
 
     Timestamps, which they have none of, are 0. Vertices are of `kind`, if one is given. The function `properties` reads
-    further columns, if it is given; the names of all further columns are returned as well. Raises `InputError` at the first
-    edge that is not well-formed.
+    further columns, if it is given; the names of all further columns are returned as well. With `ids` there may be a column
+    edge, which then has an id for each edge. Raises `InputError` at the first edge that is not well-formed.
     """
     others: list[str] = []
     if _is_table(edges):
         if not (isinstance(edges, (Mapping, pa.Table, pa.RecordBatch)) or hasattr(edges, "iloc")):
             edges = pa.table(edges)
-        read = _columns_of_table(edges)
+        read = _columns_of_table(edges, may_have_ids=ids is not None)
         names = edges.schema.names if isinstance(edges, (pa.Table, pa.RecordBatch)) else [*getattr(edges, "columns", edges)]
         others = [name for name in names if isinstance(name, str) and name not in MEANT]
     else:
@@ -641,7 +641,8 @@ def static_columns(
         return {} if properties is None else properties(edges, count=count, times=times, problems=problems)
 
     timeless = {**read, "timestamp": np.zeros(len(read["source"]), np.int64)}
-    columns = columns_of(timeless, times=_NO_TIME, latest=INT64_MAX, kind=kind, properties=read_others)
+    ids = ids if "edge" in read else None
+    columns = columns_of(timeless, times=_NO_TIME, latest=INT64_MAX, kind=kind, properties=read_others, ids=ids)
     if columns.error is not None:
         raise columns.error
     return columns, others
@@ -655,7 +656,7 @@ def _is_table(edges: Any) -> bool:
     return isinstance(edges, Mapping) or any(hasattr(edges, name) for name in exported)
 
 
-def _columns_of_table(edges: Any) -> dict[str, Any]:
+def _columns_of_table(edges: Any, *, may_have_ids: bool) -> dict[str, Any]:
     given, others = columns_by_name(edges)
     missing = [name for name in _STATIC_NAMES if name not in given]
     if missing:
@@ -665,9 +666,10 @@ def _columns_of_table(edges: Any) -> dict[str, Any]:
     for name in ("op", "delete"):
         if name in given:
             raise InputError(f"static edges are never deleted, and have no column {name!r}", column=name)
-    if "edge" in given:
-        raise InputError("static edges have no ids: leave out the column 'edge'", column="edge")
-    return {name: given[name] for name in _STATIC_NAMES}
+    if "edge" in given and not may_have_ids:
+        hint = "leave out the column 'edge', or use rpq.Engine(…, edges=\"id\")"
+        raise InputError(f"static edges have ids where the edges of the stream have some: {hint}", column="edge")
+    return {name: given[name] for name in (*_STATIC_NAMES, "edge") if name in given}
 
 
 def _columns_of_rows(edges: Any) -> dict[str, Any]:

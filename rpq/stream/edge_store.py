@@ -36,6 +36,8 @@ from rpq.stream.outcomes import (
 from rpq.stream.window import CountWindow
 
 LONG_AGO = np.iinfo(np.int64).min
+TIMELESS = int(LONG_AGO) + 1
+"""The timestamp, in the graph, of static edges that are inserted like those of an unbounded window."""
 NEVER_BY_TIME = NEVER - 1
 """The horizon of labels that count windows alone read: no edge is there by its time."""
 

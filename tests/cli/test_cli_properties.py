@@ -259,6 +259,37 @@ def test_static_edges_have_properties(rpq, tmp_path, kind):
     assert rows(out) == Counter([("x", "z", "1", "+")])
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_static_edges_have_ids(rpq, tmp_path, kind):
+    """An edge of the stream hides the static edge with its id; when it has left the window, that is back."""
+    lines = "v,w,a,1,7,e\nx,y,b,2,,f\nx,z,b,200,,g\n"
+    edges = tmp_path / ("edges.parquet" if kind == "parquet" else "edges.csv")
+    if kind == "parquet":
+        columns = {"source": list("vxx"), "target": list("wyz"), "label": list("abb"), "timestamp": [1, 2, 200]}
+        pq.write_table(pa.table({**columns, "amount": [7, None, None], "edge": list("efg")}), edges)
+    else:
+        edges.write_text(f"source,target,label,timestamp,amount,edge\n{lines}")
+    static = {"source": ["s", "t"], "target": ["x", "x"], "label": ["a", "a"], "amount": [9, 9]}
+    path = tmp_path / f"static.{kind}"
+    for ids, first in ((["e", "i"], "t"), (None, "st")):
+        table = pa.table(static if ids is None else {**static, "edge": ids})
+        if kind == "csv":
+            names = table.schema.names
+            rows_of_file = (names, *(map(str, row.values()) for row in table.to_pylist()))
+            path.write_text("".join(",".join(row) + "\n" for row in rows_of_file))
+        elif kind == "jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+        else:
+            pq.write_table(table, path)
+        options = ("--static-format", "jsonl") if kind == "jsonl" else ()
+        files = ("--input", edges, "--static", path, *options, "--output", "-")
+        code, out, err = rpq("run", "a[amount > 8]/b", *files, *WINDOW, "--edges", "id")
+        assert code == 0, err
+        assert {row for row in rows(out) if row[3] == "+"} == {
+            *((source, "y", "2", "+") for source in first), *((source, "z", "200", "+") for source in "st")
+        }  # fmt: skip
+
+
 def test_a_count_window_goes_on_from_a_checkpoint(rpq, tmp_path):
     lines = "x,y,a,1,700\ny,z,b,2,\nx,y,a,3,7\nx,y,a,4,700\nu,v,b,5,\n"
     (tmp_path / "edges.csv").write_text(f"source,target,label,timestamp,amount\n{lines}")
@@ -278,9 +309,9 @@ def test_static_edges_may_lack_properties(rpq, tmp_path):
     code, out, err = rpq("run", "a[amount is null]/b[amount > 500]", *files, *WINDOW, "--edges", "parallel")
     assert code == 0, err
     assert rows(out) == Counter([("x", "z", "1", "+"), ("w", "z", "2", "+")])
-    code, _, err = rpq("run", "a[amount is null]/b[amount > 500]", *files, *WINDOW)
-    assert code == 2
-    assert 'edges="parallel"' in err
+    code, out, err = rpq("run", "a[amount is null]/b[amount > 500]", *files, *WINDOW)
+    assert code == 0, err
+    assert rows(out) == Counter([("x", "z", "1", "+"), ("w", "z", "2", "+")])
 
 
 def test_edge_variables_bind_static_edges(rpq, tmp_path):

@@ -29,6 +29,7 @@ from tests.reference_patterns import Variable
 from tests.reference_properties import (
     COUNTS,
     CountedQuery,
+    CountedStaticQuery,
     Edge,
     EdgeAtom,
     PropertyEngine,
@@ -545,7 +546,6 @@ def test_conditions_that_are_found_by_search(kind, data):
 
 WINDOW = rpq.Window(size=10, slide=5)
 CONDITION = rpq.Query("a[n > 1]/b", window=WINDOW, name="q")
-BOUND = rpq.Query("?x ?e:a[n > 1] ?y", window=WINDOW, name="q")
 
 
 @pytest.mark.parametrize(
@@ -572,11 +572,8 @@ def test_expressions_that_are_refused(expression, column, said):
     ("make", "said"),
     [
         (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
-        (lambda: rpq.Engine(CONDITION).load_static([("x", "y", "a")]), "static edges"),
-        (lambda: rpq.Engine(BOUND).load_static([("x", "y", "a")]), "static edges"),
-        (lambda: static_engine().register(CONDITION), "static edges"),
     ],
-    ids=["identity", "load_static", "static variable", "statics"],
+    ids=["identity"],
 )
 def test_what_does_not_go_with_conditions_is_refused(make, said):
     with pytest.raises(rpq.QueryError, match=re.escape(said)):
@@ -794,36 +791,50 @@ STATIC_EXPRESSIONS = (
 
 
 STATIC_EDGES = st.lists(st.tuples(VERTICES, VERTICES, st.sampled_from("aabc"), PROPERTIES), min_size=1, max_size=3)
+STATIC_EDGES_WITH_IDS = st.lists(
+    st.tuples(VERTICES, VERTICES, st.sampled_from("aabc"), PROPERTIES, st.sampled_from("efi")), min_size=1, max_size=3
+)
 
 
 def static_columns(edges: list[tuple]) -> dict[str, list]:
     """Return static edges, which have been drawn, as columns."""
     columns = {name: [one[place] for one in edges] for place, name in enumerate(("source", "target", "label"))}
+    if edges and len(edges[0]) > 4:
+        columns["edge"] = [one[4] for one in edges]
     return columns | {name: [one[3].get(name) for one in edges] for name in "nm" if any(name in one[3] for one in edges)}
 
 
-def static_of(edges: list[tuple]) -> tuple[Edge, ...]:
-    """Return static edges, which have been drawn, as the oracle has them: their keys are -1, -2, …."""
-    return tuple(
-        Edge(-number, source, label, target, None, properties)
-        for number, (source, target, label, properties) in enumerate(edges, 1)
-    )
+def static_of(edges: list[tuple], identity: str = "parallel") -> tuple[Edge, ...]:
+    """Return static edges, which have been drawn, as the oracle has them: their keys are -1, -2, …, or ids, or triples."""
+
+    def key_of(number: int, one: tuple) -> object:
+        return (one[0], one[2], one[1]) if identity == "triple" else one[4] if len(one) > 4 else -number
+
+    return tuple(Edge(key_of(number, one), one[0], one[2], one[1], None, one[3]) for number, one in enumerate(edges, 1))
 
 
-@pytest.mark.parametrize("identity", ["parallel", "id"])
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id", "static ids"])
 @examples(150)
 @given(data=st.data())
 def test_static_edges(identity, data):
-    """Static edges have no timestamp, may have values, and are there beside the edges of the window."""
+    """Static edges have no timestamp, may have values, and an edge of the window hides the one with its identity.
+
+    Where some may be hidden, the queries have one window.
+    """
+    drawn = STATIC_EDGES_WITH_IDS if identity == "static ids" else STATIC_EDGES
+    hides = identity in ("triple", "static ids")
+    identity = "id" if identity == "static ids" else identity
     bare = [(*one[:3], {}) for one in data.draw(st.just([]) | STATIC_EDGES)]
-    edges = data.draw(STATIC_EDGES)
-    static = static_of([*bare, *edges])
-    queries = []
+    edges = data.draw(drawn)
+    static = static_of([*bare, *edges], identity)
+    queries: list = []
     for number in range(data.draw(st.integers(1, 2))):
         one = data.draw(described(f"q{number}"))
-        if isinstance(one.what, str):
-            options = {name: getattr(one.oracle, name) for name in ("size", "slide", "semantics", "paths")}
-            one = Described(one.query.name, data.draw(st.sampled_from(STATIC_EXPRESSIONS)), **options)
+        options = {name: getattr(one.oracle, name) for name in ("size", "slide", "semantics", "paths")}
+        if hides and queries:
+            options |= {"size": queries[0].oracle.size, "slide": queries[0].oracle.slide}
+        what = data.draw(st.sampled_from(STATIC_EXPRESSIONS)) if isinstance(one.what, str) else one.what
+        one = Described(one.query.name, what, **options)
         one.oracle = StaticQuery.of(one.oracle, static)
         queries.append(one)
     note([one.query for one in queries])
@@ -864,11 +875,65 @@ def test_static_edges_whose_values_were_not_kept_are_refused():
         rpq.Engine(CONDITION, edges="parallel").load_static({**edges, "n": [5, "much"]})
 
 
-@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
 def test_static_edges_with_ids_are_refused(identity):
     edges = {"source": ["x"], "target": ["y"], "label": ["a"], "edge": ["t1"]}
-    with pytest.raises(rpq.InputError, match="static edges have no ids: leave out the column 'edge'"):
+    with pytest.raises(rpq.InputError, match="static edges have ids where the edges of the stream have some: leave"):
         rpq.Engine(edges=identity).load_static(edges)
+
+
+def test_ids_of_static_edges_are_of_one_kind_and_none_is_missing():
+    edges = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"]}
+    engine = rpq.Engine(edges="id")
+    with pytest.raises(rpq.InputError, match="edge"):
+        engine.load_static({**edges, "edge": ["t1", None]})
+    engine.load_static({**edges, "edge": ["t1", "t2"]})
+    with pytest.raises(rpq.InputError, match="edge"):
+        engine.load_static({**edges, "edge": [1, 2]})
+    with pytest.raises(rpq.InputError, match="edge"):
+        engine.insert("x", "y", "a", 1, edge=5)
+
+
+def test_queries_that_do_not_go_with_hidden_static_edges_are_refused():
+    edges = {"source": ["x"], "target": ["y"], "label": ["a"], "n": [5]}
+    other = rpq.Query("a[n > 2]", window=rpq.Window(size=3, slide=1), name="other")
+    engine = rpq.Engine(CONDITION, other)
+    with pytest.raises(rpq.QueryError, match="hides the static edge .* another query has another window"):
+        engine.load_static(edges)
+    assert engine.insert("x", "y", "a", 1, properties={"n": 5}).added == 1  # it goes on without static edges
+    engine = rpq.Engine(CONDITION)
+    engine.load_static(edges)
+    with pytest.raises(rpq.QueryError, match="edges of the window hide static edges; .* another window"):
+        engine.register(other)
+    with pytest.raises(rpq.RegistrationError, match='leave out start="empty"'):
+        engine.insert("x", "y", "a", 1, properties={"n": 5})
+        engine.register(rpq.Query("a[n > 1]", window=WINDOW, name="late"), start="empty")
+    with pytest.raises(rpq.QueryError, match="events of several tuples"):
+        rpq.Engine(CONDITION, events="window").load_static(edges)
+    engine = rpq.Engine(rpq.Query("b[n > 1]", window=WINDOW))
+    engine.load_static({"source": ["x"], "target": ["y"], "label": ["a"]})
+    engine.insert("x", "y", "b", 1)
+    with pytest.raises(rpq.RegistrationError, match="before the first tuple"):
+        engine.register(rpq.Query("a[n is null]", window=WINDOW, name="late"))
+
+
+def test_static_edges_that_came_before_the_first_condition():
+    """Queries that run begin again where a condition comes to them, before the first tuple."""
+    for columns in ({}, {"n": [5, 5]}):
+        engine = rpq.Engine(rpq.Query("a", window=WINDOW, name="plain"))
+        engine.load_static({"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"], **columns})
+        late = rpq.Query("a[n is null]+", window=WINDOW, name="late")
+        if columns:
+            with pytest.raises(rpq.RegistrationError, match="the values of n of static edges were not kept"):
+                engine.register(late)
+        else:
+            engine.register(late)
+        rows = Counter((row.query, row.op) for row in engine.insert("x", "y", "a", 1, properties={"n": 5}).rows())
+        assert rows == ({("plain", "+"): 2} if columns else {("plain", "+"): 2, ("late", "+"): 3, ("late", "-"): 2})
+        assert Counter((row.query, row.op) for row in engine.advance(100).rows()) == (
+            {} if columns else {("late", "+"): 2}
+        )
+        engine._check()
 
 
 def test_a_query_that_comes_later_reads_static_edges_under_its_condition():
@@ -1256,6 +1321,30 @@ def test_count_windows(identity, data):
     check_stream(data, identity, engine, oracle, queries, rows_of=rows_of, check=check)
 
 
+@pytest.mark.parametrize("identity", ["triple", "id"])
+@examples(100)
+@given(data=st.data())
+def test_static_edges_beside_count_windows(identity, data):
+    """What is evicted brings back the static edge that it hid."""
+    size, slide = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 2))
+    semantics = data.draw(st.sampled_from(("explicit", "implicit")))
+    options = {"size": size, "slide": slide, "semantics": semantics, "paths": "walk"}
+    one = Described("q", data.draw(st.sampled_from([*EXPRESSIONS[1:-1], *PATTERNS])), **options)
+    one.query = one.query.over(rpq.CountWindow(size=size, step=slide))
+    edges = data.draw(STATIC_EDGES_WITH_IDS if identity == "id" else STATIC_EDGES)
+    one.oracle = CountedStaticQuery.of(StaticQuery.of(one.oracle, static_of(edges, identity)))
+    note((one.query, edges))
+    oracle = PropertyEngine(one.oracle, identity=identity)
+    engine = rpq.Engine(one.query, edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    engine.load_static(static_columns(edges))
+
+    def check(engine: rpq.Engine, oracle: PropertyEngine, queries: list[Described]) -> None:
+        check_counts(engine, oracle, queries)
+        assert Counter(map(tuple, engine.answers("q"))) == oracle.solutions("q")
+
+    check_stream(data, identity, engine, oracle, [one], rows_of=rows_of, check=check, threads=(1,))
+
+
 def counted(*rows: tuple, size: int = 2, edges: str = "triple", semantics: str = "implicit", **options) -> list[list[str]]:
     """Return the rows for each insert (source, target, label, amount) into a window of the last inserts."""
     query = rpq.Query("a[n > 1]/b", window=rpq.CountWindow(size=size), semantics=semantics)
@@ -1302,8 +1391,6 @@ def test_count_windows_that_are_refused():
     near, far = rpq.CountWindow(size=2), rpq.CountWindow(size=3)
     with pytest.raises(rpq.QueryError, match="another query has another window or reads other labels"):
         rpq.Engine(rpq.Query("a[n > 1]", window=near), rpq.Query("a[n > 2]", window=far))
-    with pytest.raises(rpq.QueryError, match='where edges are bound rows .* give semantics="explicit"'):
-        rpq.Engine(rpq.Query("?x ?e:a ?y", window=near), edges="parallel")
     with pytest.raises(rpq.QueryError, match="where events have several tuples rows that leave it are reported"):
         rpq.Engine(rpq.Query("a[n > 1]", window=near), events="window")
     engine = rpq.Engine(rpq.Query("a", window=near))

@@ -22,6 +22,7 @@ from rpq.errors import ThreadsWarning
 from rpq.language.readings import properties_of
 from tests.engine.test_edge_properties import (
     STATIC_EDGES,
+    STATIC_EDGES_WITH_IDS,
     apply,
     as_batch,
     check_shares,
@@ -166,9 +167,8 @@ def test_random_streams(identity, data):
 @given(data=st.data())
 def test_count_windows(identity, data):
     one = data.draw(described("q", identity))
-    one.oracle = replace(CountedQuery.of(one.oracle), semantics="explicit")
-    window = rpq.CountWindow(size=one.oracle.size, step=one.oracle.slide)
-    one.query = replace(one.query.over(window), semantics="explicit")
+    one.oracle = CountedQuery.of(one.oracle)
+    one.query = one.query.over(rpq.CountWindow(size=one.oracle.size, step=one.oracle.slide))
     oracle = PropertyEngine(one.oracle, identity=identity)
     engine = rpq.Engine(one.query, edges=identity, _capacity=data.draw(st.sampled_from((1, 2, 16))))
     check_stream(data, identity, engine, oracle, [one], rows_of=rows_of, check=check, threads=(1,))
@@ -220,17 +220,26 @@ def test_shares_have_the_rows_between_them(identity, data):
 # --- static edges -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("identity", ["parallel", "id"])
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id", "static ids"])
 @examples(100)
 @given(data=st.data())
 def test_static_edges(identity, data):
-    """They are bound like others, each as often as it was loaded; their timestamp is null."""
-    static = data.draw(STATIC_EDGES)
-    queries = []
+    """They are bound like others, each as often as it was loaded, unless an edge of the window hides them.
+
+    Their timestamp is null.
+    """
+    hides, have_ids = identity in ("triple", "static ids"), identity == "static ids"
+    identity = "id" if have_ids else identity
+    static = data.draw(STATIC_EDGES_WITH_IDS if have_ids else STATIC_EDGES)
+    queries: list = []
     for number in range(data.draw(st.integers(1, 2))):
-        # Where edges have ids static ones have none, and the id that is selected is null.
-        one = data.draw(described(f"q{number}", "triple" if identity == "id" else identity))
-        one.oracle = StaticQuery.of(one.oracle, static_of(static))
+        # The id that is selected of static edges without one is null.
+        numbered = "triple" if identity == "id" and not have_ids else identity
+        one = data.draw(described(f"q{number}", numbered))
+        if hides and queries:  # one window is decided for all
+            one.query = one.query.over(queries[0].query.window)
+            one.oracle = replace(one.oracle, size=queries[0].oracle.size, slide=queries[0].oracle.slide)
+        one.oracle = StaticQuery.of(one.oracle, static_of(static, identity))
         queries.append(one)
     note([one.query for one in queries])
     note(static)

@@ -46,13 +46,30 @@ class DerivedChunk(NamedTuple):
     outcome: np.ndarray
     """uint8: the outcome of each tuple."""
     evicted: np.ndarray | None = None
-    """bool: for each edge whether a count window evicts it; None where none does."""
+    """bool: for each edge whether a window that is decided before the graph evicts it; None where no window is."""
+    boundary: np.ndarray | None = None
+    """int32: for each edge the boundary of which it is, below 0, that its tuple crosses; 0 for the tuple itself."""
 
     def first_of_events(self, events: np.ndarray) -> np.ndarray:
         """Return `first` for events of several tuples, whose first tuples are `events` (int64, a tuple)."""
         of_edges = events if self.row is None else events[self.row]
-        begins = np.flatnonzero(np.diff(of_edges, prepend=-1))
+        is_first = np.diff(of_edges, prepend=-1) != 0
+        if self.boundary is not None:
+            is_first |= np.diff(self.boundary, prepend=0) != 0
+        begins = np.flatnonzero(is_first)
         return np.repeat(begins, np.diff(begins, append=len(of_edges)))
+
+    def first_of_parts(self, first: np.ndarray | None) -> np.ndarray | None:
+        """Return `first` of events whose evictions are events of their own, as queries see them that net events themselves.
+
+        What evictions alone remove can then be told from the rest.
+        """
+        if first is None or self.evicted is None or not self.evicted.any():
+            return first
+        is_first = first == np.arange(len(first))
+        is_first[1:] |= self.evicted[1:] != self.evicted[:-1]
+        begins = np.flatnonzero(is_first)
+        return np.repeat(begins, np.diff(begins, append=len(first)))
 
     def merge(self, more: TupleEdges, timestamp: np.ndarray) -> DerivedChunk:
         """Return these edges and further ones of the same tuples, which are one event with them.
@@ -224,13 +241,15 @@ def chunk_of_operations(
     outcome: np.ndarray,
     has_more: Sequence[int] | np.ndarray = (),
     evicted: np.ndarray | None = None,
+    boundary: np.ndarray | None = None,
 ) -> DerivedChunk:
     """Return operations on the graph as edges, with the tuples that are needed to move the time.
 
     `now` are the stream times after the tuples of the chunk. The tuples at the places `has_more` become other edges too.
-    `evicted` says of each operation whether it is an eviction.
+    `evicted` says of each operation whether it is an eviction, and `boundary` is that of `DerivedChunk`.
     """
-    has_operations = np.bincount(made.row, minlength=len(chunk.label)) > 0
+    own = made.row if boundary is None else made.row[boundary == 0]
+    has_operations = np.bincount(own, minlength=len(chunk.label)) > 0
     if len(has_more):
         has_operations[has_more] = True
     rows = _rows_to_apply(has_operations, chunk.timestamp, now)
@@ -244,11 +263,15 @@ def chunk_of_operations(
     row = row[order]
     derived = Chunk(source, target, label, timestamp, delete, np.empty(len(row), np.int32))
     are_evicted = None if evicted is None else np.append(evicted, np.zeros(len(idle), bool))[order]
-    begins = np.flatnonzero(np.diff(row, prepend=-1))
+    is_first = np.diff(row, prepend=-1) != 0
+    boundaries = None if boundary is None else np.append(boundary, np.zeros(len(idle), boundary.dtype))[order]
+    if boundaries is not None:
+        is_first |= np.diff(boundaries, prepend=0) != 0
+    begins = np.flatnonzero(is_first)
     if len(begins) == len(row) and are_evicted is None:
         return DerivedChunk(derived, row, None, outcome)
     first = np.repeat(begins, np.diff(begins, append=len(row)))
-    return DerivedChunk(derived, row, first, outcome, are_evicted)
+    return DerivedChunk(derived, row, first, outcome, are_evicted, boundaries)
 
 
 def _rows_to_apply(is_edge: np.ndarray, timestamp: np.ndarray, now: np.ndarray) -> np.ndarray | None:

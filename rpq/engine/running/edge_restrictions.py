@@ -59,19 +59,30 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
     else:
         reason = _reason_against_count(question, reading, evaluation)
-    if reason is None and evaluation.graph.statics:
-        refuse_statics(question, evaluation.identity)
+    if reason is None:
         _refuse_unkept_statics(question, evaluation)
+        _refuse_beside_hidden(question, reading, evaluation)
     if reason is not None:
         raise QueryError(f"query {question.name!r} in {what}: {reason}")
     return reading
+
+
+def _refuse_beside_hidden(question: Question, reading: Reading, evaluation: Evaluated) -> None:
+    """Raise `QueryError` for a query that does not go with those that run where edges of the window hide static edges."""
+    multigraph = evaluation.multigraph
+    if multigraph is None or not multigraph.hides:
+        return
+    what = "edges of the window hide static edges"
+    if any(other.window != reading.window for other in multigraph.readings):
+        raise QueryError(f"query {question.name!r}: {what}; {_OTHER_HIDING.format(reading.window)}")
+    _refuse_hiding(question, evaluation, what)
 
 
 def _reason_against_count(question: Question, reading: Reading, evaluation: Evaluated) -> str | None:
     """Return why a query cannot have its window beside those of others, or a count window; None where it can."""
     multigraph, is_counted = evaluation.multigraph, has_counted_window(question, reading)
     others = [] if multigraph is None else multigraph.readings
-    is_beside_counted = multigraph is not None and multigraph.counted is not None
+    is_beside_counted = multigraph is not None and multigraph.held is not None and multigraph.held.counts
     is_beside_order = multigraph is not None and multigraph.has_ordered_counts
     if reading.window.kind == "count" and not is_counted:
         if evaluation.identity != "parallel" or reading.labels.has_conditions:
@@ -89,9 +100,11 @@ def _reason_against_count(question: Question, reading: Reading, evaluation: Eval
     if not _have_one_window([reading, *others]):
         return _OTHER_WINDOW.format(reading.window)
     is_implicit = getattr(question, "semantics", None) == "implicit"
-    if is_implicit and (values_read_by(question) is not None or evaluation.events is not None):
-        what = "where events have several tuples" if evaluation.events is not None else "where edges are bound"
-        return f'its window is {reading.window!r}, and {what} rows that leave it are reported: give semantics="explicit"'
+    if is_implicit and evaluation.events is not None:
+        return (
+            f"its window is {reading.window!r}, and where events have several tuples rows that leave it are reported: give "
+            'semantics="explicit"'
+        )
     return None
 
 
@@ -103,15 +116,6 @@ def refuse_counted_before(running: Iterable[RunningQuery], question: Question) -
                 f"query {question.name!r} has conditions on edges, and query {one.question.name!r} already counts inserts "
                 f"in {one.question.window!r}: register the two together"
             )
-
-
-def refuse_netted_count(running: RunningQuery) -> None:
-    """Raise `QueryError` for a query over a count window that cannot tell which rows evictions alone remove."""
-    if running.nets_events and getattr(running.question, "semantics", None) == "implicit":
-        raise QueryError(
-            f"query {running.question.name!r}: over a count window of edges with an identity all rows that leave are "
-            'reported here: give semantics="explicit"'
-        )
 
 
 _OTHER_WINDOW = (
@@ -145,11 +149,16 @@ def refuse_other_windows(questions: Iterable[Question], readings: Mapping[str, R
     raise QueryError(f"query {name!r} in {what}: {reason}")
 
 
-def refuse_late_counts(questions: Iterable[Question], readings: Mapping[str, Reading]) -> None:
-    """Raise `RegistrationError` for a count window that is to begin empty in mid-stream, unless paths are in time order."""
-    if (question := next((one for one in questions if has_counted_window(one, readings[one.name])), None)) is not None:
+def refuse_late_counts(questions: Iterable[Question], readings: Mapping[str, Reading], *, is_decided: bool) -> None:
+    """Raise `RegistrationError` for a count window that is to begin empty in mid-stream, unless paths are in time order.
+
+    So for any query where the window of all `is_decided` before the graph.
+    """
+    late = (one for one in questions if is_decided or has_counted_window(one, readings[one.name]))
+    if (question := next(late, None)) is not None:
+        what = "the window of all queries" if readings[question.name].window.kind != "count" else "a count window"
         raise RegistrationError(
-            f"query {question.name!r}: in mid-stream a count window over edges with an identity begins with its edges; "
+            f"query {question.name!r}: in mid-stream {what} over edges with an identity begins with its edges; "
             'leave out start="empty"',
             available_from=None,
         )
@@ -167,16 +176,47 @@ def refuse_order(question: Question, identity: Identity) -> None:
         )
 
 
-def refuse_statics(question: Question, identity: Identity) -> None:
-    """Raise `QueryError` for a query that static edges do not go with.
+def refuse_hidden_statics(questions: Iterable[Question], evaluation: Evaluated) -> None:
+    """Raise `QueryError` where edges of the window would hide static edges and a query, or the engine, does not go with it.
 
-    Under `triple` an edge of the window would hide the static edge with its ends.
+    What leaves the window then brings static edges back, so that one window is decided for all queries.
     """
-    if identity == "triple":
-        raise QueryError(
-            f"query {question.name!r}: static edges do not go with conditions on edges where inserts replace edges: use "
-            'rpq.Engine(…, edges="parallel"), or push them with a timestamp'
+    questions = [*questions]
+    if not questions:
+        return
+    what = (
+        "an edge of the window hides the static edge with its id"
+        if evaluation.identity == "id"
+        else "an edge of the window hides the static edge with its source, target and label, which has other values"
+    )
+    if evaluation.graph.time is not None:
+        raise RegistrationError(
+            f"query {questions[-1].name!r}: {what}, and of the edges of the window it is not known which do; register it "
+            "before the first tuple",
+            available_from=None,
         )
+    windows = {reading.window for question in questions for reading in readings_of(question)}
+    if len(windows) > 1:
+        window = readings_of(questions[-1])[0].window
+        raise QueryError(f"query {questions[-1].name!r} with static edges: {what}; {_OTHER_HIDING.format(window)}")
+    for question in questions:
+        _refuse_hiding(question, evaluation, what)
+
+
+_OTHER_HIDING = (
+    "its window is {!r}, and another query has another window: which edge hides which depends on the window, so give it an "
+    "engine of its own"
+)
+
+
+def _refuse_hiding(question: Question, evaluation: Evaluated, what: str) -> None:
+    reason = None
+    if is_ordered(question):
+        reason = "paths in time order, on which no static edge lies, need static edges without ids"
+    elif evaluation.events is not None:
+        reason = "events of several tuples do not go with that"
+    if reason is not None:
+        raise QueryError(f"query {question.name!r} with static edges: {what}; {reason}")
 
 
 def _refuse_unkept_statics(question: Question, evaluation: Evaluated) -> None:
@@ -207,7 +247,7 @@ def begins_empty(question: Question, evaluation: Evaluated) -> bool:
     """Return whether a query may begin with an empty window in mid-stream: no edge unknown to it is replaced later."""
     identity, multigraph = evaluation.identity, evaluation.multigraph
     counts = not is_ordered(question) and any(window.kind == "count" for window in windows_of(question))
-    if multigraph is not None and (counts or multigraph.counted is not None):
+    if multigraph is not None and (counts or multigraph.held is not None):
         return False
     return identity == "parallel" or (identity == "triple" and not has_conditions(question))
 
@@ -280,7 +320,7 @@ def _refuse_unkept_edges(
 ) -> None:
     """Raise `RegistrationError` for paths in time order where the window has edges that were not kept one by one."""
     multigraph = evaluation.multigraph
-    if multigraph is None or evaluation.identity == "triple" or multigraph.counted is not None:
+    if multigraph is None or evaluation.identity == "triple" or multigraph.held is not None:
         return  # `refuse_order` or `reading_of` says why not
     if empty and evaluation.identity == "parallel":
         return

@@ -19,10 +19,10 @@ from rpq.engine.running.derived_edges import TupleEdges
 from rpq.engine.running.static_edges import StaticEdges
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
-from rpq.stream.counted_edges import GAINS, Applied
 from rpq.stream.edge_versions import VersionsBefore
 from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesBefore
+from rpq.stream.held_edges import GAINS, Applied
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
 from rpq.stream.vertices import VertexDictionary
@@ -180,7 +180,7 @@ class EdgeVertexLinks:
         pieces = [piece for piece in pieces if len(piece.row)]
         return TupleEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
 
-    def derive_counted(
+    def derive_held(
         self,
         chunk: Chunk,
         properties: Mapping[str, pa.Array],
@@ -190,7 +190,7 @@ class EdgeVertexLinks:
         number: np.ndarray,
         values: Iterable[str],
     ) -> list[tuple[int, TupleEdges]]:
-        """Return the links that the tuples of a count window bring and remove, by stages; add the vertices of new edges.
+        """Return the links that tuples of a window decided here bring and remove, by stages; add the vertices of new edges.
 
         `number` are the numbers of edges; the other arguments are those of `derive`. O(tuples · expressions + links).
         """
@@ -208,6 +208,16 @@ class EdgeVertexLinks:
         for row, edge in applied.entered:
             edge.vertex, edge.twin = int(vertex[row]), int(twin[row])
         self._vertices.edges.make_current(np.concatenate([vertex[has_vertex], twin[has_twin]]))
+        found = self.links_of_left(applied)
+        for walk, accepted in accepted_by:
+            rows = np.flatnonzero(accepted)
+            bound = (twin if walk.is_second else vertex)[rows]
+            pieces = walk.links(rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
+            found += [(GAINS, one) for one in pieces]
+        return [(stage, one) for stage, one in found if len(one.row)]
+
+    def links_of_left(self, applied: Applied) -> list[tuple[int, TupleEdges]]:
+        """Return the links of edges that left a window, by stages, which are no vertices from then on. O(edges)."""
         found: list[tuple[int, TupleEdges]] = []
         gone = [one for one in applied.left if one[2].vertex != NO_VERTEX]
         for stage, label in sorted({(stage, edge.label) for _, stage, edge in gone}):
@@ -220,12 +230,11 @@ class EdgeVertexLinks:
                 found += [(stage, one) for one in walk.links(rows, source, target, bound, is_deleted=True)]
         self._vertices.edges.end(np.array([edge.vertex for *_, edge in gone], np.int64))
         self._vertices.edges.end(np.array([edge.twin for *_, edge in gone if edge.twin != NO_VERTEX], np.int64))
-        for walk, accepted in accepted_by:
-            rows = np.flatnonzero(accepted)
-            bound = (twin if walk.is_second else vertex)[rows]
-            pieces = walk.links(rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
-            found += [(GAINS, one) for one in pieces]
-        return [(stage, one) for stage, one in found if len(one.row)]
+        return found
+
+    def walk(self, label: str) -> bool:
+        """Return whether any expression of an edge variable walks edges with a label."""
+        return any(set(step.conditions_on(label)) != {None} for step in self._steps.values())
 
     def derive_statics(
         self, statics: StaticEdges, values: Mapping[str, pa.Array], *, names: Iterable[str]

@@ -23,12 +23,11 @@ from rpq.engine.running.derived_edges import DerivedChunk
 from rpq.engine.running.edge_restrictions import (
     reading_of,
     refuse_counted_before,
+    refuse_hidden_statics,
     refuse_late_conditions,
     refuse_late_counts,
-    refuse_netted_count,
     refuse_order,
     refuse_other_windows,
-    refuse_statics,
 )
 from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamelessChunk
 from rpq.engine.running.limits import MemoryGuard
@@ -46,6 +45,7 @@ from rpq.rows.delta import Delta, split_by_query
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
 from rpq.stream.edge_ends import Ends
+from rpq.stream.edge_store import TIMELESS
 from rpq.stream.event_grouping import end_of_event
 from rpq.stream.outcomes import LATE, OUTCOME_COUNT
 from rpq.stream.snapshot import SnapshotGraph
@@ -106,6 +106,8 @@ class Evaluation:
         self.identity: Identity = edges
         self.multigraph: Multigraph | None = None
         """The edges with properties; None where edges are triples and no query has a condition."""
+        self.static_properties: frozenset[str] | None = frozenset()
+        """The names of properties that static edges had; None where they are not known."""
         self.witness = witness
         self.keeps_values = witness or keeps_values
         """True if values of properties are kept for witnesses."""
@@ -165,7 +167,15 @@ class Evaluation:
         )
         self.multigraph.kept_window = self._kept_window
         questions = [running.question for running in self.running]
+        self._record_statics(self.multigraph)
         self.multigraph.add(questions, {question.name: reading_of(question, self) for question in questions})
+
+    def _record_statics(self, multigraph: Multigraph) -> None:
+        """Let a multigraph know the static edges that were loaded before it, whose values nobody read."""
+        edges = self.graph.static_edges()
+        if len(edges):
+            multigraph.statics.add(self.graph.chunk_of(edges), {}, self.static_properties or ())
+            multigraph.statics.known = None if self.static_properties is not None else frozenset()
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -266,10 +276,12 @@ class Evaluation:
         self.midway = True
         if derived is None:
             outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
+            first_of_event = details.first
         else:
             events = _events_of(tuples, first, count)
             outcome = derived.outcome
-            details = ChunkDetails(first=derived.first if events is None else derived.first_of_events(events))
+            first_of_event = derived.first if events is None else derived.first_of_events(events)
+            details = ChunkDetails(first=derived.first_of_parts(first_of_event))
             self.graph.resolve_uncounted(view_of_chunk, len(chunk.label))
         running = self.running
         is_netted = details.first is not None or tuples.reported_time is not None
@@ -280,8 +292,8 @@ class Evaluation:
         before = None if failure is None or failure.row is None else failure.row - first
         if before is not None and derived is not None and derived.row is not None:
             before = int(np.searchsorted(derived.row, before))
-        if before is not None and details.first is not None:
-            before = int(details.first[before])  # nor anything else of its event
+        if before is not None and first_of_event is not None:
+            before = int(first_of_event[before])  # nor anything else of its event
         deltas = self._deltas(before)
         if failure is None:
             for host in running.hosts:
@@ -290,7 +302,8 @@ class Evaluation:
             times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
             if times is not None and derived is not None and derived.row is not None:
                 times = times[derived.row]
-            deltas = self.output.net(deltas, details.first, times, evicted=None if derived is None else derived.evicted)
+            evicted = None if derived is None else derived.evicted
+            deltas = self.output.net(deltas, first_of_event, times, evicted=evicted)
         if running.reports:
             try:
                 deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
@@ -476,29 +489,64 @@ class Evaluation:
         """Add static edges, `given` with these properties; comes before the first tuple. O(edges)."""
         if not len(edges):
             return  # vertices of no kind
-        if self.multigraph is not None:
-            for question in self.multigraph.questions:
-                refuse_statics(question, self.identity)
+        multigraph, ids = self.multigraph, None
+        self.static_properties = (self.static_properties or frozenset()).union(given)
+        if multigraph is not None:
+            labels = [label for label in edges.label.unique().to_pylist() if label is not None]
+            if multigraph.hides_statics(labels, have_ids=edges.edge is not None) and not multigraph.hides:
+                self._hide_statics(multigraph)
         begun = self.intake.begin(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8), keeps_all=True)
         chunk = self.intake.chunk(begun).chunk
-        self.graph.enter_static(chunk.source, chunk.target, chunk.label)
-        if self.multigraph is not None:
-            self.multigraph.statics.add(chunk, edges.properties, given)
+        if multigraph is not None and multigraph.by_id is not None and edges.edge is not None:
+            ids = multigraph.by_id.name(edges.edge)
+        else:
+            self.graph.enter_static(chunk.source, chunk.target, chunk.label)
+        if multigraph is not None:
+            multigraph.statics.add(chunk, edges.properties, given, edge=ids)
         self._enter_derived_statics()
         self.note_first()
 
-    def _enter_derived_statics(self) -> None:
-        """Enter static edges under the derived labels whose conditions they satisfy. O(edges · conditions)."""
+    def _hide_statics(self, multigraph: Multigraph, more: Sequence[Question] = ()) -> list[RunningQuery]:
+        """Let edges of the window hide static edges from now on, and add `more` queries; before the first tuple.
+
+        The queries begin again, over windows that are decided before the graph. Raises `QueryError` for queries that this
+        does not go with, and changes nothing then.
+        """
+        queries = multigraph.questions
+        refuse_hidden_statics([*queries, *more], self)
+        if queries:
+            self.remove(*(question.name for question in queries))
+        multigraph.hides = True
+        try:
+            return self.add(*queries, *more)[len(queries) :]
+        except BaseException:
+            multigraph.hides = False
+            self.add(*queries)
+            raise
+
+    def _enter_derived_statics(self, *, begins: bool = False) -> None:
+        """Enter static edges under the derived labels whose conditions they satisfy. O(edges · conditions).
+
+        With `begins`, those that edges of the window may hide are there from now on.
+        """
         if self.multigraph is None or not len(self.multigraph.statics):
             return
-        source, target, label = self.multigraph.derive_statics()
-        if len(label):
-            self._make_room(len(label), _NO_VERTICES)
-            self.graph.enter_static(source, target, label)
+        unhidden, held = self.multigraph.derive_statics(begins=begins)
+        if unhidden or held:
+            self._make_room(len(unhidden) + len(held), _NO_VERTICES)
+        if unhidden:
+            source, label, target = np.array(unhidden, np.int32).T
+            self.graph.enter_static(*map(np.ascontiguousarray, (source, target, label)))
+        if held:
+            source, label, target = map(np.ascontiguousarray, np.array(held, np.int32).T)
+            times, nothing = np.full(len(held), TIMELESS, np.int64), np.zeros(len(held), np.uint8)
+            chunk = Chunk(source, target, label, times, nothing, np.empty(len(held), np.int32))
+            self.graph.resolve_uncounted(view(chunk), len(held))
 
     def note_first(self) -> None:
         """Note whether rows come before the first tuple, with its time: of static edges, or of an empty graph."""
-        self.awaits_first = self.graph.time is None and (bool(self.graph.statics) or self.running.have_first_rows)
+        has_statics = bool(self.graph.statics) or (self.multigraph is not None and bool(len(self.multigraph.statics)))
+        self.awaits_first = self.graph.time is None and (has_statics or self.running.have_first_rows)
 
     def begin(self, time: int, *, row: int | None) -> Applied:
         """Enter static edges at the time of the first tuple and before it, as an event of their own.
@@ -509,12 +557,15 @@ class Evaluation:
         self.midway = True
         self.graph.advance(time)
         before = self.running.rows()
-        static, nothing = self.graph.chunk_of(self.graph.static_edges()), self.graph.chunk_of(_NONE)
+        self._enter_derived_statics(begins=True)
+        static = self.graph.chunk_of(self.graph.static_edges())
+        contents = self.window_contents()
         deltas: list[tuple[int, Delta]] = []
         for number, running in enumerate(self.running):
             if len(static.edge):
                 running.load_static(static)
-            deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in running.windows))]
+            chunk, inside = self._content_of(running, contents)
+            deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
         deltas = self._report(self.output.at_reported_time(deltas), time)
         self.awaits_first = False
         rows = self.output.rows(deltas)
@@ -538,6 +589,24 @@ class Evaluation:
             worker.advance(time)
         return self._deltas()
 
+    def _expire(self, time: int) -> list[tuple[int, Delta]]:
+        """Let edges leave a window that is decided before the graph; return what is reported of it. Raises `LimitError`."""
+        derived = None if self.multigraph is None else self.multigraph.expire(time)
+        if derived is None:
+            return []
+        chunk, view_of_chunk = derived.chunk, view(derived.chunk)
+        self._make_room(len(chunk.label), _NO_VERTICES)
+        self.graph.resolve_uncounted(view_of_chunk, len(chunk.label))
+        details = ChunkDetails(first=derived.first_of_parts(derived.first))
+        failure = self._crew.apply(self.running.schedule, chunk, view_of_chunk, self.graph.edges, details)
+        if failure is not None:
+            raise failure
+        deltas = self.output.net(self._deltas(), derived.first, None, evicted=derived.evicted)
+        deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp))
+        if (overflow := self.output.overflow(deltas)) is not None:
+            raise self.row_guard.error(overflow.query, overflow.number, place=0)
+        return deltas
+
     def _report(self, deltas: list[tuple[int, Delta]], time: int) -> list[tuple[int, Delta]]:
         """Return what is reported of changes at a time before the tuples of a chunk, or without one. Raises `LimitError`."""
         deltas = self.output.report(deltas, np.array([time]))
@@ -549,7 +618,8 @@ class Evaluation:
         """Move the stream time. Return the changes."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
-        deltas = self._report(self._advance_all(time), time)
+        deltas = self._expire(time)
+        deltas += self._report(self._advance_all(time), time)
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.output.rows(deltas)
         self.output.note_overruns(None)
@@ -631,13 +701,14 @@ class Evaluation:
                 readings = {question.name: reading_of(question, self) for question in questions}
                 refuse_other_windows(questions, readings, self.identity)
                 if is_late:
-                    refuse_late_counts(questions, readings)
+                    refuse_late_counts(questions, readings, is_decided=self.multigraph.held is not None)
                 self.multigraph.add(questions, readings, is_late=is_late)
+                if self.multigraph.hides_known_statics and not self.multigraph.hides:
+                    self.multigraph.remove(readings)
+                    return self._hide_statics(self.multigraph, questions)
                 questions = tuple(self.multigraph.running_form(question) for question in questions)
             for question in questions:
-                added.append(self._start(question, is_late, (ids, names)))  # some may have begun
-                if self.multigraph is not None and self.multigraph.counted is not None:
-                    refuse_netted_count(added[-1])
+                added.append(self._start(question, is_late, (ids, names)))  # noqa: PERF401  # some may have begun
         except BaseException:
             for running in reversed(added):
                 self.running.drop(running.question.name)
@@ -681,27 +752,29 @@ class Evaluation:
     def load(self, added: Sequence[RunningQuery], *, time: int, empty: bool) -> ChunkRows:
         """Load the windows of queries that were added, nothing if they start `empty`; return the first rows."""
         contents = self.window_contents(empty=empty)
-        nothing = self.graph.chunk_of(_NONE)
         static = self.graph.chunk_of(self.graph.static_edges()) if self.graph.statics else None
         deltas: list[tuple[int, Delta]] = []
         for running in added:
             keys = self.running.keys(running)
-            of_windows = list(zip(running.windows, keys, strict=True))
             running.count_from([0 if key is None else self.graph.counted.number_of(key) for key in keys])
             if static is not None:
                 running.load_static(static)
             number = self.running.number_of(running)
-            if running.has_content:
-                deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in of_windows))]
-                continue
-            tracked = None if self.multigraph is None else self.multigraph.tracked(running.question.name)
-            chunk, inside = contents.of(of_windows, is_ordered=is_ordered(running.question), tracked=tracked)
+            chunk, inside = self._content_of(running, contents)
             deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
         deltas = self.output.at_reported_time(deltas)
         deltas = self.output.report(deltas, np.array([time]))
         if (overflow := self.output.overflow(deltas)) is not None:
             raise self.row_guard.refusal(overflow.query, overflow.number)
         return self.output.rows(deltas)
+
+    def _content_of(self, running: RunningQuery, contents: WindowContents) -> tuple[Chunk, list[np.ndarray]]:
+        """Return the edges that a query has to load, with the slides at which they leave each of its windows."""
+        if running.has_content:
+            return self.graph.chunk_of(_NONE), [_NONE for _ in running.windows]
+        of_windows = list(zip(running.windows, self.running.keys(running), strict=True))
+        tracked = None if self.multigraph is None else self.multigraph.tracked(running.question.name)
+        return contents.of(of_windows, is_ordered=is_ordered(running.question), tracked=tracked)
 
     def window_contents(self, *, empty: bool = False) -> WindowContents:
         """Return the edges in windows now."""

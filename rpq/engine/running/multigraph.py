@@ -11,8 +11,9 @@ and of its own label where a query reads that without a condition. Behind it a d
 - With `id` an insert replaces the edge with its id, whatever the ends and labels of the two. Several edges with equal ends
   may have a label, and `EdgesById` knows which of them is left when one goes.
 
-Over a count window `CountedEdges` decides what is held, for all identities, and queries see an unbounded window. Paths in
-time order number the inserts of their count windows themselves, and `ParallelEdges` knows when each edge leaves.
+Over a count window `HeldEdges` decides what is held, for all identities, and queries see an unbounded window. So it does
+over any window where edges hide the static edges of their identity. Paths in time order number the inserts of their count
+windows themselves, and `ParallelEdges` knows when each edge leaves.
 
 An edge that edge variables may bind is a vertex of its own too, with links to its ends (`edge_vertex_links`).
 
@@ -31,7 +32,7 @@ import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.engine.running.condition_sets import ConditionSets, misfit
-from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, chunk_of_operations
+from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, TupleEdges, chunk_of_operations
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, effects_by_id, effects_of_versions
 from rpq.engine.running.outcome_counts import OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
@@ -43,10 +44,10 @@ from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, val
 from rpq.language.where import WhereError
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
-from rpq.stream.counted_edges import EVICTIONS, CountedEdges, StagedChanges
 from rpq.stream.edge_values import EdgeValues, ValuesOf, values_at
-from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions
+from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
+from rpq.stream.held_edges import EVICTIONS, STAGES, Applied, HeldEdges, Link, StagedChanges
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
 from rpq.stream.plain_columns import NUMBER, is_utf8
@@ -54,7 +55,7 @@ from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import EdgeEnd, LabelName
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import CountWindow, UnboundedWindow, Window
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Identity = Literal["triple", "parallel", "id"]
 """When two inserts are the same edge: with equal source, label and target, never, or with equal ids."""
@@ -103,8 +104,10 @@ class Multigraph:
         self.outcome_counts = OutcomeCounts(labels, keeps_all=keeps_all)
         self.by_id: EdgesById | None = EdgesById(capacity=capacity) if identity == "id" else None
         """The edges by id; None where edges have none."""
-        self.counted: CountedEdges | None = None
-        """The edges of the count window over which all queries read; None where none does, or paths in time order do."""
+        self.held: HeldEdges | None = None
+        """The edges of the window over which all queries read, if that is a count window or edges hide static edges."""
+        self.hides = False
+        """True if edges of the window hide the static edges of their identity."""
         self._versions = self.by_id or EdgeVersions(keeps_all=keeps_all, capacity=capacity)
         self.kept_window: Window | None = None
         """The window whose edges are all kept, if there is one."""
@@ -140,9 +143,9 @@ class Multigraph:
         self._sets_after_collect = 1024
 
     @property
-    def versions(self) -> EdgeVersions | EdgesById | CountedEdges:
+    def versions(self) -> EdgeVersions | EdgesById | HeldEdges:
         """The versions of edges."""
-        return self._versions if self.counted is None else self.counted
+        return self._versions if self.held is None else self.held
 
     def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
         """Return the ids of derived labels, new ones for those that have none."""
@@ -200,9 +203,10 @@ class Multigraph:
             raise QueryError(misfit(error, self.sets.types)) from error
         for question in questions:
             reading = readings[question.name]
-            if isinstance(reading.window, CountWindow) and has_counted_window(question, reading):
-                if self.counted is None:
-                    self.counted = CountedEdges(reading.window, labels_of=self.sets.labels_of, capacity=self._capacity)
+            is_counted = has_counted_window(question, reading)
+            if self.held is None and (is_counted or self.hides):
+                self._begin_held(reading.window)
+            if is_counted:
                 reading = reading._replace(window=UnboundedWindow())
             self.outcome_counts.add(question.name, reading, is_late=is_late)
         self._questions |= {question.name: question for question in questions}
@@ -250,8 +254,33 @@ class Multigraph:
         return self._labels_read(lambda name: any(one.has(name) for one in labels), self._labels.names)
 
     def running_form(self, question: Any) -> Any:
-        """Return a query with the window over which it runs: an unbounded one where a count window is decided here."""
-        return question if self.counted is None else question.over(UnboundedWindow())
+        """Return a query with the window over which it runs: an unbounded one where its window is decided here."""
+        return question if self.held is None else question.over(UnboundedWindow())
+
+    def retained_form(self, question: Any) -> Any:
+        """Return a query with the window that determines which edges it needs: inserts that count are never made up for."""
+        is_count = self.held is not None and self.held.counts
+        return question.over(UnboundedWindow()) if is_count else question
+
+    def _begin_held(self, window: AnyWindow) -> None:
+        keeps_all = self.identity == "id"
+        self.held = HeldEdges(window, labels_of=self.sets.labels_of, keeps_all=keeps_all, capacity=self._capacity)
+
+    def hides_statics(self, labels: Iterable[str], *, have_ids: bool = False) -> bool:
+        """Return whether edges of the window may hide static edges with some labels from a query.
+
+        With `triple` the two differ under conditions and for edge variables alone, with `id` where static edges have ids.
+        """
+        if self.identity != "triple":
+            return have_ids
+        return any(self._conditions_on(label) or self._links.walk(label) for label in labels)
+
+    @property
+    def hides_known_statics(self) -> bool:
+        """True if edges of the window may hide static edges that were loaded from a query."""
+        names = self._labels.names
+        labels = {str(names[label]) for label in np.unique(self.statics.label).tolist()}
+        return self.hides_statics(labels, have_ids=bool((self.statics.edge >= 0).any()))
 
     @property
     def has_ordered_counts(self) -> bool:
@@ -284,7 +313,7 @@ class Multigraph:
         if not self._ordered_questions:
             self.parallel = None
         if not self._readings:
-            self.counted = None
+            self.held = None
         self._is_ordered = np.zeros(0, np.uint8)
 
     def _set_conditions(self) -> None:
@@ -367,6 +396,7 @@ class Multigraph:
         versions = np.bincount(self.versions.all_columns()[1], minlength=len(edges))
         found: np.ndarray = np.add(edges, versions.astype(edges.dtype))
         found[self.sets.ids()] += 1
+        found[self.statics.label] += 1
         ids = self._labels.ids
         found[[ids[end] for end in self._links.ends if end in ids]] += 1
         return found
@@ -399,10 +429,8 @@ class Multigraph:
         bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
         everything = np.minimum.reduce([*bounds.values()]) if bounds else now
         satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
-        if self.counted is not None:
-            return self._derive_counted(
-                self.counted, chunk, properties, now, satisfied=satisfied, timestamp=timestamp, edge=edge
-            )
+        if self.held is not None:
+            return self._derive_held(self.held, chunk, properties, now, satisfied=satisfied, timestamp=timestamp, edge=edge)
         more = None
         if self.by_id is not None:
             assert edge is not None
@@ -444,9 +472,9 @@ class Multigraph:
             self.parallel.note(derived.chunk, self._ordered_labels())
         return derived
 
-    def _derive_counted(
+    def _derive_held(
         self,
-        counted: CountedEdges,
+        held: HeldEdges,
         chunk: Chunk,
         properties: Mapping[str, pa.Array],
         now: np.ndarray,
@@ -455,7 +483,7 @@ class Multigraph:
         timestamp: np.ndarray,
         edge: pa.Array | None,
     ) -> DerivedChunk:
-        """Return the tuples of a chunk as the edges that a count window holds and evicts; `now` are the times after them."""
+        """Return the tuples of a chunk as the edges that the window holds and evicts; `now` are the times after them."""
         is_insert = chunk.delete == 0
         number = self.inserts + np.cumsum(is_insert)
         self.inserts += int(np.count_nonzero(is_insert))
@@ -469,41 +497,100 @@ class Multigraph:
         else:
             keys = [*zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)]
         is_read = self.outcome_counts.reads(chunk.label)
-        applied = counted.apply(chunk, keys, satisfied=satisfied, is_read=is_read, is_plain=self._is_read(chunk.label))
-        self.outcome_counts.count(applied.outcome)
+        is_plain = self._is_read(chunk.label)
+        applied = held.apply(chunk, keys, now, satisfied=satisfied, is_read=is_read, is_plain=is_plain)
+        outcome = self._outcome_of_held(held, chunk, applied, now)
         if self.kept_values is not None:
             names = sorted(self.sets.properties)
             for row, one in applied.entered:
                 one.values = values_at(properties, names, row)
-        pieces = [applied.changes]
+        links: list[tuple[int, TupleEdges]] = []
         if self._links.are_read:
             values = self._values_of_vertices
-            links = self._links.derive_counted(chunk, properties, timestamp, applied, number=number, values=values)
-            for stage, (rows, source, label, target, delete) in links:
-                stages, times = np.full(len(rows), stage, np.int8), chunk.timestamp[rows]
-                pieces.append(StagedChanges(rows, stages, source, label, target, times, delete))
+            links = self._links.derive_held(chunk, properties, timestamp, applied, number=number, values=values)
+        return self._chunk_of_held(chunk, now, applied, links, outcome)
+
+    def expire(self, time: int) -> DerivedChunk | None:
+        """Let time pass without a tuple; return what leaves a window that is decided here, None for nothing."""
+        if self.held is None or self.held.counts:
+            return None
+        applied = self.held.expire(time)
+        if not applied.boundaries:
+            return None
+        links = self._links.links_of_left(applied) if self._links.are_read else []
+        columns = (np.zeros(0, kind) for kind in (np.int32, np.int32, np.int32, np.int64, np.uint8, np.int32))
+        return self._chunk_of_held(Chunk(*columns), np.zeros(0, np.int64), applied, links, np.zeros(0, np.uint8))
+
+    def _outcome_of_held(self, held: HeldEdges, chunk: Chunk, applied: Applied, now: np.ndarray) -> np.ndarray:
+        """Count the outcomes of tuples; return those for the engine as a whole."""
+        if held.counts:
+            self.outcome_counts.count(applied.outcome)
+            return applied.outcome
+        before: EdgesBefore | VersionsBefore = EdgesBefore(applied.timestamp_before, applied.label_before)
+        if self.by_id is None:
+            nothing = np.zeros(len(chunk.label), np.int32)
+            before = VersionsBefore(applied.timestamp_before, nothing, nothing.astype(np.uint8))
+        return self.outcome_counts.judge(chunk, before, {held.window: lower_bounds(held.window, now)})
+
+    def _chunk_of_held(
+        self,
+        chunk: Chunk,
+        now: np.ndarray,
+        applied: Applied,
+        links: Iterable[tuple[int, TupleEdges]],
+        outcome: np.ndarray,
+    ) -> DerivedChunk:
+        """Return the changes of a window and links, each with its stage, in the order of tuples and stages."""
+        pieces = [applied.changes]
+        for stage, (rows, source, label, target, delete) in links:
+            begin = stage - stage % STAGES
+            boundaries = [applied.boundaries[row, begin] for row in rows.tolist()] if begin else None
+            times = chunk.timestamp[rows] if boundaries is None else np.array(boundaries, np.int64)
+            stages = np.full(len(rows), stage, np.int32)
+            pieces.append(StagedChanges(rows, stages, source, label, target, times, delete))
         changes = StagedChanges(*(np.concatenate([*column]) for column in zip(*pieces, strict=True)))
         order = np.lexsort((changes.stage, changes.row))
         ordered = StagedChanges(*(column[order] for column in changes))
         made = Operations(*ordered[2:], ordered.row)
-        evicted: np.ndarray = ordered.stage == EVICTIONS
-        return chunk_of_operations(made, chunk, now, outcome=applied.outcome, evicted=evicted)
+        evicted: np.ndarray = ordered.stage % STAGES == EVICTIONS
+        boundary: np.ndarray = ordered.stage // STAGES
+        return chunk_of_operations(made, chunk, now, outcome=outcome, evicted=evicted, boundary=boundary)
 
-    def derive_statics(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return source, target and label of static edges under the derived labels that they have. O(edges · conditions)."""
-        values = self.statics.values(self.sets.types.known)
-        pieces = [self._derivation.derive_statics(self.statics.chunk(), values)]
-        if self._links.are_read and len(self.statics):
-            pieces += self._links.derive_statics(self.statics, values, names=self._values_of_vertices)
-        ends = (piece.source for piece in pieces), (piece.target for piece in pieces), (piece.label for piece in pieces)
-        source, target, label = (np.concatenate([*columns]) for columns in ends)
-        return source, target, label
+    def derive_statics(self, *, begins: bool = False) -> tuple[list[Link], list[Link]]:
+        """Return what static edges are in the graph beside their own labels: those that are never hidden, and the others.
+
+        Of the others those that nothing hides now, which are none before static edges begin; they do with `begins`.
+        O(edges · conditions).
+        """
+        values, statics = self.statics.values(self.sets.types.known), self.statics
+        pieces = [self._derivation.derive_statics(statics.chunk(), values)]
+        if self._links.are_read and len(statics):
+            pieces += self._links.derive_statics(statics, values, names=self._values_of_vertices)
+        links: list[list[Link]] = [[] for _ in range(len(statics))]
+        for piece in pieces:
+            columns = (piece.row, piece.source, piece.label, piece.target)
+            for row, *link in zip(*(column.tolist() for column in columns), strict=True):
+                links[row].append((link[0], link[1], link[2]))
+        if self.held is None or not self.hides:
+            return [link for of_edge in links for link in of_edge], []
+        keyed: dict[Any, list[Link]] = {}
+        unhidden: list[Link] = []
+        own = zip(statics.source.tolist(), statics.label.tolist(), statics.target.tolist(), strict=True)
+        is_plain = self._is_read(statics.label).tolist()
+        for ends, number, plain, of_edge in zip(own, statics.edge.tolist(), is_plain, links, strict=True):
+            if self.identity == "triple":
+                keyed[ends] = of_edge  # the last of those with an identity is the edge
+            elif number >= 0:
+                keyed[number] = [ends, *of_edge] if plain else of_edge
+            else:
+                unhidden += of_edge
+        return unhidden, self.held.set_statics(keyed, begins=begins)
 
     # --- one tuple -------------------------------------------------------------------------------------------
 
     def takes_one(self, times: StreamTime) -> bool:
         """Return whether one tuple of a stream with such times needs no columns; the first one does."""
-        return self.counted is None and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
+        return self.held is None and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
 
     def takes_id(self, edge: int | str | None, *, is_delete: bool) -> bool:
         """Return whether an id is well-formed and needs no conversion, as far as this can be checked quickly."""
@@ -619,11 +706,11 @@ class Multigraph:
         if isinstance(self._labels.names[number], EdgeEnd):
             return None  # the edge is a vertex, which has the values
         found: Mapping[str, Any] | None = None
-        if self.counted is not None:
+        if self.held is not None:
             name = self._labels.names[number]
             is_derived = isinstance(name, ConditionLabel)
             own = self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number
-            edges = self.counted.youngest_first(source, own, target)
+            edges = self.held.youngest_first(source, own, target)
             satisfying = (one for one in edges if not is_derived or number in self.sets.labels_of(one.satisfied))
             youngest = next(satisfying, None)
             found = None if youngest is None else youngest.values
@@ -667,8 +754,8 @@ class Multigraph:
         bound = self.lower_bound(time)
         self.versions.collect(bound)
         self.outcome_counts.collect()
-        if self.counted is not None and self.by_id is not None:
-            self.by_id.release_others(self.counted.keys())
+        if self.held is not None and self.by_id is not None:
+            self.by_id.release_others([*self.held.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
         if self.parallel is not None:
             self.parallel.collect(bound, self._timed_labels())
         if self.kept_values is not None:
@@ -699,10 +786,14 @@ class Multigraph:
         self._versions.load(source, label, target, timestamp, satisfied)
 
     def vertices(self) -> np.ndarray:
-        """Return the ids of the vertices of versions. O(versions + ids)."""
+        """Return the ids of the vertices of versions, and of static edges that may be hidden. O(versions + ids)."""
         source, _, target, _, _ = self.versions.all_columns()
-        is_there = np.zeros(max(source.max(initial=-1), target.max(initial=-1)) + 1, bool)
-        is_there[source] = is_there[target] = True
+        ends = [source, target]
+        if self.hides:  # static edges may be in the graph again
+            ends += [self.statics.source, self.statics.target, self.statics.vertex, self.statics.twin]
+        is_there = np.zeros(max(one.max(initial=-1) for one in ends) + 1, bool)
+        for one in ends:
+            is_there[one[one >= 0]] = True
         return np.flatnonzero(is_there).astype(np.int32)
 
     def latest_held(self, labels: LabelSet) -> int:

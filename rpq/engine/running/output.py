@@ -72,7 +72,7 @@ class Output:
         queries = self._running.by_number
         for number, delta in split_by_query(deltas):
             net = delta
-            if first is not None and not queries[number].nets_events:
+            if first is not None and (evicted is not None or not queries[number].nets_events):
                 is_implicit = getattr(queries[number].question, "semantics", None) == "implicit"
                 if evicted is not None and is_implicit:
                     net = _without_evictions(delta, first, evicted)
@@ -130,9 +130,10 @@ class Output:
     def values(self) -> ValuesOf | None:
         """The function that returns the values of edges for witnesses; None if witnesses contain none.
 
-        With static edges they contain none: such an edge may replace another one with its ends that has left the window.
+        With static edges they contain none: one may be in the place of an edge with its ends that has left the window.
         """
-        return None if self.multigraph is None or self._graph.statics else self.multigraph.values
+        has_none = self.multigraph is None or self._graph.statics or len(self.multigraph.statics)
+        return None if self.multigraph is None or has_none else self.multigraph.values
 
     def _witnesses(self, running: RunningQuery, delta: Delta) -> pa.Array:
         """Return the witness of each row as JSON; empty for rows that are removed, and for kinds of queries without any."""

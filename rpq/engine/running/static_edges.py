@@ -1,8 +1,9 @@
-"""Static edges one by one, with their values, where edges have an identity: they are edges beside those of the window.
+"""Static edges one by one, with their values, where edges have an identity.
 
 The snapshot graph knows static edges by source, label and target, as it does all edges. What conditions and edge variables
 need beside that is here: parallel static edges, the values of their properties, and the vertices that edge variables bind.
-The number of such an edge is -1, -2, … in the order in which they were loaded.
+The number of such an edge is -1, -2, … in the order in which they were loaded; where edges have ids, it may have one too.
+An edge of the window may hide the static edge of its identity: `rpq.stream.held_edges` knows which are hidden.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class StaticEdges:
         """The vertex that each is, where an edge variable may bind it, else NO_VERTEX."""
         self.twin = np.zeros(0, np.int32)
         """The vertex for the other direction, NO_VERTEX if there is none."""
+        self.edge = np.zeros(0, np.int32)
+        """The number of the id of each, -1 without one."""
         self.unread: frozenset[str] = frozenset()
         """The names of properties that edges had and that no query read when they were loaded."""
         self.known: frozenset[str] | None = None
@@ -39,23 +42,29 @@ class StaticEdges:
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        arrays = (self.source, self.label, self.target, self.vertex, self.twin)
+        arrays = (self.source, self.label, self.target, self.vertex, self.twin, self.edge)
         of_values: int = sum(column.nbytes for column in self._values.values())
         return sum(array.nbytes for array in arrays) + of_values
 
     @property
     def number(self) -> np.ndarray:
-        """The numbers of the edges (int64)."""
-        return -1 - np.arange(len(self), dtype=np.int64)
+        """The numbers of the edges (int64), of those that have an id the number of that."""
+        return np.where(self.edge >= 0, self.edge, -1 - np.arange(len(self), dtype=np.int64))
 
-    def add(self, chunk: Chunk, values: Mapping[str, pa.Array], given: Iterable[str]) -> None:
-        """Add edges with the values that queries read; `given` are the names of all properties that they have. O(edges)."""
+    def add(
+        self, chunk: Chunk, values: Mapping[str, pa.Array], given: Iterable[str], *, edge: np.ndarray | None = None
+    ) -> None:
+        """Add edges with the values that queries read; `given` are the names of all properties that they have. O(edges).
+
+        `edge` are the numbers of their ids, if they have some.
+        """
         before, count = len(self), len(chunk.source)
         self.source, self.label, self.target = (
             np.concatenate([mine, more])
             for mine, more in ((self.source, chunk.source), (self.label, chunk.label), (self.target, chunk.target))
         )
         none = np.full(count, NO_VERTEX, np.int32)
+        self.edge = np.concatenate([self.edge, np.full(count, -1, np.int32) if edge is None else edge])
         self.vertex, self.twin = np.concatenate([self.vertex, none]), np.concatenate([self.twin, none])
         self.unread |= frozenset(given) - values.keys()
         for name in self._values.keys() | values.keys():
@@ -70,9 +79,11 @@ class StaticEdges:
         vertex: np.ndarray,
         twin: np.ndarray,
         values: Mapping[str, pa.Array],
+        edge: np.ndarray,
     ) -> None:
-        """Set the edges, whose sources, labels and targets are `ends`, the vertices that they are, and their values."""
+        """Set the edges, whose sources, labels and targets are `ends`, the vertices that they are, their values and ids."""
         self.source, self.label, self.target = ends
+        self.edge = edge
         self.vertex, self.twin = vertex, twin
         self._values = dict(values)
 

@@ -47,10 +47,10 @@ from rpq.files.sealed import damage_error
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import Reading, is_ordered, readings_of
 from rpq.language.where import WhereError
-from rpq.stream.counted_edges import CountedEdge, CountedEdges
 from rpq.stream.edge_values import EdgeValues, values_at
 from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesById
+from rpq.stream.held_edges import HeldEdge, HeldEdges
 from rpq.stream.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.parallel_edges import ParallelColumns, ParallelEdges
 from rpq.stream.properties import PropertyTypes
@@ -93,6 +93,9 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
     for selection in (window_edges, static):
         is_named[edges.source[selection]] = is_named[edges.target[selection]] = True
     is_named[version_source] = is_named[version_target] = True
+    if evaluation.multigraph is not None:
+        statics = evaluation.multigraph.statics
+        is_named[statics.source] = is_named[statics.target] = True  # those that edges of the window hide, too
     are_edges = np.zeros(vertices.count, bool)
     edge_ids = np.flatnonzero(vertices.are_nameless(np.arange(vertices.count)))  # a collection has left those in use
     are_edges[edge_ids] = True
@@ -147,15 +150,20 @@ def _statics_of(evaluation: Evaluation, number: np.ndarray, labels: np.ndarray) 
     )
     columns = number[statics.source], labels[statics.label], number[statics.target], vertex, twin
     values = {f"value.{name}": column for name, column in statics.values(multigraph.sets.types.known).items()}
-    return table_bytes({name: pa.array(column) for name, column in zip(STATIC_COLUMNS, columns, strict=True)} | values)
+    saved = {name: pa.array(column) for name, column in zip(STATIC_COLUMNS, columns, strict=True)}
+    if multigraph.by_id is not None and (have_ids := statics.edge >= 0).any():
+        ids = multigraph.by_id.names.names_of(statics.edge[have_ids])
+        places = np.where(have_ids, np.cumsum(have_ids) - 1, 0)
+        saved["edge"] = ids.take(pa.array(places, mask=~have_ids))
+    return table_bytes(saved | values)
 
 
 def _counted_table_of(evaluation: Evaluation, number: np.ndarray) -> np.ndarray:
     """Return the table of the edges of a count window, as `Edges.counted`; `number` are those of vertices in the file."""
     multigraph = evaluation.multigraph
-    if multigraph is None or multigraph.counted is None or not len(multigraph.counted):
+    if multigraph is None or multigraph.held is None or not len(multigraph.held):
         return table_bytes({})
-    edges = [*multigraph.counted]
+    edges = [*multigraph.held]
     used = np.unique([edge.satisfied for edge in edges])
     columns = {
         "vertex": [-1 if edge.vertex == NO_VERTEX else int(number[edge.vertex]) for edge in edges],
@@ -175,19 +183,20 @@ def _counted_table_of(evaluation: Evaluation, number: np.ndarray) -> np.ndarray:
 
 
 def _counted_of(evaluation: Evaluation) -> CountedState | None:
-    counted = None if evaluation.multigraph is None else evaluation.multigraph.counted
+    counted = None if evaluation.multigraph is None else evaluation.multigraph.held
     if evaluation.multigraph is None or counted is None:
         return None
     numbers, sets = _label_numbers(evaluation), evaluation.multigraph.sets
     used = np.unique([edge.satisfied for edge in counted]).astype(np.int64).tolist()
     of_sets = [numbers[list(sets.labels_of(number))].tolist() for number in used]
-    return CountedState(window=counted.window, number=counted.number, sets=of_sets)
+    hides = evaluation.multigraph.hides
+    return CountedState(window=counted.window, number=counted.number, sets=of_sets, hides=hides)
 
 
 def _ids_held(evaluation: Evaluation, multigraph: Multigraph, by_id: EdgesById) -> np.ndarray:
     """Return the numbers of the ids of the edges of `_versions_of`."""
-    if multigraph.counted is not None:
-        return np.array(multigraph.counted.keys(), np.int32)
+    if multigraph.held is not None:
+        return np.array(multigraph.held.keys(), np.int32)
     return by_id.live(multigraph.lower_bound(evaluation.graph.time))
 
 
@@ -206,7 +215,7 @@ def _edge_vertices_of(
         target=number[known.target],
         twin=np.where(known.twin < 0, np.int32(-1), number[known.twin]).astype(np.int32),
         timestamp=known.timestamp,
-        number=_saved_numbers(evaluation, known.number),
+        number=_saved_numbers(evaluation, ids, known.number),
         current=edges.are_current(ids).astype(np.uint8),
         values=table_bytes(properties),
     )
@@ -217,7 +226,7 @@ def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeVal
     multigraph, edges = evaluation.multigraph, evaluation.graph.edges
     if multigraph is None or multigraph.kept_values is None:
         return None
-    if multigraph.counted is not None:
+    if multigraph.held is not None:
         return None  # the edges of the window have them
     if multigraph.by_id is not None:
         keys = multigraph.by_id.live(multigraph.lower_bound(evaluation.graph.time)).tolist()
@@ -228,11 +237,19 @@ def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeVal
     return EdgeValueArrays(known, table_bytes(columns))
 
 
-def _saved_numbers(evaluation: Evaluation, numbers: np.ndarray) -> np.ndarray:
-    """Return the numbers of edges that are vertices; where edges have ids their places in `_edge_names_of`."""
+def _saved_numbers(evaluation: Evaluation, ids: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return the numbers of edges that are the vertices `ids`; where edges have ids their places in `_edge_names_of`.
+
+    Those of static edges are -1, -2, … in any case.
+    """
     multigraph = evaluation.multigraph
     if multigraph is None or multigraph.by_id is None:
         return numbers
+    static_number = np.zeros(evaluation.vertices.count, np.int64)
+    for of_edges in (multigraph.statics.vertex, multigraph.statics.twin):
+        is_vertex = of_edges != NO_VERTEX
+        static_number[of_edges[is_vertex]] = -1 - np.flatnonzero(is_vertex)
+    numbers = np.where(static_number[ids] < 0, static_number[ids], numbers)
     live = _ids_held(evaluation, multigraph, multigraph.by_id)
     is_static = numbers < 0
     order = np.argsort(live)
@@ -378,6 +395,11 @@ class SavedState:
                 evaluation.keep(self.content.keep.window)
             if self.content.multigraph is not None:
                 evaluation.begin_multigraph()
+                counted = self.content.multigraph.counted
+                if evaluation.multigraph is not None and counted is not None:
+                    evaluation.multigraph.hides = counted.hides
+            elif len(self.edges.static_source):
+                evaluation.static_properties = None
             try:
                 states = zip(self.content.queries, self._questions(), strict=True)
                 for is_late, group in groupby(states, lambda one: one[0].is_late):
@@ -487,10 +509,10 @@ class SavedState:
             numbers = self._restore_edges_by_id(state.by_id, multigraph.by_id, multigraph, identity)
         else:
             numbers = None
-        if (state.counted is None) != (multigraph.counted is None):
+        if (state.counted is None) != (multigraph.held is None):
             raise Damage("the edges of a count window are there, or missing, where the queries have another window")
-        if state.counted is not None and multigraph.counted is not None:
-            self._restore_counted(state.counted, multigraph.counted, multigraph, identity, numbers)
+        if state.counted is not None and multigraph.held is not None:
+            self._restore_counted(state.counted, multigraph.held, multigraph, identity, numbers)
         elif numbers is None:
             multigraph.restore(
                 identity[saved.version_source],
@@ -515,7 +537,16 @@ class SavedState:
             )
         elif len(saved.parallel_source):
             raise Damage("there are parallel edges, and no query about paths in time order")
-        made = saved.vertices
+        self._restore_edge_vertices(multigraph, evaluation, identity, numbers)
+        if multigraph.hides:
+            multigraph.derive_statics(begins=self.content.time is not None)  # which the graph has already
+            evaluation.note_first()
+
+    def _restore_edge_vertices(
+        self, multigraph: Multigraph, evaluation: Evaluation, identity: np.ndarray, numbers: np.ndarray | None
+    ) -> None:
+        """Restore the edges that are vertices; `numbers` are those of the ids of edges, if any. Raises `Damage`."""
+        made = self.edges.vertices
         if not len(made.source):
             return
         if (made.label < 0).any() or (made.label >= len(self.content.labels.names)).any():
@@ -529,7 +560,10 @@ class SavedState:
             if (((number < 0) != is_static) | (number >= len(numbers))).any():
                 raise Damage("an edge that is a vertex has an id that no edge has")
             held = np.append(numbers, 0)[np.where(is_static, len(numbers), number)]
-            number = np.where(is_static, number, held).astype(np.int64)
+            if (is_static & (number < -len(multigraph.statics))).any():
+                raise Damage("an edge that is a vertex is a static edge that there is not")
+            of_statics = np.append(multigraph.statics.number, 0)[np.where(is_static, -1 - number, len(multigraph.statics))]
+            number = np.where(is_static, of_statics, held).astype(np.int64)
         columns = EdgeVertexColumns(*ends, made.timestamp, number, twin)
         properties = made.properties()
         edges = evaluation.vertices.edges
@@ -565,8 +599,8 @@ class SavedState:
         table = saved.static_table()
         if not table.num_columns:
             is_plain = np.array([isinstance(name, str) for name in names] or [False])[saved.static_label]
-            ends = saved.static_source, saved.static_label, saved.static_target
-            source, label, target = (column[is_plain] for column in ends)
+            of_graph = saved.static_source, saved.static_label, saved.static_target
+            source, label, target = (column[is_plain] for column in of_graph)
             vertex = twin = np.full(len(source), -1, np.int32)
         else:
             source, label, target, vertex, twin = (
@@ -583,7 +617,14 @@ class SavedState:
         vertex, twin = (
             np.where(ids < 0, np.int32(NO_VERTEX), identity[ids]).astype(np.int32) for ids in (vertex, twin)
         )
-        multigraph.statics.load((identity[source], label.astype(np.int32), identity[target]), vertex, twin, values)
+        edge = np.full(len(source), -1, np.int32)
+        if multigraph.by_id is not None and "edge" in table.schema.names:
+            ids = table["edge"].combine_chunks()
+            if ("int64" if pa.types.is_integer(ids.type) else "string") != multigraph.by_id.names.kind:
+                raise Damage(f"the ids of static edges are not of kind {multigraph.by_id.names.kind}")
+            edge = multigraph.by_id.name(ids)
+        ends = identity[source], label.astype(np.int32), identity[target]
+        multigraph.statics.load(ends, vertex, twin, values, edge)
 
     def _restore_edge_values(self, multigraph: Multigraph, identity: np.ndarray, numbers: np.ndarray | None) -> None:
         """Restore the values that witnesses tell, where they are kept; `numbers` are those of the ids of edges, if any."""
@@ -620,7 +661,7 @@ class SavedState:
         if any(number >= len(labels) or not isinstance(labels[number], ConditionLabel) for number in in_sets):
             raise Damage("a set of labels has one without a condition")
         sets = np.array([multigraph.sets.number_of(one) for one in state.sets], np.int32)
-        if multigraph.counted is not None:
+        if multigraph.held is not None:
             return edges.name(names)
         ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
         return edges.load(names, (*ends, saved.version_timestamp, sets[saved.version_set]))
@@ -628,7 +669,7 @@ class SavedState:
     def _restore_counted(
         self,
         state: CountedState,
-        counted: CountedEdges,
+        counted: HeldEdges,
         multigraph: Multigraph,
         identity: np.ndarray,
         numbers: np.ndarray | None,
@@ -644,17 +685,18 @@ class SavedState:
         properties = {
             name.removeprefix(prefix): table[name].combine_chunks() for name in table.column_names if name.startswith(prefix)
         }
-        edges: list[CountedEdge] = []
+        edges: list[HeldEdge] = []
         rows = table.select(COUNTED_COLUMNS).to_pylist()
         columns = (*ends, saved.version_timestamp)
         for place, (row, u, label, v, time) in enumerate(zip(rows, *(column.tolist() for column in columns), strict=True)):
-            last = edges[-1].number if edges else counted.window.lower_bound(state.number)
+            first = counted.window.lower_bound(state.number) if isinstance(counted.window, CountWindow) else 0
+            last = edges[-1].number if edges else first
             is_vertex = all(-1 <= row[name] < len(identity) for name in ("vertex", "twin"))
             if not (last < row["number"] <= state.number and 0 <= row["set"] < len(sets) and is_vertex):
                 raise Damage("an edge of a count window has a number that it cannot have")
             key = (u, label, v) if multigraph.identity == "triple" else row["insert"]
             key = key if numbers is None else int(numbers[place])
-            edge = CountedEdge(
+            edge = HeldEdge(
                 key, (u, label, v), time, satisfied=sets[row["set"]], is_plain=bool(row["plain"]), number=row["number"]
             )
             edge.vertex, edge.twin = (

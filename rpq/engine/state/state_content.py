@@ -19,7 +19,7 @@ from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.properties import decimal_type
 from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd, LabelName, StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
-from rpq.stream.window import INT64_MAX, CountWindow, Window
+from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
 _ALWAYS_SAVED = [name for name in OUTCOMES if name != "PASSED_BY"]
 """The outcomes that have a count in every state; older releases knew no other."""
@@ -200,24 +200,30 @@ class EdgesByIdState:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedState:
-    """The count window of edges with an identity, the number of its last insert, and the sets of labels that edges have."""
+    """The window of edges with an identity, the number of its last insert, and the sets of labels that edges have.
 
-    window: CountWindow
+    `hides` says whether edges of the window hide static edges; otherwise it is a count window.
+    """
+
+    window: AnyWindow
     number: int
     sets: list[list[int]]
+    hides: bool = False
 
     def described(self) -> dict[str, Any]:
         """Return the state as JSON values."""
-        return {"window": kinds.window_json(self.window), "number": self.number, "sets": self.sets}
+        hides = {"hides": True} if self.hides else {}
+        return {"window": kinds.window_json(self.window), "number": self.number, "sets": self.sets, **hides}
 
     @classmethod
     def read(cls, content: JsonValue) -> CountedState:
         """Read the output of `described`. Raises `Damage`."""
         window = kinds.read_window(content["window"])
-        if not isinstance(window, CountWindow):
+        hides = "hides" in content and content["hides"].flag()
+        if not hides and not isinstance(window, CountWindow):
             raise Damage("the window of edges with an identity does not count")
         sets = [[label.whole(0) for label in one] for one in content["sets"]]
-        return cls(window=window, number=_count(content["number"]), sets=sets)
+        return cls(window=window, number=_count(content["number"]), sets=sets, hides=hides)
 
 
 @dataclass(frozen=True, kw_only=True)

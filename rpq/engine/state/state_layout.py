@@ -115,7 +115,8 @@ class Edges:
     `parallel_slides` has for each content that does not follow from timestamps the slides at which they leave it.
     `vertices` are edges that are vertices, whose numbers follow those of `names`. `values` is None where none are kept.
     `statics` is a table of the static edges one by one, where edges have an identity (`StaticEdges`), else empty. `counted`
-    is a table of what is known of the versions beside, where they are those of a count window (`CountedEdges`), else empty.
+    is a table of what is known of the versions beside, where their window is decided before the graph (`HeldEdges`), else
+    empty.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
     vertex ever occurred.
@@ -403,6 +404,11 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         if ((end < first) | (end >= most)).any():
             raise Damage(f"an edge that is a vertex has one with a number outside {first} to {most - 1}")
         named[end] = True
+    if len(edges.statics):  # those that edges of the window hide have no others
+        table = edges.static_table()
+        for name in ("source", "target", "vertex", "twin"):
+            end = table[name].combine_chunks().to_numpy(zero_copy_only=False)
+            named[end[(end >= 0) & (end < vertices)]] = True
     if not named.all():
         raise Damage(f"vertex {int(np.argmin(named))} has no edge")
     return edges

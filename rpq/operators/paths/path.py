@@ -15,7 +15,7 @@ import pyarrow as pa
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.delta_index import PathDelta
 from rpq.operators.paths.index.layout import LOW_HALF
-from rpq.stream.edge_store import LONG_AGO
+from rpq.stream.edge_store import LONG_AGO, TIMELESS
 from rpq.stream.edge_values import ValuesOf
 from rpq.stream.snapshot import Edges
 from rpq.stream.vertices import VertexDictionary
@@ -99,7 +99,7 @@ def path_of(
     if values is not None:
         ends = ((int(column[step >> 1]) for column in (edges.source, edges.label, edges.target)) for step in taken)
         properties = tuple(values(*one) for one in ends)
-    return Path(tuple(names), tuple(words), tuple(None if time == LONG_AGO else time for time in times), properties)
+    return Path(tuple(names), tuple(words), tuple(None if time <= TIMELESS else time for time in times), properties)
 
 
 # --- the paths of many rows as JSON texts, written in bulk --------------------------------------------------
