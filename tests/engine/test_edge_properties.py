@@ -385,6 +385,40 @@ def test_queries_that_come_and_go(identity, data):
             engine._check()
 
 
+@pytest.mark.parametrize("identity", ["parallel", "triple", *left_to_ci("id")])
+@examples(150)
+@given(data=st.data())
+def test_queries_without_conditions_come_where_a_window_of_edges_is_kept(identity, data):
+    text = data.draw(st.sampled_from(("b", "a/b", "(a|c)+", "!(a)", "^b/c*")))
+    first = data.draw(described("first"))
+    second = Described(
+        "second",
+        text,
+        size=data.draw(st.integers(1, 12)),
+        slide=data.draw(st.integers(1, 4)),
+        semantics=data.draw(st.sampled_from(("explicit", "implicit"))),
+        paths="walk",
+    )
+    note([first.query, second.query])
+    oracle = PropertyEngine(first.oracle, second.oracle, identity=identity)
+    engine = rpq.Engine(first.query, keep=rpq.Window(size=16, slide=1), edges=identity, _capacity=1)
+    running = [first]
+    for row in drawn_tuples(data, identity, 5, most=15):
+        note(row)
+        names = [one.query.name for one in running]
+        expected = Counter(change for change in apply(oracle, row) if change.query in names)
+        is_single = data.draw(st.booleans())
+        changes = push_one(engine, row) if is_single else engine.push(as_batch([row], arrow=False))
+        assert rows_of(changes, running) == expected
+        engine._check()
+        if second not in running and data.draw(st.integers(0, 4)) == 0:
+            running.append(second)
+            solutions = oracle.solutions("second")
+            expected = Counter({Row("second", values, oracle.time, "+"): count for values, count in solutions.items()})
+            assert rows_of(engine.register(second.query), running) == expected
+            engine._check()
+
+
 @pytest.mark.parametrize("identity", ["id", *left_to_ci("triple", "parallel")])
 @examples(150)
 @given(data=st.data())

@@ -260,7 +260,7 @@ class Evaluation:
     @property
     def is_read(self) -> Callable[[np.ndarray], np.ndarray]:
         """The function that returns whether any query reads label ids, plain or with a condition."""
-        return self.graph.is_read if self.multigraph is None else self.multigraph.outcome_counts.reads
+        return self.graph.is_read if self.multigraph is None else self.multigraph.reads
 
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
@@ -388,7 +388,7 @@ class Evaluation:
         edges, multigraph = graph.filter, self.multigraph
         if multigraph is not None:
             has_ends = multigraph.by_id is not None and (edge is None or not delete)  # see `_named_ends`
-            is_read = has_ends if multigraph.by_id is not None else multigraph.outcome_counts.reads_label(number)
+            is_read = has_ends if multigraph.by_id is not None else multigraph.reads_label(number)
         else:
             is_read = graph.horizons.is_read.item(number)
             is_read = is_read and (not edges.filtered_labels or edges.accepts(number, source, target))

@@ -384,6 +384,14 @@ class Multigraph:
         """Set the types of properties and of timestamps of edges that are vertices."""
         self._vertices.edges.types, self._vertices.edges.unit = self.sets.types, self.sets.time_unit
 
+    def reads(self, label: np.ndarray) -> np.ndarray:
+        """Return whether any query reads label ids, plain or with a condition, or the engine keeps them (uint8)."""
+        return self.outcome_counts.reads(label) | self._is_read(label)
+
+    def reads_label(self, label: int) -> bool:
+        """Return whether any query reads a label id, plain or with a condition, or the engine keeps it."""
+        return self.outcome_counts.reads_label(label) or bool(self._is_read(np.array([label]))[0])
+
     @property
     def edge_ids(self) -> EdgeIds | None:
         """The kind of the ids of edges; None where they have none."""
@@ -428,14 +436,14 @@ class Multigraph:
         now = now if time is None else np.maximum(now, time)
         bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
         everything = np.minimum.reduce([*bounds.values()]) if bounds else now
+        if self.kept_window is not None:
+            everything = np.minimum(everything, lower_bounds(self.kept_window, now))
         satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
         if self.held is not None:
             return self._derive_held(self.held, chunk, properties, now, satisfied=satisfied, timestamp=timestamp, edge=edge)
         more = None
         if self.by_id is not None:
             assert edge is not None
-            if self.kept_window is not None:
-                everything = np.minimum(everything, lower_bounds(self.kept_window, now))
             ids = self.by_id.name(edge)
             edges_before, made = self._apply_by_id(self.by_id, chunk, ids, satisfied, everything)
             outcome = self.outcome_counts.judge(chunk, edges_before, bounds)
@@ -745,7 +753,7 @@ class Multigraph:
         if time is None:
             return ABSENT_VERSION
         windows = [window for window in self.outcome_counts.windows if not isinstance(window, CountWindow)]
-        if self.by_id is not None and self.kept_window is not None:
+        if self.kept_window is not None:
             windows.append(self.kept_window)
         return min((lower_bound(window, time) for window in windows), default=time)
 
