@@ -33,17 +33,17 @@ class EdgeValues:
 
     @property
     def nbytes(self) -> int:
-        """The approximate number of bytes held."""
+        """The approximate number of bytes in use."""
         return 500 * len(self._of)
 
     def put(self, key: Any, timestamp: int, values: Mapping[str, Any]) -> None:
-        """Set the values of an edge, unless a younger one with its key is held."""
-        held = self._of.get(key)
-        if held is None or timestamp >= held[0]:
+        """Set the values of an edge, unless a younger one with its key is known."""
+        latest = self._of.get(key)
+        if latest is None or timestamp >= latest[0]:
             self._of[key] = timestamp, values
 
     def replace(self, key: Any, timestamp: int, values: Mapping[str, Any]) -> None:
-        """Set the values of an edge, whatever is held."""
+        """Set the values of an edge, whatever was known."""
         self._of[key] = timestamp, values
 
     def drop(self, key: Any) -> None:
@@ -52,8 +52,8 @@ class EdgeValues:
 
     def of(self, key: Any) -> Mapping[str, Any] | None:
         """Return the values of an edge, None where they are not known."""
-        held = self._of.get(key)
-        return None if held is None else held[1]
+        latest = self._of.get(key)
+        return None if latest is None else latest[1]
 
     def columns(self, keys: Iterable[Any], types: Mapping[str, pa.DataType]) -> tuple[np.ndarray, dict[str, pa.Array]]:
         """Return of which of these edges values are known (uint8), and for each property, whose types these are, a column.
@@ -83,7 +83,7 @@ class EdgeValues:
 
     def collect(self, bound: int, kept: Collection[Any] = ()) -> None:
         """Forget the edges with a timestamp up to a bound unless their keys are among those `kept`. O(edges)."""
-        self._of = {key: held for key, held in self._of.items() if held[0] > bound or key in kept}
+        self._of = {key: latest for key, latest in self._of.items() if latest[0] > bound or key in kept}
 
 
 def values_at(columns: Mapping[str, pa.Array], names: Iterable[str], row: int) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def _reason_against_count(question: Question, reading: Reading, evaluation: Eval
     """Return why a query cannot have its window beside those of others, or a count window; None where it can."""
     multigraph, is_counted = evaluation.multigraph, has_counted_window(question, reading)
     others = [] if multigraph is None else multigraph.readings
-    is_beside_counted = multigraph is not None and multigraph.held is not None and multigraph.held.counts
+    is_beside_counted = multigraph is not None and multigraph.window_edges is not None and multigraph.window_edges.counts
     is_beside_order = multigraph is not None and multigraph.has_ordered_counts
     if reading.window.kind == "count" and not is_counted:
         if evaluation.identity != "parallel" or reading.labels.has_conditions:
@@ -247,7 +247,7 @@ def begins_empty(question: Question, evaluation: Evaluated) -> bool:
     """Return whether a query may begin with an empty window in mid-stream: no edge unknown to it is replaced later."""
     identity, multigraph = evaluation.identity, evaluation.multigraph
     counts = not is_ordered(question) and any(window.kind == "count" for window in windows_of(question))
-    if multigraph is not None and (counts or multigraph.held is not None):
+    if multigraph is not None and (counts or multigraph.window_edges is not None):
         return False
     return identity == "parallel" or (identity == "triple" and not has_conditions(question))
 
@@ -320,7 +320,7 @@ def _refuse_unkept_edges(
 ) -> None:
     """Raise `RegistrationError` for paths in time order where the window has edges that were not kept one by one."""
     multigraph = evaluation.multigraph
-    if multigraph is None or evaluation.identity == "triple" or multigraph.held is not None:
+    if multigraph is None or evaluation.identity == "triple" or multigraph.window_edges is not None:
         return  # `refuse_order` or `reading_of` says why not
     if empty and evaluation.identity == "parallel":
         return

@@ -22,10 +22,10 @@ from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edge_versions import VersionsBefore
 from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesBefore
-from rpq.stream.held_edges import GAINS, Applied
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
 from rpq.stream.vertices import VertexDictionary
+from rpq.stream.window_edges import GAINS, Applied
 
 
 class EdgeEffects(NamedTuple):
@@ -180,7 +180,7 @@ class EdgeVertexLinks:
         pieces = [piece for piece in pieces if len(piece.row)]
         return TupleEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
 
-    def derive_held(
+    def derive_in_window(
         self,
         chunk: Chunk,
         properties: Mapping[str, pa.Array],

@@ -531,17 +531,17 @@ class Evaluation:
         """
         if self.multigraph is None or not len(self.multigraph.statics):
             return
-        unhidden, held = self.multigraph.derive_statics(begins=begins)
-        if unhidden or held:
-            self._make_room(len(unhidden) + len(held), _NO_VERTICES)
+        unhidden, hideable = self.multigraph.derive_statics(begins=begins)
+        if unhidden or hideable:
+            self._make_room(len(unhidden) + len(hideable), _NO_VERTICES)
         if unhidden:
             source, label, target = np.array(unhidden, np.int32).T
             self.graph.enter_static(*map(np.ascontiguousarray, (source, target, label)))
-        if held:
-            source, label, target = map(np.ascontiguousarray, np.array(held, np.int32).T)
-            times, nothing = np.full(len(held), TIMELESS, np.int64), np.zeros(len(held), np.uint8)
-            chunk = Chunk(source, target, label, times, nothing, np.empty(len(held), np.int32))
-            self.graph.resolve_uncounted(view(chunk), len(held))
+        if hideable:
+            source, label, target = map(np.ascontiguousarray, np.array(hideable, np.int32).T)
+            times, nothing = np.full(len(hideable), TIMELESS, np.int64), np.zeros(len(hideable), np.uint8)
+            chunk = Chunk(source, target, label, times, nothing, np.empty(len(hideable), np.int32))
+            self.graph.resolve_uncounted(view(chunk), len(hideable))
 
     def note_first(self) -> None:
         """Note whether rows come before the first tuple, with its time: of static edges, or of an empty graph."""
@@ -701,7 +701,7 @@ class Evaluation:
                 readings = {question.name: reading_of(question, self) for question in questions}
                 refuse_other_windows(questions, readings, self.identity)
                 if is_late:
-                    refuse_late_counts(questions, readings, is_decided=self.multigraph.held is not None)
+                    refuse_late_counts(questions, readings, is_decided=self.multigraph.window_edges is not None)
                 self.multigraph.add(questions, readings, is_late=is_late)
                 if self.multigraph.hides_known_statics and not self.multigraph.hides:
                     self.multigraph.remove(readings)

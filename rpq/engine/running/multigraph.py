@@ -11,7 +11,7 @@ and of its own label where a query reads that without a condition. Behind it a d
 - With `id` an insert replaces the edge with its id, whatever the ends and labels of the two. Several edges with equal ends
   may have a label, and `EdgesById` knows which of them is left when one goes.
 
-Over a count window `HeldEdges` decides what is held, for all identities, and queries see an unbounded window. So it does
+Over a count window `WindowEdges` decides what it has, for all identities, and queries see an unbounded window. So it does
 over any window where edges hide the static edges of their identity. Paths in time order number the inserts of their count
 windows themselves, and `ParallelEdges` knows when each edge leaves.
 
@@ -47,7 +47,6 @@ from rpq.stream.columns import EdgeIds
 from rpq.stream.edge_values import EdgeValues, ValuesOf, values_at
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
-from rpq.stream.held_edges import EVICTIONS, STAGES, Applied, HeldEdges, Link, StagedChanges
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
 from rpq.stream.plain_columns import NUMBER, is_utf8
@@ -56,6 +55,7 @@ from rpq.stream.stream_labels import EdgeEnd, LabelName
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+from rpq.stream.window_edges import EVICTIONS, STAGES, Applied, Link, StagedChanges, WindowEdges
 
 Identity = Literal["triple", "parallel", "id"]
 """When two inserts are the same edge: with equal source, label and target, never, or with equal ids."""
@@ -104,7 +104,7 @@ class Multigraph:
         self.outcome_counts = OutcomeCounts(labels, keeps_all=keeps_all)
         self.by_id: EdgesById | None = EdgesById(capacity=capacity) if identity == "id" else None
         """The edges by id; None where edges have none."""
-        self.held: HeldEdges | None = None
+        self.window_edges: WindowEdges | None = None
         """The edges of the window over which all queries read, if that is a count window or edges hide static edges."""
         self.hides = False
         """True if edges of the window hide the static edges of their identity."""
@@ -143,9 +143,9 @@ class Multigraph:
         self._sets_after_collect = 1024
 
     @property
-    def versions(self) -> EdgeVersions | EdgesById | HeldEdges:
+    def versions(self) -> EdgeVersions | EdgesById | WindowEdges:
         """The versions of edges."""
-        return self._versions if self.held is None else self.held
+        return self._versions if self.window_edges is None else self.window_edges
 
     def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
         """Return the ids of derived labels, new ones for those that have none."""
@@ -204,8 +204,8 @@ class Multigraph:
         for question in questions:
             reading = readings[question.name]
             is_counted = has_counted_window(question, reading)
-            if self.held is None and (is_counted or self.hides):
-                self._begin_held(reading.window)
+            if self.window_edges is None and (is_counted or self.hides):
+                self._begin_window_edges(reading.window)
             if is_counted:
                 reading = reading._replace(window=UnboundedWindow())
             self.outcome_counts.add(question.name, reading, is_late=is_late)
@@ -255,16 +255,16 @@ class Multigraph:
 
     def running_form(self, question: Any) -> Any:
         """Return a query with the window over which it runs: an unbounded one where its window is decided here."""
-        return question if self.held is None else question.over(UnboundedWindow())
+        return question if self.window_edges is None else question.over(UnboundedWindow())
 
     def retained_form(self, question: Any) -> Any:
         """Return a query with the window that determines which edges it needs: inserts that count are never made up for."""
-        is_count = self.held is not None and self.held.counts
+        is_count = self.window_edges is not None and self.window_edges.counts
         return question.over(UnboundedWindow()) if is_count else question
 
-    def _begin_held(self, window: AnyWindow) -> None:
+    def _begin_window_edges(self, window: AnyWindow) -> None:
         keeps_all = self.identity == "id"
-        self.held = HeldEdges(window, labels_of=self.sets.labels_of, keeps_all=keeps_all, capacity=self._capacity)
+        self.window_edges = WindowEdges(window, labels_of=self.sets.labels_of, keeps_all=keeps_all, capacity=self._capacity)
 
     def hides_statics(self, labels: Iterable[str], *, have_ids: bool = False) -> bool:
         """Return whether edges of the window may hide static edges with some labels from a query.
@@ -313,7 +313,7 @@ class Multigraph:
         if not self._ordered_questions:
             self.parallel = None
         if not self._readings:
-            self.held = None
+            self.window_edges = None
         self._is_ordered = np.zeros(0, np.uint8)
 
     def _set_conditions(self) -> None:
@@ -386,7 +386,8 @@ class Multigraph:
 
     def reads(self, label: np.ndarray) -> np.ndarray:
         """Return whether any query reads label ids, plain or with a condition, or the engine keeps them (uint8)."""
-        return self.outcome_counts.reads(label) | self._is_read(label)
+        are_read: np.ndarray = self.outcome_counts.reads(label) | self._is_read(label)
+        return are_read
 
     def reads_label(self, label: int) -> bool:
         """Return whether any query reads a label id, plain or with a condition, or the engine keeps it."""
@@ -439,8 +440,10 @@ class Multigraph:
         if self.kept_window is not None:
             everything = np.minimum(everything, lower_bounds(self.kept_window, now))
         satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
-        if self.held is not None:
-            return self._derive_held(self.held, chunk, properties, now, satisfied=satisfied, timestamp=timestamp, edge=edge)
+        if self.window_edges is not None:
+            return self._derive_in_window(
+                self.window_edges, chunk, properties, now, satisfied=satisfied, timestamp=timestamp, edge=edge
+            )
         more = None
         if self.by_id is not None:
             assert edge is not None
@@ -480,9 +483,9 @@ class Multigraph:
             self.parallel.note(derived.chunk, self._ordered_labels())
         return derived
 
-    def _derive_held(
+    def _derive_in_window(
         self,
-        held: HeldEdges,
+        window_edges: WindowEdges,
         chunk: Chunk,
         properties: Mapping[str, pa.Array],
         now: np.ndarray,
@@ -506,8 +509,8 @@ class Multigraph:
             keys = [*zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)]
         is_read = self.outcome_counts.reads(chunk.label)
         is_plain = self._is_read(chunk.label)
-        applied = held.apply(chunk, keys, now, satisfied=satisfied, is_read=is_read, is_plain=is_plain)
-        outcome = self._outcome_of_held(held, chunk, applied, now)
+        applied = window_edges.apply(chunk, keys, now, satisfied=satisfied, is_read=is_read, is_plain=is_plain)
+        outcome = self._outcome_in_window(window_edges, chunk, applied, now)
         if self.kept_values is not None:
             names = sorted(self.sets.properties)
             for row, one in applied.entered:
@@ -515,32 +518,32 @@ class Multigraph:
         links: list[tuple[int, TupleEdges]] = []
         if self._links.are_read:
             values = self._values_of_vertices
-            links = self._links.derive_held(chunk, properties, timestamp, applied, number=number, values=values)
-        return self._chunk_of_held(chunk, now, applied, links, outcome)
+            links = self._links.derive_in_window(chunk, properties, timestamp, applied, number=number, values=values)
+        return self._chunk_in_window(chunk, now, applied, links, outcome)
 
     def expire(self, time: int) -> DerivedChunk | None:
         """Let time pass without a tuple; return what leaves a window that is decided here, None for nothing."""
-        if self.held is None or self.held.counts:
+        if self.window_edges is None or self.window_edges.counts:
             return None
-        applied = self.held.expire(time)
+        applied = self.window_edges.expire(time)
         if not applied.boundaries:
             return None
         links = self._links.links_of_left(applied) if self._links.are_read else []
         columns = (np.zeros(0, kind) for kind in (np.int32, np.int32, np.int32, np.int64, np.uint8, np.int32))
-        return self._chunk_of_held(Chunk(*columns), np.zeros(0, np.int64), applied, links, np.zeros(0, np.uint8))
+        return self._chunk_in_window(Chunk(*columns), np.zeros(0, np.int64), applied, links, np.zeros(0, np.uint8))
 
-    def _outcome_of_held(self, held: HeldEdges, chunk: Chunk, applied: Applied, now: np.ndarray) -> np.ndarray:
+    def _outcome_in_window(self, window_edges: WindowEdges, chunk: Chunk, applied: Applied, now: np.ndarray) -> np.ndarray:
         """Count the outcomes of tuples; return those for the engine as a whole."""
-        if held.counts:
+        if window_edges.counts:
             self.outcome_counts.count(applied.outcome)
             return applied.outcome
         before: EdgesBefore | VersionsBefore = EdgesBefore(applied.timestamp_before, applied.label_before)
         if self.by_id is None:
             nothing = np.zeros(len(chunk.label), np.int32)
             before = VersionsBefore(applied.timestamp_before, nothing, nothing.astype(np.uint8))
-        return self.outcome_counts.judge(chunk, before, {held.window: lower_bounds(held.window, now)})
+        return self.outcome_counts.judge(chunk, before, {window_edges.window: lower_bounds(window_edges.window, now)})
 
-    def _chunk_of_held(
+    def _chunk_in_window(
         self,
         chunk: Chunk,
         now: np.ndarray,
@@ -579,7 +582,7 @@ class Multigraph:
             columns = (piece.row, piece.source, piece.label, piece.target)
             for row, *link in zip(*(column.tolist() for column in columns), strict=True):
                 links[row].append((link[0], link[1], link[2]))
-        if self.held is None or not self.hides:
+        if self.window_edges is None or not self.hides:
             return [link for of_edge in links for link in of_edge], []
         keyed: dict[Any, list[Link]] = {}
         unhidden: list[Link] = []
@@ -592,13 +595,13 @@ class Multigraph:
                 keyed[number] = [ends, *of_edge] if plain else of_edge
             else:
                 unhidden += of_edge
-        return unhidden, self.held.set_statics(keyed, begins=begins)
+        return unhidden, self.window_edges.set_statics(keyed, begins=begins)
 
     # --- one tuple -------------------------------------------------------------------------------------------
 
     def takes_one(self, times: StreamTime) -> bool:
         """Return whether one tuple of a stream with such times needs no columns; the first one does."""
-        return self.held is None and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
+        return self.window_edges is None and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
 
     def takes_id(self, edge: int | str | None, *, is_delete: bool) -> bool:
         """Return whether an id is well-formed and needs no conversion, as far as this can be checked quickly."""
@@ -714,11 +717,11 @@ class Multigraph:
         if isinstance(self._labels.names[number], EdgeEnd):
             return None  # the edge is a vertex, which has the values
         found: Mapping[str, Any] | None = None
-        if self.held is not None:
+        if self.window_edges is not None:
             name = self._labels.names[number]
             is_derived = isinstance(name, ConditionLabel)
             own = self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number
-            edges = self.held.youngest_first(source, own, target)
+            edges = self.window_edges.youngest_first(source, own, target)
             satisfying = (one for one in edges if not is_derived or number in self.sets.labels_of(one.satisfied))
             youngest = next(satisfying, None)
             found = None if youngest is None else youngest.values
@@ -762,8 +765,8 @@ class Multigraph:
         bound = self.lower_bound(time)
         self.versions.collect(bound)
         self.outcome_counts.collect()
-        if self.held is not None and self.by_id is not None:
-            self.by_id.release_others([*self.held.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
+        if self.window_edges is not None and self.by_id is not None:
+            self.by_id.release_others([*self.window_edges.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
         if self.parallel is not None:
             self.parallel.collect(bound, self._timed_labels())
         if self.kept_values is not None:

@@ -39,7 +39,7 @@ class _LastInserts:
         """Set the number of inserts so far, and the edges with the slides at which they leave."""
         self.number, self._leaves = number, dict(leaves)
 
-    def held(self) -> set[_Ends]:
+    def edges_in_window(self) -> set[_Ends]:
         """Return the edges that the window holds. O(edges)."""
         self.collect()
         return {*self._leaves}
@@ -175,7 +175,7 @@ class OutcomeCounts:
     def held_by_count(self) -> set[_Ends]:
         """Return source, label and target of the edges that count windows hold. O(edges)."""
         windows = (reader.last_inserts for reader in self._readers.values())
-        return set().union(*(one.held() for one in windows if one is not None))
+        return set().union(*(one.edges_in_window() for one in windows if one is not None))
 
     def load_counted(self, load: Callable[[Reading, str | None], tuple[int, Mapping[_Ends, int]]]) -> None:
         """Fill the count windows with what `load` returns for each: its number, and the slides at which its edges leave."""

@@ -3,7 +3,7 @@
 The snapshot graph knows static edges by source, label and target, as it does all edges. What conditions and edge variables
 need beside that is here: parallel static edges, the values of their properties, and the vertices that edge variables bind.
 The number of such an edge is -1, -2, … in the order in which they were loaded; where edges have ids, it may have one too.
-An edge of the window may hide the static edge of its identity: `rpq.stream.held_edges` knows which are hidden.
+An edge of the window may hide the static edge of its identity: `rpq.stream.window_edges` knows which are hidden.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class StaticEdges:
         for name in self._values.keys() | values.keys():
             new = values.get(name)
             kind = self._values[name].type if new is None else new.type
-            held = self._values[name].cast(kind) if name in self._values else pa.nulls(before, kind)
-            self._values[name] = pa.concat_arrays([held, pa.nulls(count, kind) if new is None else new])
+            known = self._values[name].cast(kind) if name in self._values else pa.nulls(before, kind)
+            self._values[name] = pa.concat_arrays([known, pa.nulls(count, kind) if new is None else new])
 
     def load(
         self,

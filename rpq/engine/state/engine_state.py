@@ -50,7 +50,6 @@ from rpq.language.where import WhereError
 from rpq.stream.edge_values import EdgeValues, values_at
 from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesById
-from rpq.stream.held_edges import HeldEdge, HeldEdges
 from rpq.stream.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.parallel_edges import ParallelColumns, ParallelEdges
 from rpq.stream.properties import PropertyTypes
@@ -58,6 +57,7 @@ from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import EdgeEnd
 from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
+from rpq.stream.window_edges import WindowEdge, WindowEdges
 
 _LARGEST_COUNT = 2**56
 
@@ -161,9 +161,9 @@ def _statics_of(evaluation: Evaluation, number: np.ndarray, labels: np.ndarray) 
 def _counted_table_of(evaluation: Evaluation, number: np.ndarray) -> np.ndarray:
     """Return the table of the edges of a count window, as `Edges.counted`; `number` are those of vertices in the file."""
     multigraph = evaluation.multigraph
-    if multigraph is None or multigraph.held is None or not len(multigraph.held):
+    if multigraph is None or multigraph.window_edges is None or not len(multigraph.window_edges):
         return table_bytes({})
-    edges = [*multigraph.held]
+    edges = [*multigraph.window_edges]
     used = np.unique([edge.satisfied for edge in edges])
     columns = {
         "vertex": [-1 if edge.vertex == NO_VERTEX else int(number[edge.vertex]) for edge in edges],
@@ -183,7 +183,7 @@ def _counted_table_of(evaluation: Evaluation, number: np.ndarray) -> np.ndarray:
 
 
 def _counted_of(evaluation: Evaluation) -> CountedState | None:
-    counted = None if evaluation.multigraph is None else evaluation.multigraph.held
+    counted = None if evaluation.multigraph is None else evaluation.multigraph.window_edges
     if evaluation.multigraph is None or counted is None:
         return None
     numbers, sets = _label_numbers(evaluation), evaluation.multigraph.sets
@@ -195,8 +195,8 @@ def _counted_of(evaluation: Evaluation) -> CountedState | None:
 
 def _ids_held(evaluation: Evaluation, multigraph: Multigraph, by_id: EdgesById) -> np.ndarray:
     """Return the numbers of the ids of the edges of `_versions_of`."""
-    if multigraph.held is not None:
-        return np.array(multigraph.held.keys(), np.int32)
+    if multigraph.window_edges is not None:
+        return np.array(multigraph.window_edges.keys(), np.int32)
     return by_id.live(multigraph.lower_bound(evaluation.graph.time))
 
 
@@ -226,7 +226,7 @@ def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeVal
     multigraph, edges = evaluation.multigraph, evaluation.graph.edges
     if multigraph is None or multigraph.kept_values is None:
         return None
-    if multigraph.held is not None:
+    if multigraph.window_edges is not None:
         return None  # the edges of the window have them
     if multigraph.by_id is not None:
         keys = multigraph.by_id.live(multigraph.lower_bound(evaluation.graph.time)).tolist()
@@ -509,10 +509,10 @@ class SavedState:
             numbers = self._restore_edges_by_id(state.by_id, multigraph.by_id, multigraph, identity)
         else:
             numbers = None
-        if (state.counted is None) != (multigraph.held is None):
+        if (state.counted is None) != (multigraph.window_edges is None):
             raise Damage("the edges of a count window are there, or missing, where the queries have another window")
-        if state.counted is not None and multigraph.held is not None:
-            self._restore_counted(state.counted, multigraph.held, multigraph, identity, numbers)
+        if state.counted is not None and multigraph.window_edges is not None:
+            self._restore_counted(state.counted, multigraph.window_edges, multigraph, identity, numbers)
         elif numbers is None:
             multigraph.restore(
                 identity[saved.version_source],
@@ -559,11 +559,11 @@ class SavedState:
             is_static = made.timestamp == NO_TIME
             if (((number < 0) != is_static) | (number >= len(numbers))).any():
                 raise Damage("an edge that is a vertex has an id that no edge has")
-            held = np.append(numbers, 0)[np.where(is_static, len(numbers), number)]
+            of_edges = np.append(numbers, 0)[np.where(is_static, len(numbers), number)]
             if (is_static & (number < -len(multigraph.statics))).any():
                 raise Damage("an edge that is a vertex is a static edge that there is not")
             of_statics = np.append(multigraph.statics.number, 0)[np.where(is_static, -1 - number, len(multigraph.statics))]
-            number = np.where(is_static, of_statics, held).astype(np.int64)
+            number = np.where(is_static, of_statics, of_edges).astype(np.int64)
         columns = EdgeVertexColumns(*ends, made.timestamp, number, twin)
         properties = made.properties()
         edges = evaluation.vertices.edges
@@ -580,15 +580,16 @@ class SavedState:
         else:
             raise Damage(f"parallel edges have slides for {len(saved.parallel_slides)} contents, not for {len(trackers)}")
         for (key, tracker), slides in zip(trackers.items(), found, strict=True):
-            held = slides[slides != NOT_HELD]
+            in_window = slides[slides != NOT_HELD]
             if isinstance(tracker.window, CountWindow):
                 tracker.number = evaluation.graph.counted.number_of(key)
                 last = -(-(tracker.number + tracker.window.size) // tracker.window.step)
-                is_possible = held.max(initial=NOT_HELD) <= last and _most_of_one_slide(held) <= tracker.window.step
+                most = _most_of_one_slide(in_window)
+                is_possible = in_window.max(initial=NOT_HELD) <= last and most <= tracker.window.step
             elif isinstance(tracker.window, Window):
                 is_possible = (slides <= -(-(saved.parallel_timestamp + tracker.window.size) // tracker.window.slide)).all()
             else:
-                is_possible = (held == INT64_MAX).all()
+                is_possible = (in_window == INT64_MAX).all()
             if not is_possible:
                 raise Damage("a parallel edge expires when it cannot")
         return found
@@ -661,7 +662,7 @@ class SavedState:
         if any(number >= len(labels) or not isinstance(labels[number], ConditionLabel) for number in in_sets):
             raise Damage("a set of labels has one without a condition")
         sets = np.array([multigraph.sets.number_of(one) for one in state.sets], np.int32)
-        if multigraph.held is not None:
+        if multigraph.window_edges is not None:
             return edges.name(names)
         ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
         return edges.load(names, (*ends, saved.version_timestamp, sets[saved.version_set]))
@@ -669,7 +670,7 @@ class SavedState:
     def _restore_counted(
         self,
         state: CountedState,
-        counted: HeldEdges,
+        counted: WindowEdges,
         multigraph: Multigraph,
         identity: np.ndarray,
         numbers: np.ndarray | None,
@@ -685,7 +686,7 @@ class SavedState:
         properties = {
             name.removeprefix(prefix): table[name].combine_chunks() for name in table.column_names if name.startswith(prefix)
         }
-        edges: list[HeldEdge] = []
+        edges: list[WindowEdge] = []
         rows = table.select(COUNTED_COLUMNS).to_pylist()
         columns = (*ends, saved.version_timestamp)
         for place, (row, u, label, v, time) in enumerate(zip(rows, *(column.tolist() for column in columns), strict=True)):
@@ -696,7 +697,7 @@ class SavedState:
                 raise Damage("an edge of a count window has a number that it cannot have")
             key = (u, label, v) if multigraph.identity == "triple" else row["insert"]
             key = key if numbers is None else int(numbers[place])
-            edge = HeldEdge(
+            edge = WindowEdge(
                 key, (u, label, v), time, satisfied=sets[row["set"]], is_plain=bool(row["plain"]), number=row["number"]
             )
             edge.vertex, edge.twin = (

@@ -115,7 +115,7 @@ class Edges:
     `parallel_slides` has for each content that does not follow from timestamps the slides at which they leave it.
     `vertices` are edges that are vertices, whose numbers follow those of `names`. `values` is None where none are kept.
     `statics` is a table of the static edges one by one, where edges have an identity (`StaticEdges`), else empty. `counted`
-    is a table of what is known of the versions beside, where their window is decided before the graph (`HeldEdges`), else
+    is a table of what is known of the versions beside, where their window is decided before the graph (`WindowEdges`), else
     empty.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no

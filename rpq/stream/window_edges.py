@@ -2,7 +2,7 @@
 
 Where edges have an identity, what an insert replaces depends on what the window holds. The graph knows that of windows of
 time, but not of count windows; and where an edge hides the static edge of its identity, that is back when the edge leaves.
-In both cases the window is decided here: for each tuple `HeldEdges` returns the inserts and deletes of (source, label,
+In both cases the window is decided here: for each tuple `WindowEdges` returns the inserts and deletes of (source, label,
 target) that the tuple amounts to, also under the derived labels whose conditions the edges satisfy. Evictions are deletes
 with a mark. To the graph and to queries the window is unbounded.
 
@@ -41,7 +41,7 @@ Link = tuple[int, int, int]
 """An edge of the graph: source, label, target."""
 
 
-class HeldEdge:
+class WindowEdge:
     """An edge that the window holds."""
 
     __slots__ = (
@@ -88,9 +88,9 @@ class Applied(NamedTuple):
     changes: StagedChanges
     outcome: np.ndarray
     """uint8: the outcome of each tuple for queries over a count window that all read its label, or none."""
-    entered: list[tuple[int, HeldEdge]]
+    entered: list[tuple[int, WindowEdge]]
     """The edges that entered, each with its tuple."""
-    left: list[tuple[int, int, HeldEdge]]
+    left: list[tuple[int, int, WindowEdge]]
     """The edges that left, each with tuple and stage."""
     boundaries: dict[tuple[int, int], int]
     """The times of the boundaries that tuples cross, by tuple and first stage."""
@@ -105,8 +105,8 @@ class _Changes:
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int, int, int, int, int]] = []
-        self.entered: list[tuple[int, HeldEdge]] = []
-        self.left: list[tuple[int, int, HeldEdge]] = []
+        self.entered: list[tuple[int, WindowEdge]] = []
+        self.left: list[tuple[int, int, WindowEdge]] = []
         self.boundaries: dict[tuple[int, int], int] = {}
 
     def insert(self, row: int, stage: int, link: Link, timestamp: int) -> None:
@@ -135,7 +135,7 @@ class _Changes:
         return StagedChanges(*(np.ascontiguousarray(array, kind) for array, kind in zip(arrays, kinds, strict=True)))
 
 
-class HeldEdges:
+class WindowEdges:
     """The edges of a window, in the order of their last inserts, and the static edges that they hide.
 
     `labels_of` returns the ids of the derived labels of a set. With `keeps_all` edges under labels that no query reads are
@@ -158,7 +158,7 @@ class HeldEdges:
         self._labels_of = labels_of
         self._keeps_all = keeps_all
         self._capacity = capacity
-        self._edges: dict[Hashable, HeldEdge] = {}
+        self._edges: dict[Hashable, WindowEdge] = {}
         self._by_ends: dict[Link, dict[Hashable, None]] = {}
         self._links: dict[Link, dict[Hashable, int]] = {}
         """For each edge of the graph the keys of the edges that are it, with their timestamps."""
@@ -176,7 +176,7 @@ class HeldEdges:
         """The approximate number of bytes held."""
         return 1000 * (len(self._edges) + len(self._statics))
 
-    def __iter__(self) -> Iterator[HeldEdge]:
+    def __iter__(self) -> Iterator[WindowEdge]:
         return iter(self._edges.values())
 
     @property
@@ -272,7 +272,7 @@ class HeldEdges:
                 touched, before_it = self._hide(key), TIMELESS
             gained: list[Link] = []
             if is_held:
-                edge = HeldEdge(key, (u, label, v), time, satisfied=labels, is_plain=bool(plain), number=0)
+                edge = WindowEdge(key, (u, label, v), time, satisfied=labels, is_plain=bool(plain), number=0)
                 gained = self._add(edge)
                 found.entered.append((row, edge))
             else:
@@ -299,7 +299,7 @@ class HeldEdges:
 
     def _delete(
         self, row: int, key: Hashable | None, ends: Link, time: int, delete: int, read: int, found: _Changes
-    ) -> tuple[list[HeldEdge], int]:
+    ) -> tuple[list[WindowEdge], int]:
         """Delete an edge, or all with some ends. Return them, and the outcome."""
         if key is None:
             gone = [self._edges[one] for one in self._by_ends.get(ends, ())]
@@ -315,7 +315,7 @@ class HeldEdges:
             self._lose(row, LOSSES, touched, edge.timestamp, time, found)
         return gone, int(DELETED if gone else ABSENT if read else IRRELEVANT)
 
-    def _number(self, edge: HeldEdge) -> None:
+    def _number(self, edge: WindowEdge) -> None:
         """Give an edge the next number, which makes it the last to leave a count window."""
         self.number += 1
         edge.number = self.number
@@ -336,7 +336,7 @@ class HeldEdges:
         """Let the edges leave whose time is over, each boundary in an event of its own."""
         if not self._leaving or self._leaving[0][0] > now:
             return
-        events: dict[int, list[HeldEdge]] = {}
+        events: dict[int, list[WindowEdge]] = {}
         while self._leaving and self._leaving[0][0] <= now:
             boundary, number, key = heapq.heappop(self._leaving)
             edge = self._edges.get(key)
@@ -348,7 +348,7 @@ class HeldEdges:
             found.move_time(row, stage, edges[0].label, boundary)
             self._let_leave(row, stage, edges, boundary, found)
 
-    def _let_leave(self, row: int, stage: int, edges: Sequence[HeldEdge], time: int, found: _Changes) -> None:
+    def _let_leave(self, row: int, stage: int, edges: Sequence[WindowEdge], time: int, found: _Changes) -> None:
         """Evict edges in one event, whose stages begin with `stage`."""
         touched: dict[Link, int] = {}
         for edge in edges:
@@ -366,12 +366,12 @@ class HeldEdges:
 
     # --- edges of the graph ----------------------------------------------------------------------------------
 
-    def _links_of(self, edge: HeldEdge) -> list[Link]:
+    def _links_of(self, edge: WindowEdge) -> list[Link]:
         u, own, v = edge.ends
         labels = self._labels_of(edge.satisfied)
         return [(u, label, v) for label in ((own, *labels) if edge.is_plain else labels)]
 
-    def _add(self, edge: HeldEdge) -> list[Link]:
+    def _add(self, edge: WindowEdge) -> list[Link]:
         self._number(edge)
         if isinstance(self.window, Window):
             boundary = self.window.expiry_slide(edge.timestamp) * self.window.slide
@@ -382,7 +382,7 @@ class HeldEdges:
             self._links.setdefault(link, {})[edge.key] = edge.timestamp
         return links
 
-    def _remove(self, edge: HeldEdge) -> list[Link]:
+    def _remove(self, edge: WindowEdge) -> list[Link]:
         """Remove an edge; return what it was in the graph."""
         del self._edges[edge.key]
         of_ends = self._by_ends[edge.ends]
@@ -427,7 +427,7 @@ class HeldEdges:
 
     # --- what is held ----------------------------------------------------------------------------------------
 
-    def youngest_first(self, source: int, label: int, target: int) -> list[HeldEdge]:
+    def youngest_first(self, source: int, label: int, target: int) -> list[WindowEdge]:
         """Return the edges with these ends and label, the youngest first."""
         edges = [self._edges[key] for key in self._by_ends.get((source, label, target), ())]
         return sorted(edges, key=lambda edge: edge.timestamp, reverse=True)
@@ -465,7 +465,7 @@ class HeldEdges:
         for edge in self:
             edge.satisfied = int(numbers[edge.satisfied])
 
-    def load(self, edges: Sequence[HeldEdge], number: int) -> None:
+    def load(self, edges: Sequence[WindowEdge], number: int) -> None:
         """Set the edges, which are in the order of their numbers, and the number of the last insert, in a new object."""
         for edge in edges:
             self.number = edge.number - 1
