@@ -473,9 +473,10 @@ def test_what_holds_before_the_first_tuple_or_at_a_registration_waits_for_the_fi
 
 
 def test_reports_are_explicit_and_need_a_time_window_as_the_default_one():
-    for default in (None, "count 3", "unbounded"):
+    for default, named in ((None, "count 3"), ("count 3", "10"), ("unbounded", "10")):
         with pytest.raises(Rejected, match="time window"):
-            question("?x a ?y in w", default, windows={"w": "10"}, report="slide")
+            question("?x a ?y in w", default, windows={"w": named}, report="slide")
+    assert question("?x a ?y in w", None, windows={"w": "10"}, report="slide").reports_at(11) == 20
     with pytest.raises(Rejected, match="explicit"):
         question("?x a ?y", report="time", semantics="implicit")
     assert not explicit("?x a ?y", report="time").is_implicit

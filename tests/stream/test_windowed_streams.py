@@ -385,6 +385,6 @@ def test_reports_without_a_default_window_of_time_are_refused() -> None:
             text="?x a ?y", places=(0,), readings=(over("s", window, "a"),), default=default, report="slide", name="q"
         )
         engine = rpq.Engine()
-        with pytest.raises(rpq.QueryError, match="reports at boundaries of its default window, which has to be one of time"):
+        with pytest.raises(rpq.QueryError, match="reports at boundaries of its window, which has to be one of time"):
             engine.register(query)
         assert engine.queries == () and engine.register(replace(query, report="change")).rows() == []
