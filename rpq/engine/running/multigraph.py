@@ -794,7 +794,7 @@ class Multigraph:
         self._versions.load(source, label, target, timestamp, satisfied)
 
     def vertices(self) -> np.ndarray:
-        """Return the ids of the vertices of versions and static edges, of which the graph may lack some. O(versions + ids)."""
+        """Return the ids of the vertices of versions and static edges, which the graph may lack. O(versions + ids)."""
         source, _, target, _, _ = self.versions.all_columns()
         ends = [source, target, self.statics.source, self.statics.target]
         if self.hides:  # static edges may be in the graph again
