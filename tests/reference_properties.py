@@ -383,7 +383,7 @@ class CountedRunning(Running):
     - Only an insert with a label that the query reads has a number. Another one takes away the edge with its id, if the
       window holds that and it is not newer.
     - An insert that is older than the held edge gives it the next number [E1.3].
-    - In implicit windows a row `-` is reported as often as the event would bring it **without its evictions**.
+    - In implicit windows a row `-` is reported as often as the event would bring it **without its evictions**, too.
     """
 
     numbers: dict[Hashable, int] = field(default_factory=dict)
@@ -415,7 +415,7 @@ class CountedRunning(Running):
         rows = super().rows(time)
         if self.query.semantics == "explicit" or unevicted is None:
             return rows
-        removed = before - unevicted
+        removed = (before - unevicted) & (before - self.solutions)  # an eviction may bring back what a replacement took
         lost = [Row(self.query.name, one, time, "-") for one in sorted(removed.elements(), key=repr)]
         self.counts["rows_removed"] += len(lost) - sum(row.op == "-" for row in rows)
         return lost + [row for row in rows if row.op == "+"]

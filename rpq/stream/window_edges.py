@@ -460,6 +460,13 @@ class WindowEdges:
         """Note a collection; the window forgets edges as they leave."""
         self._since_collect = 0
 
+    def forget_vertices(self, ids: np.ndarray) -> None:
+        """Note that vertices are released, which edges may be that no query binds any longer. O(edges + ids)."""
+        released = {*ids.tolist()}
+        for edge in self if released else ():
+            if edge.vertex in released:
+                edge.vertex = edge.twin = NO_VERTEX
+
     def renumber(self, numbers: np.ndarray) -> None:
         """Replace the numbers of sets of derived labels by others."""
         for edge in self:

@@ -1390,6 +1390,19 @@ def counted(*rows: tuple, size: int = 2, edges: str = "triple", semantics: str =
     return found
 
 
+def test_hidden_static_edges_are_saved_again_when_the_last_query_is_gone(tmp_path):
+    engine = rpq.Engine(rpq.Query("a[n > 1]/b", window=rpq.CountWindow(size=3)), edges="id", _capacity=1)
+    engine.load_static({"source": ["u", "v"], "target": ["v", "w"], "label": ["a", "a"], "n": [1, 2], "edge": [1, 2]})
+    for number in (1, 2):
+        engine.insert("x", "y", "b", number, edge=number)
+    engine.unregister(engine.queries[0].name)
+    for number in range(3):
+        engine.save(tmp_path / "state")
+        engine = rpq.Engine.restore(tmp_path / "state")
+        engine.insert("x", "y", "b", 3 + number, edge=3 + number)
+        engine._check()
+
+
 def test_what_a_count_window_evicts_leaves_in_silence_and_what_is_replaced_does_not():
     rows = ("x", "y", "a", 5), ("y", "z", "b", None), ("u", "v", "b", None)
     assert counted(*rows) == [[], ["+ x z"], []]

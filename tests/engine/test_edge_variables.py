@@ -496,6 +496,21 @@ def test_queries_that_come_in_mid_stream():
     assert [tuple(row[1:]) for row in pushed(engine, ("w", "u", 4), n=[9], m=[0]).rows()] == [(9, 4, 4, "+")]
 
 
+def test_edges_that_no_query_binds_any_longer_leave_a_count_window():
+    """Their vertices have been released, and may be those of other edges."""
+    window = rpq.CountWindow(size=2, step=2)
+    first = rpq.Query("?x ?e:a ?y", window=window, select=["e.n"], name="first")
+    second = rpq.Query("?x ?e:a[timestamp > 6] ?y", window=window, select=["x", "y"], name="second", semantics="explicit")
+    engine = rpq.Engine(first, second, _capacity=1)
+    for source, target, time in (("w", "w", 1), ("y", "v", 2), ("w", "y", 9)):
+        engine.insert(source, target, "a", time, properties={"n": 0})
+    engine.unregister("first")
+    changes = engine.insert("y", "w", "a", 15)  # evicts the first two
+    assert [tuple(row)[1:] for row in changes.rows()] == [("y", "w", 15, "+")]
+    assert sorted(map(tuple, engine.answers("second"))) == [("w", "y"), ("y", "w")]
+    engine._check()
+
+
 @pytest.mark.parametrize("kind", ["integer", "text"])
 def test_ids_are_selected_and_replaced(kind):
     """A replacement with another label, other ends or another value is one event; one of no selected value brings no row."""

@@ -359,7 +359,10 @@ class Collector:
             are_retained = np.zeros(intake.vertices.count, bool)
             are_retained[retained[(retained >= 0) & (retained < len(are_retained))]] = True  # others are terms, or unbound
             unused = unused[~are_retained[unused]]
-        intake.vertices.release(unused[intake.vertices.names.length[unused] != FREE])
+        released = unused[intake.vertices.names.length[unused] != FREE]
+        intake.vertices.release(released)
+        if self.multigraph is not None and self.multigraph.held is not None:
+            self.multigraph.held.forget_vertices(released)
         lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
         graph.forget_labels(intake.labels.forget(bearing, lost))
         if self.multigraph is not None:

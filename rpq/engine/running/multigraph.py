@@ -797,11 +797,11 @@ class Multigraph:
         self._versions.load(source, label, target, timestamp, satisfied)
 
     def vertices(self) -> np.ndarray:
-        """Return the ids of the vertices of versions, and of static edges that may be hidden. O(versions + ids)."""
+        """Return the ids of the vertices of versions and static edges, which the graph may lack. O(versions + ids)."""
         source, _, target, _, _ = self.versions.all_columns()
-        ends = [source, target]
+        ends = [source, target, self.statics.source, self.statics.target]
         if self.hides:  # static edges may be in the graph again
-            ends += [self.statics.source, self.statics.target, self.statics.vertex, self.statics.twin]
+            ends += [self.statics.vertex, self.statics.twin]
         is_there = np.zeros(max(one.max(initial=-1) for one in ends) + 1, bool)
         for one in ends:
             is_there[one[one >= 0]] = True
