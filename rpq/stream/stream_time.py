@@ -17,7 +17,7 @@ a window's slides need it. Times with and without a zone are never mixed.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -607,13 +607,10 @@ def report_times(times: np.ndarray, steps: Sequence[int]) -> np.ndarray:
     return next_times[0] if len(next_times) == 1 else np.minimum.reduce(next_times)
 
 
-def report_boundaries(start: int, end: int, steps: Sequence[int]) -> Iterator[int]:
-    """Yield the multiples of any of some steps from `start` on and before `end`, in order.
+def report_boundary(time: int, steps: Sequence[int]) -> int:
+    """Return the first multiple of any of some steps from a time on.
 
-    >>> list(report_boundaries(1, 9, (2, 3)))
-    [2, 3, 4, 6, 8]
+    >>> [report_boundary(time, (2, 3)) for time in (1, 3, 5, 7)]
+    [2, 3, 6, 8]
     """
-    boundary = min(start + -start % step for step in steps)
-    while boundary < end:
-        yield boundary
-        boundary = min(boundary + 1 + -(boundary + 1) % step for step in steps)
+    return min(time + -time % step for step in steps)

@@ -9,7 +9,6 @@ their ids (`vertices`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from rpq.rows.blocks import WHOLE
 from rpq.rows.delta import Delta, ids_of_columns
 from rpq.rows.typed_columns import Texts
 from rpq.rows.weighted_rows import WeightedRows, concatenate
-from rpq.stream.stream_time import report_boundaries, report_times
+from rpq.stream.stream_time import report_boundary, report_times
 from rpq.stream.vertices import VertexDictionary
 
 _FEW = 1024
@@ -106,13 +105,12 @@ class Reports:
         self._request_memory()
         before = int(times[0]) if self._time is None else self._time
         self._time = last = max(before, int(times[-1]))
-        boundaries_passed = report_boundaries(before, last, self._steps)
-        first = next(boundaries_passed, None)
-        if first is None:
+        boundary = report_boundary(before, self._steps)
+        if boundary >= last:
             self._net_if_large()
             return None
         answers: list[tuple[int, WeightedRows]] = []
-        for boundary in chain([first], boundaries_passed):
+        while boundary < last:
             if self._raw and self._due <= boundary:
                 changes = self._net()
                 is_due = changes.events <= boundary
@@ -121,6 +119,10 @@ class Reports:
                 self._replace(changes.where(~is_due))
             if len(self._whole):
                 answers.append((boundary, self._whole))
+            elif not self._raw:
+                break  # the answer is empty at all boundaries that remain
+            later = boundary + 1 if len(self._whole) else max(boundary + 1, self._due)
+            boundary = report_boundary(later, self._steps)
         if not answers:
             return None
         boundaries = np.array([boundary for boundary, _ in answers], np.int64)

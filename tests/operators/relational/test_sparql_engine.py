@@ -322,6 +322,17 @@ def test_reports_are_told_at_each_step_of_several_windows():
     of_v, of_w = ["= v x @4", "= v x @6", "= v y @8"], ["= w x @4", "= w x @6", "= w x @8", "= w y @12", "= w y @8"]
     assert sorted(found) == of_v + of_w
 
+def test_whole_reports_pass_over_the_steps_at_which_the_answer_is_empty():
+    windows = "FROM NAMED WINDOW <v> [RANGE 4 STEP 2] FROM NAMED WINDOW <w> [RANGE 3 STEP 3]"
+    whole = engine(f"SELECT RSTREAM ?w ?x {windows} {{ WINDOW ?w {{ ?x <a> ?y }} }}", None)
+    night = 6 * 10**14  # steps that nothing could visit one by one
+    told = [whole.push_rows([("p", "q", "a", 1), ("r", "s", "a", night + 1)]), whole.advance(2 * night)]
+    found = [tuple(row)[1:-1] for changes in told for row in changes.rows()]
+    #   both windows hold each edge at the three steps up to 4, and none of the steps from 6 on
+    starts = (("p", 0), ("r", night))
+    assert found == [(window, x, start + time) for x, start in starts for time in (2, 3, 4) for window in "vw"]
+
+
 
 def test_queries_of_one_engine_name_the_same_graphs():
     ask = "ASK FROM <{}> {{ ?x <a> ?y }}"
