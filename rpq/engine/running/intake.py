@@ -361,8 +361,8 @@ class Collector:
             unused = unused[~are_retained[unused]]
         released = unused[intake.vertices.names.length[unused] != FREE]
         intake.vertices.release(released)
-        if self.multigraph is not None and self.multigraph.held is not None:
-            self.multigraph.held.forget_vertices(released)
+        if self.multigraph is not None and self.multigraph.window_edges is not None:
+            self.multigraph.window_edges.forget_vertices(released)
         lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
         graph.forget_labels(intake.labels.forget(bearing, lost))
         if self.multigraph is not None:
