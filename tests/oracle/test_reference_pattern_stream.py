@@ -472,10 +472,11 @@ def test_what_holds_before_the_first_tuple_or_at_a_registration_waits_for_the_fi
     assert shown(engine.advance(21)) == ["t + x y @12", "t + y z @12", "- y z @20", "r + x y @20", "t - y z @20"]
 
 
-def test_reports_are_explicit_and_need_a_time_window_as_the_default_one():
-    for default in (None, "count 3", "unbounded"):
+def test_reports_are_explicit_and_need_a_time_window_as_the_default_one_or_without_it_a_declared_one():
+    for default, declared in (("count 3", "10"), ("unbounded", "10"), (None, "count 3")):
         with pytest.raises(Rejected, match="time window"):
-            question("?x a ?y in w", default, windows={"w": "10"}, report="slide")
+            question("?x a ?y in w", default, windows={"w": declared}, report="slide")
+    assert not question("?x a ?y in w", None, windows={"w": "10"}, report="slide", semantics="explicit").is_implicit
     with pytest.raises(Rejected, match="explicit"):
         question("?x a ?y", report="time", semantics="implicit")
     assert not explicit("?x a ?y", report="time").is_implicit
