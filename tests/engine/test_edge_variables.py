@@ -496,6 +496,23 @@ def test_queries_that_come_in_mid_stream():
     assert [tuple(row[1:]) for row in pushed(engine, ("w", "u", 4), n=[9], m=[0]).rows()] == [(9, 4, 4, "+")]
 
 
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+def test_edges_that_a_kept_window_has_of_an_earlier_query_refuse_a_later_one(identity):
+    """What happened to them meanwhile is not known: here one of them was deleted."""
+    window, number = rpq.Window(size=9, slide=1), {"edge": 2} if identity == "id" else {}
+    plain = rpq.Query("b", window=window, name="plain")
+    query = rpq.Query("?x ?e:b ?y", window=window, select=["x", "y", "e.n"], name="query")
+    engine = rpq.Engine(plain, query, edges=identity, keep=rpq.Window(size=16, slide=1))
+    engine.insert("v", "w", "b", 9, properties={"n": 2}, **number)
+    engine.unregister("query")
+    engine.delete("v", "w", "b", 9, **number)
+    with pytest.raises(rpq.RegistrationError, match="from 18 on") as refusal:
+        engine.register(query)
+    engine.advance(refusal.value.available_from)
+    assert not engine.register(query).rows()
+    engine._check()
+
+
 def test_edges_that_no_query_binds_any_longer_leave_a_count_window():
     """Their vertices have been released, and may be those of other edges."""
     window = rpq.CountWindow(size=2, step=2)

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.multigraph import Identity, Multigraph, has_counted_window
 from rpq.engine.running.outcome_counts import lower_bounds
 from rpq.engine.running.retention import count_key, latest_lost_insert
@@ -300,6 +301,7 @@ def _refuse_if_edges_came(
     latest = max(
         latest_lost_insert(question, of_labels, evaluation.labels, evaluation.graph),
         multigraph.latest_held(of_labels.labels),
+        _latest_derived(reading, evaluation),
     )
     window = reading.window
     if latest <= max(EARLIEST - 1, int(lower_bounds(window, np.array([time]))[0])):
@@ -313,6 +315,18 @@ def _refuse_if_edges_came(
         f"{why}; it can be registered from {available} on, if no more edges with these labels come until then{hint}",
         available_from=available,
     )
+
+
+def _latest_derived(reading: Reading, evaluation: Evaluated) -> int:
+    """Return the largest timestamp of edges in the graph with derived labels that a reading has, or one before all.
+
+    Under `keep` such edges stay when the query that read them goes, though no tuple removes them any more. O(edges).
+    """
+    edges, live = evaluation.graph.edges, evaluation.graph.live_edges()
+    derived = (name if isinstance(name, ConditionLabel) else None for name in evaluation.labels.names)
+    is_mine = np.array([name is not None and reading.labels.has(name) for name in derived], bool)
+    mine = live[is_mine[edges.label[live]]]
+    return int(edges.timestamp[mine].max(initial=EARLIEST - 1))
 
 
 def _refuse_unkept_edges(
