@@ -301,7 +301,7 @@ def _refuse_if_edges_came(
     latest = max(
         latest_lost_insert(question, of_labels, evaluation.labels, evaluation.graph),
         multigraph.latest_held(of_labels.labels),
-        _latest_derived(reading, evaluation),
+        _latest_in_graph(reading, evaluation),
     )
     window = reading.window
     if latest <= max(EARLIEST - 1, int(lower_bounds(window, np.array([time]))[0])):
@@ -317,14 +317,16 @@ def _refuse_if_edges_came(
     )
 
 
-def _latest_derived(reading: Reading, evaluation: Evaluated) -> int:
-    """Return the largest timestamp of edges in the graph with derived labels that a reading has, or one before all.
+def _latest_in_graph(reading: Reading, evaluation: Evaluated) -> int:
+    """Return the largest timestamp of edges in the graph with labels of a reading, plain or derived, or one before all.
 
-    Under `keep` such edges stay when the query that read them goes, though no tuple removes them any more. O(edges).
+    Under `keep` the graph has edges that no query evaluates, and those derived for a query that has gone, which no tuple
+    removes any more. O(edges).
     """
     edges, live = evaluation.graph.edges, evaluation.graph.live_edges()
-    derived = (name if isinstance(name, ConditionLabel) else None for name in evaluation.labels.names)
-    is_mine = np.array([name is not None and reading.labels.has(name) for name in derived], bool)
+    sets = reading.labels, reading.labels.plain
+    names = (name if isinstance(name, (str, ConditionLabel)) else None for name in evaluation.labels.names)
+    is_mine = np.array([name is not None and name != "" and any(one.has(name) for one in sets) for name in names], bool)
     mine = live[is_mine[edges.label[live]]]
     return int(edges.timestamp[mine].max(initial=EARLIEST - 1))
 
