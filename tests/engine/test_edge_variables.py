@@ -513,6 +513,15 @@ def test_edges_that_a_kept_window_has_of_an_earlier_query_refuse_a_later_one(ide
     engine._check()
 
 
+@pytest.mark.parametrize("identity", ["triple", "id"])
+def test_a_kept_window_does_not_go_with_static_edges_that_may_be_hidden(identity):
+    query = rpq.Query("?x ?e:b ?y", window=WINDOW, select=["x", "y", "e.n"], name="query")
+    engine = rpq.Engine(query, edges=identity, keep=rpq.Window(size=16, slide=1))
+    edges = {"source": ["v"], "target": ["w"], "label": ["b"], **({"edge": [1]} if identity == "id" else {})}
+    with pytest.raises(rpq.QueryError, match="keep, which is another window"):
+        engine.load_static(edges)
+
+
 def test_edges_that_no_query_binds_any_longer_leave_a_count_window():
     """Their vertices have been released, and may be those of other edges."""
     window = rpq.CountWindow(size=2, step=2)

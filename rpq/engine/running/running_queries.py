@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from rpq.automata.symbols import LabelSymbol
+from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import count_key
 from rpq.errors import QueryError
@@ -387,6 +387,7 @@ class RunningQueries:
             self._windows[self._keep_window, None] = 0
             self.latest -= self._keep_window.reach
             self._reading = np.ones((labels.room, 1), np.int32)
+            self._reading[[number for name, number in labels.ids.items() if not _is_kept(name)]] = 0
             for text in filter(_is_merged, labels.ids):
                 self._accept(text, {ALL}, labels, graph)
         self._count_readings(list(self._by_name.values()), labels)
@@ -502,7 +503,7 @@ class RunningQueries:
             self._reading = np.concatenate([self._reading, np.zeros((more, len(self._windows)), np.int32)])
         self._reading[labels] = 0
         if self._keep_window is not None:
-            self._reading[labels, self._windows[self._keep_window, None]] = 1
+            self._reading[labels, self._windows[self._keep_window, None]] = [_is_kept(name) for name in names]
         for part in self._parts:
             part.set_labels(labels, names)
         asking = {running: None for name in names for running in self._queries_naming(merged_name(name))}
@@ -564,6 +565,11 @@ class RunningQueries:
                 running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))
         retained = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
         return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in retained if len(vertices))])
+
+
+def _is_kept(name: LabelName) -> bool:
+    """Return whether `keep` keeps edges with a label: derived ones no tuple removes once no query reads their condition."""
+    return not isinstance(merged_name(name), ConditionLabel)
 
 
 def _is_merged(name: LabelName) -> TypeGuard[LabelSymbol]:
