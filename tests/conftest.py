@@ -50,13 +50,11 @@ LONGEST = (
     "spark",
     "kafka",
     "wheel",
-    "test_readme",
     "test_bench_spark",
     "test_dockerfile",
     "test_bench_experiments",
-    "test_examples",
-    "test_bench_sparql",
     "test_spark_operation",
+    "test_serve_journal",
 )
 """The groups that take longest, which begin first under `--no-loadscope-reorder`, so that no core is idle at the end."""
 

@@ -36,7 +36,7 @@ from rpq.spark.stream.processor import FORMAT, AnswerChanges, EngineCache, Recor
 from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported  # noqa: E402
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog, bucket_width  # noqa: E402
 from tests.spark.share_rows import changes_in  # noqa: E402
-from tests.twins import examples  # noqa: E402, scaled
+from tests.twins import examples, scaled  # noqa: E402
 
 Row = tuple[Any, Any, str, int, str]
 
