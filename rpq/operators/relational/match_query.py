@@ -14,7 +14,7 @@ import pyarrow as pa
 from rpq.files.json_values import JsonValue
 from rpq.language.kinds import Kind
 from rpq.language.match.query import MatchQuery, result_columns
-from rpq.language.match.translation import Column
+from rpq.language.match.result import Column
 from rpq.language.protocol import Resources
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.relational.running_query import (
