@@ -38,6 +38,11 @@ class Column:
     source: ColumnSource
     value: Value | None
 
+    @property
+    def is_aggregate(self) -> bool:
+        """True if the column has values of groups."""
+        return self.source in ("count", "sum", "avg", "ends")
+
 
 @dataclass(frozen=True)
 class Result:

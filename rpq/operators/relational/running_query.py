@@ -216,8 +216,12 @@ class RunningSparql(HostedQuery):
         assert isinstance(read, Read)  # it is of these that the planner makes meanings
         place = self._places.get(read.window)  # None: the static edges alone
         if isinstance(read.of, PathRead):
-            return WindowedPath(read.of.expression, place, self._need(read.of.roots, place))
+            return self._window_path(read.of, place)
         return WindowedEdge(read.of, place, divided_end((source, target), self.divided_by))
+
+    def _window_path(self, path: PathRead, place: int | None) -> WindowedPath:
+        """Return the relation of a path in the reading at a place."""
+        return WindowedPath(path.expression, place, self._need(path.roots, place))
 
     def _need(self, roots: Roots, place: int | None) -> Need | None:
         if roots is None:
@@ -439,6 +443,9 @@ class DividedSparql(DividedQuery):
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
         return self.first.ids_of_terms(texts)
+
+    def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
+        return self.first.ids_of_answer(values, vertices)
 
 
 _LINEAR = FilterNode | ExtendNode | EdgeConditionNode | EdgeValueNode | DistinctNode | UnionNode
