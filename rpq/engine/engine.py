@@ -764,7 +764,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @one_thread_at_a_time
     def witness(
-        self, *answer: Vertex, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
+        self, *answer: Vertex | None, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
     ) -> Path | Witness | None:
         """Return one witness of an answer, which is identified by the values of its columns; None if it is no answer.
 

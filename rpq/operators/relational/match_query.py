@@ -20,7 +20,7 @@ from rpq.language.protocol import Resources
 from rpq.language.sparql.algebra import Conjunction, possible_variables
 from rpq.language.sparql.rewriting import rewrite
 from rpq.operators.patterns.joins.plan import Part, condition_part, plan_pattern
-from rpq.operators.patterns.meanings import MeaningEdge, variable
+from rpq.operators.patterns.meanings import Meaning, MeaningEdge, variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.witness import Step, WindowGraph, Witness, bindings_of, steps_of_atom
 from rpq.operators.relational.edge_values import step_of_edge, text_of_value
@@ -57,8 +57,13 @@ class RunningMatch(RunningSparql):
         self._deciding = vertices[0] if vertices else None  # the column that tells whose a row is
         self.has_witnesses = not any(column.is_aggregate for column in question.translation.columns)
         self._body = rewrite(question.parsed.body)
+        self._planned: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Part]]]]] = {}
         super().__init__(question, resources, pool=pool, divided_by=divided_by)
         self._search = SolutionSearch(self._terms, self._matches)
+
+    def _enter(self) -> None:
+        self._planned.clear()  # the numbers of relations may be others
+        super()._enter()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -144,19 +149,30 @@ class RunningMatch(RunningSparql):
 
     def _matches(self, conjunction: Conjunction, known: Mapping[str, int], first: bool) -> Iterator[Match]:
         """Yield the matches of a conjunction that have known values; with `first` perhaps only some of them."""
-        names = sorted(possible_variables(conjunction))
         binding = {variable(name): value for name, value in known.items()}
-        for meaning, parts in zip(meanings_in(conjunction), parts_of(conjunction, names), strict=True):
-            ids = {name: self._host.constants.id_of(name) for name in meaning.names}
-            vertices = {name: identity for name, identity in ids.items() if identity is not None}
-            if len(vertices) < len(ids):
-                continue
-            found: list[Part] = []
-            for part in parts:
-                plan = plan_pattern(part.meaning.atoms(self._relation_of, vertices.__getitem__), select=part.select)
-                found += [*plan.parts, *map(condition_part, plan.conditions)]
-            for one in bindings_of(found, binding, self._host, first=first):
+        for meaning, parts in self._meanings_with_parts(conjunction):
+            for one in bindings_of(parts, binding, self._host, first=first):
                 yield Match(conjunction, meaning, one)
+
+    def _meanings_with_parts(self, conjunction: Conjunction) -> list[tuple[Meaning, list[Part]]]:
+        """Return the meanings of a conjunction that may have matches, each with the parts of its plan."""
+        ids = {name: self._host.constants.id_of(name) for name in self._names}
+        known = self._planned.get(conjunction)
+        if known is not None and known[0] == ids:
+            return known[1]
+        found: list[tuple[Meaning, list[Part]]] = []
+        names = sorted(possible_variables(conjunction))
+        for meaning, parts in zip(meanings_in(conjunction), parts_of(conjunction, names), strict=True):
+            vertices = {name: identity for name in meaning.names if (identity := ids[name]) is not None}
+            if len(vertices) == len({*meaning.names}):
+                plans = [
+                    plan_pattern(part.meaning.atoms(self._relation_of, vertices.__getitem__), select=part.select)
+                    for part in parts
+                ]
+                conditions = [condition_part(atom) for plan in plans for atom in plan.conditions]
+                found.append((meaning, [*(part for plan in plans for part in plan.parts), *conditions]))
+        self._planned[conjunction] = ids, found
+        return found
 
     def _relation_of(self, edge: MeaningEdge) -> int:
         return self._relations.relation(self._window_relation(edge))
@@ -170,7 +186,7 @@ class RunningMatch(RunningSparql):
             found.binding,
             self._host,
             lambda edge: self._relation_of(found.meaning.edges[place]),
-            lambda path: self._relations.path_relation(self._window_path(path, self._places.get(read.window))).index,
+            lambda _: self._relations.path_relation(self._window_relation(found.meaning.edges[place])).index,
             graph,
         )
 
