@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from itertools import combinations
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from rpq.automata import (
 )
 from rpq.automata.compiler import Table, equivalent_blocks, thompson
 from tests.automata.test_expression_words import STEPS, all_words, expressions, words
+from tests.calls import counted_calls
 from tests.real import SHARED
 from tests.reference import is_relevant
 
@@ -351,15 +351,12 @@ def test_nested_loops_are_written_once(quantifier: str) -> None:
     assert automata.compile(text) == automata.compile(f"a{quantifier}")
 
 
-def test_typical_expressions_compile_in_five_milliseconds() -> None:
+def test_typical_expressions_compile_without_much_work() -> None:
     automata.compile("a")
     for text in PAPER:
-        best = float("inf")
-        for _ in range(20):
-            start = time.perf_counter()
+        with counted_calls() as calls:
             automata.compile(text)
-            best = min(best, time.perf_counter() - start)
-        assert best < 0.005, text
+        assert calls.count < 2_000, (text, calls.count)
 
 
 def test_import_is_light() -> None:
