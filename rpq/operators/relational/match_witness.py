@@ -250,8 +250,9 @@ class WitnessWriter:
         """Return the witness that a solution is."""
         values: dict[str, Any] = {}
         for found in solution.matches:
-            self._add_values(values, ((name.removeprefix("?"), value) for name, value in found.binding.items()))
-        self._add_values(values, solution.values.items())
+            ends = (end for source, _, target in found.meaning.edges for end in (source, target) if isinstance(end, str))
+            self._add_values(values, ((name.removeprefix("?"), found.binding[name]) for name in ends))
+        self._add_values(values, sorted(solution.values.items()))
         atoms = [atom for found in solution.matches for atom in self._atoms(found)]
         return Witness(binding=tuple(values.items()), atoms=tuple(atoms))
 
