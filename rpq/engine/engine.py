@@ -764,13 +764,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @one_thread_at_a_time
     def witness(
-        self, *answer: Vertex, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
+        self, *answer: Vertex | None, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
     ) -> Path | Witness | None:
         """Return one witness of an answer, which is identified by the values of its columns; None if it is no answer.
 
         The witness of a path query is a `Path` from source to target that stays valid longest. The first call may rebuild
-        the index so that it stores supports; O(length × degree) in most cases. The witness of a pattern is a `Witness`: a
-        binding, with the edges that match each atom; O(atoms), or O(edges) if some variables are no columns.
+        the index so that it stores supports; O(length × degree) in most cases. The witness of a pattern or of MATCH is a
+        `Witness`: a binding, with the edges that match each atom; O(atoms), or O(edges) if some variables are no columns.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -790,7 +790,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         running, answer = evaluation.running.named_by_answer(answer, query)
         if not running.has_witnesses:
             raise QueryError(
-                f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
+                f"query {running.question.name!r} is of a kind whose answers have no witness (SPARQL, or MATCH with "
+                "aggregates, whose rows stand for many solutions: leave the aggregates out), or joins several paths as one "
                 "where no variable between them is read; an Engine(witness=True) does not join them"
             )
         kinds = kinds_of(running.columns)
