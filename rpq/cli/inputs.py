@@ -217,8 +217,8 @@ def load_static(
     """
     count = 0
     if engine is not None:
-        for graph in dict.fromkeys(graph for graph in settings.static_graphs if graph is not None):
-            engine.load_static([], graph=graph)  # of which all files may be empty
+        for name in dict.fromkeys(name for name in settings.static_graphs if name is not None):
+            engine.load_static([], graph=name)  # of which all files may be empty
     if settings.edges == "id":
         properties = (*properties, EDGE)
     graphs = settings.static_graphs or (None,) * len(settings.static)

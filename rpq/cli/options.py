@@ -4,8 +4,8 @@ Each option is declared once; where options differ from command to command, they
 
 A value of `--input` may belong to a stream: `--input NAME=FILE`.  A value that exists as a file is this file, whatever its
 name contains.  Otherwise the part before the first `=` is the name of a stream if it contains no `/`, is an IRI with `://`,
-or is in angle brackets: `answers=sx-a2q.txt`, `http://example.org/answers=-`.  A file whose name contains a `=`, and which may not exist
-yet, is written with `./` before it.
+or is in angle brackets: `answers=sx-a2q.txt`, `http://example.org/answers=-`.  A file whose name
+contains a `=`, and which may not exist yet, is written with `./` before it.  So it is with `--static GRAPH=FILE`.
 """
 
 from __future__ import annotations

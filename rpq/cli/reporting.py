@@ -338,4 +338,5 @@ def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]
     if loaded and None not in loaded:  # otherwise edges without the name of a graph stand for those of FROM
         graphs |= {graph for query in queries for graph in static_graphs_of(query)}
     missing = sorted(graph for graph in graphs if graph not in loaded)
-    return [*found, *(f"there are no edges of the graph <{name}>: give them with --static '<{name}>=FILE'" for name in missing)]
+    advice = "there are no edges of the graph <{0}>: give them with --static '<{0}>=FILE'"
+    return [*found, *map(advice.format, missing)]

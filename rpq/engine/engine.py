@@ -461,8 +461,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def load_static(self, edges: Any, *, graph: str | None = None) -> None:
         """Add edges without time, which do not move the stream time and never leave.
 
-        With `graph`, an IRI, they are edges of that graph alone, which `GRAPH <graph>` and `FROM <graph>` in SPARQL read, and
-        no other query.
+        With `graph`, an IRI, they are edges of that graph alone, which `GRAPH <graph>` and `FROM <graph>` in SPARQL read,
+        and no other query.
 
         `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` accepts them. Every
         query reads them in addition to its window: an edge in both exists once, and a delete removes it only from the

@@ -84,7 +84,8 @@ class RdfMessages:
             if found is None:
                 continue
             if self._predicate is not None:
-                wanted, doubtful = self._predicate.keep({name: found.column(name) for name in found.schema.names}, len(found))
+                columns = {name: found.column(name) for name in found.schema.names}
+                wanted, doubtful = self._predicate.keep(columns, len(found))
                 undecided += doubtful
                 filtered += int(np.count_nonzero(~wanted))
                 found = found.filter(pa.array(wanted))
@@ -113,8 +114,10 @@ class RdfMessages:
         )
         if found is None or self._stream is None:
             return found
-        stream = pa.DictionaryArray.from_arrays(np.zeros(len(found), np.int32), pa.array([self._stream], LABEL_TYPE.value_type))
-        return found.append_column(STREAM, stream)
+        names = pa.array([self._stream], LABEL_TYPE.value_type)
+        return found.append_column(STREAM, pa.DictionaryArray.from_arrays(np.zeros(len(found), np.int32), names))
 
 
-NO_TIME_OF_MESSAGES = NO_TIME.replace("or the document comes with a timestamp", "or --columns timestamp=@time takes that of messages")
+NO_TIME_OF_MESSAGES = NO_TIME.replace(
+    "or the document comes with a timestamp", "or --columns timestamp=@time takes that of messages"
+)

@@ -438,7 +438,8 @@ def test_a_run_goes_on_with_its_graphs_and_no_others(rpq, doors):
 def test_documents_a_line(rpq, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     prov = "http://www.w3.org/ns/prov#generatedAtTime"
-    documents = [{"@id": f"g:{time}", prov: time, "@graph": {"@id": f"x:{time}", "l:p": {"@id": "x:end"}}} for time in (3, 5)]
+    graphs = {time: {"@id": f"x:{time}", "l:p": {"@id": "x:end"}} for time in (3, 5)}
+    documents = [{"@id": f"g:{time}", prov: time, "@graph": graph} for time, graph in graphs.items()]
     Path("s.ndjsonld").write_text("".join(json.dumps(one) + "\n" for one in documents))
     options = ["--format", "rdf", "--rdf-time", prov, "--input", "s.ndjsonld", *WINDOW, "--output", "-"]
     status, out, err = rpq("run", "l:p", *options)

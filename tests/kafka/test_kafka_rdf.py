@@ -104,7 +104,7 @@ MESSAGES = st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=8)
 def test_the_tuples_of_a_message_are_never_parted(parts, most):
     """Slices end at ends of messages, and all tuples come, of each partition in the order of its offsets."""
     places = [Place("t", number) for number in range(len(parts))]
-    merge = PartitionMerge({place: (0, LEAST) for place in places}, max_delay=0.0)
+    merge = PartitionMerge(dict.fromkeys(places, (0, LEAST)), max_delay=0.0)
     for place, messages in zip(places, parts, strict=True):
         times = [time for message in messages for time in message]
         offsets = np.array([offset for offset, message in enumerate(messages) for _ in message], np.int64)

@@ -60,7 +60,8 @@ def test_blank_nodes_and_graphs_of_two_lines_are_two(tmp_path):
 def test_a_bad_line_is_told_with_its_number_and_none_of_it_is_read(tmp_path):
     path = tmp_path / "a.ndjsonld"
     good = document("g:1", 5, ("x:a", "x:b", "l:p"))
-    path.write_text(f'{good}\n{{"@id": "x:a", "l:p": {{"@id": "x:b"}},\n{good}\n{document("g:3", "soon", ("x:a", "x:c", "l:p"))}\n')
+    untimed = document("g:3", "soon", ("x:a", "x:c", "l:p"))
+    path.write_text(f'{good}\n{{"@id": "x:a", "l:p": {{"@id": "x:b"}},\n{good}\n{untimed}\n')
     with pytest.raises(InputError, match=r"a.ndjsonld:2: .*expected a document of JSON-LD in each line") as error:
         read(path, time=PROV)
     assert error.value.line == 2
@@ -97,7 +98,8 @@ def test_a_document_may_come_with_its_time():
 
 def test_an_error_has_the_line_and_leaves_the_next_document_alone():
     documents = RdfDocuments(RdfReading(time=PROV), time_unit="s")
-    good = f'<g:1> <{PROV}> "2024-05-01T12:00:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime> .\n<x:a> <l:p> <x:b> <g:1> .\n'
+    date = '"2024-05-01T12:00:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
+    good = f"<g:1> <{PROV}> {date} .\n<x:a> <l:p> <x:b> <g:1> .\n"
     for data, message in (
         (b"<x:a> <l:p> <x:b> <g:1> .\n<x:a> <l:p .\n", "it:2: at character"),
         (b"<x:a> <l:p> <x:b> <g:1> .\n", "it:1: the graph 'g:1' has no time"),

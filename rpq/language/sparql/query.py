@@ -55,10 +55,12 @@ _TRIPLE = ("source", "label", "target")
 _NO_DEFAULT = "the query has no default window, so patterns outside WINDOW <name> { … } read only the edges without time"
 
 _FROM = (
-    "the edges of these graphs are those without time that --static '<graph>=FILE' or load_static(…, graph=…) brings; without "
-    "such ones, those that --static FILE or load_static brings without a name"
+    "the edges of these graphs are those without time that --static '<graph>=FILE' or load_static(…, graph=…) brings; "
+    "without such ones, those that --static FILE or load_static brings without a name"
 )
-_NO_FROM = "FROM NAMED without FROM: patterns outside GRAPH and WINDOW read the default window alone, not the edges without time"
+_NO_FROM = (
+    "FROM NAMED without FROM: patterns outside GRAPH and WINDOW read the default window alone, not the edges without time"
+)
 
 
 @dataclass(frozen=True, repr=False)

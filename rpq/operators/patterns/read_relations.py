@@ -410,12 +410,12 @@ class WindowedReads:
     def _content(self, read: WindowedEdge | WindowedPath) -> Content | PathContent:
         loopless = self._question.paths == "simple"
         if read.reading is None:
-            stream, graphs = static_content(read.graph, self._graphs)
+            alone, graphs = static_content(read.graph, self._graphs)
             if isinstance(read, WindowedEdge):
-                content = Content(read.label, UnboundedWindow(), None, self.origin, loopless, stream)
+                content = Content(read.label, UnboundedWindow(), None, self.origin, loopless, alone)
                 return content._replace(divided_by=read.end, graphs=graphs)
             return content_of(
-                read.expression, self._question, self.origin, window=UnboundedWindow(), stream=stream, graphs=graphs
+                read.expression, self._question, self.origin, window=UnboundedWindow(), stream=alone, graphs=graphs
             )
         reading = self.readings[read.reading]
         without_static = read.reading not in self._static
@@ -535,10 +535,11 @@ class WindowedReads:
         return named if known.issuperset(content.graphs) else [*named, content.label]
 
     def _of_graphs(self, chunk: Chunk, graphs: tuple[str, ...]) -> Chunk:
-        """Return those of some static edges that graphs of FROM have; of a graph that was not loaded, those without a name."""
+        """Return those static edges that graphs of FROM have; for a graph that was not loaded, also those without a name."""
         if not self._host.relations.static_graphs.issuperset(graphs):
             return chunk  # of which paths see no edges of other graphs
-        are_named = [number for number, name in zip(*self._host.relations.labels(), strict=True) if graph_of(name) is not None]
+        labels = zip(*self._host.relations.labels(), strict=True)
+        are_named = [number for number, name in labels if graph_of(name) is not None]
         mine = np.isin(chunk.label, are_named)
         return Chunk(*(column[mine] for column in chunk))
 

@@ -222,9 +222,10 @@ class RunningSparql(HostedQuery):
         source, read, target = edge
         assert isinstance(read, Read)  # it is of these that the planner makes meanings
         place = self._places.get(read.window)  # None: the static edges alone
+        graph = self._named_graph(read.window)
         if isinstance(read.of, PathRead):
-            return WindowedPath(read.of.expression, place, self._need(read.of.roots, read.window), self._named_graph(read.window))
-        return WindowedEdge(read.of, place, divided_end((source, target), self.divided_by), self._named_graph(read.window))
+            return WindowedPath(read.of.expression, place, self._need(read.of.roots, read.window), graph)
+        return WindowedEdge(read.of, place, divided_end((source, target), self.divided_by), graph)
 
     def _named_graph(self, window: str | None) -> str | None:
         """Return the named graph of static edges that an atom reads; None if it reads a window, or the default graph."""

@@ -317,10 +317,9 @@ def _with_deletes(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return tuples with a column delete behind the timestamps, as all batches of a document have it."""
     if "delete" in batch.schema.names:
         return batch
-    delete = pa.array(np.zeros(len(batch), np.bool_))
-    columns = {name: batch.column(name) for name in batch.schema.names}
-    order = [name for name in ("source", "target", "label", "timestamp", "delete", STREAM, EVENT) if name in {*columns, "delete"}]
-    return pa.RecordBatch.from_pydict({name: delete if name == "delete" else columns[name] for name in order})
+    columns = {name: batch.column(name) for name in ("source", "target", "label", "timestamp")}
+    columns["delete"] = pa.array(np.zeros(len(batch), np.bool_))
+    return pa.RecordBatch.from_pydict(columns | {name: batch.column(name) for name in batch.schema.names})
 
 
 def _open_input(

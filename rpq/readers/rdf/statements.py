@@ -59,7 +59,14 @@ class Statements:
     a statement by its number.
     """
 
-    def __init__(self, source: ByteSource | InMemorySource, syntax: RdfSyntax, *, batch_rows: int, literal_graphs: bool = False) -> None:
+    def __init__(
+        self,
+        source: ByteSource | InMemorySource,
+        syntax: RdfSyntax,
+        *,
+        batch_rows: int,
+        literal_graphs: bool = False,
+    ) -> None:
         self._source = source
         self._syntax = syntax
         self._batch_rows = batch_rows

@@ -403,7 +403,8 @@ class GroupReader:
         if isinstance(part.term, Leaf) and part.term.kind == "variable":
             if not self._named_graphs:
                 message = "GRAPH with a variable reads all graphs that FROM NAMED names, which are none"
-                raise self.source.error(message, part.place, "FROM NAMED <graph>, whose edges --static '<graph>=FILE' brings")
+                expected = "FROM NAMED <graph>, whose edges --static '<graph>=FILE' brings"
+                raise self.source.error(message, part.place, expected)
             return self._in_each(self._named_graphs, part, scope)
         name = self.prologue.iri(part.term)
         place = getattr(part.term, "place", part.place)
