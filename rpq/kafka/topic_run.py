@@ -206,8 +206,8 @@ def run_topics(
     after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.  A tuple waits for other partitions for
     at most `max_delay` seconds.  `edges` is that of an engine; messages have the properties that queries read, and with
     "id" the id of an edge, as further fields.  With `rdf` a message is a document of RDF, whose triples have the time that
-    it names, or that of columns="timestamp=@time".  `on_error` is "stop", "skip", or a topic for messages that are no tuples.
-    With `upsert` rows that leave are tombstones.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` are those
+    it names, or that of columns="timestamp=@time".  `on_error` is "stop", "skip", or a topic for messages that are no
+    tuples.  With `upsert` rows that leave are tombstones.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` are those
     of an engine.  Raises `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
 
     >>> import rpq

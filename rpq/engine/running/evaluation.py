@@ -518,7 +518,7 @@ class Evaluation:
         self.note_first()
 
     def refuse_other_graphs(self, questions: Sequence[Question]) -> None:
-        """Raise `QueryError` if static edges without a name would stand for different graphs, which FROM names in queries."""
+        """Raise `QueryError` if static edges without a name would stand for different graphs of FROM in queries."""
         reading = [(question, static_graphs_of(question)) for question in questions]
         reading = [(question, graphs) for question, graphs in reading if graphs]
         if len(reading) < 2:
@@ -528,7 +528,7 @@ class Evaluation:
             if graphs and expected and graphs != expected:
                 raise QueryError(
                     f"query {question.name!r} reads {from_clauses(graphs)}, and {first.name!r} {from_clauses(expected)}: "
-                    "the edges without time that were loaded without a name are one graph: name those of each, with --static "
+                    "edges without time that were loaded without a name are one graph: name those of each, with --static "
                     "'<graph>=FILE' or load_static(…, graph=…)"
                 )
             expected = expected or graphs

@@ -491,7 +491,7 @@ def is_monotone(operator: Operator) -> bool:
 
 
 def windows_read(operator: Operator) -> dict[str | None, tuple[WindowAtom, ...]]:
-    """Return the atoms that read each window or graph, in order, with those in EXISTS; None is the default graph. O(size)."""
+    """Return the atoms that read each window or graph, in order, also in EXISTS; None is the default graph. O(size)."""
     found: dict[str | None, list[WindowAtom]] = {}
     for one in atoms_of(operator):
         found.setdefault(one.window, []).append(one)

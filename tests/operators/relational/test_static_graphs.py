@@ -175,13 +175,18 @@ def queries(draw) -> str:
 
 
 def answer(text: str, graphs: dict[str | None, list[tuple[str, str, str]]]) -> Counter:
-    """Return pyoxigraph's answers over these graphs; None is the default graph."""
+    """Return pyoxigraph's answers over these graphs; None is the default graph.
+
+    GRAPH with a variable is written as a union over the graphs: pyoxigraph finds pairs of a closure in it several times.
+    """
     store = ox.Store()
     for graph, edges in graphs.items():
         name = ox.DefaultGraph() if graph is None else ox.NamedNode(graph)
         for source, target, label in edges:
             store.add(ox.Quad(ox.NamedNode(source), ox.NamedNode(label), ox.NamedNode(target), name))
-    found = store.query(re.sub(r"FROM (NAMED )?<[^>]*>", "", text))
+    one_each = (f"{{ GRAPH <{graph}> {{ \\1 }} VALUES ?g {{ <{graph}> }} }}" for graph in graphs if graph is not None)
+    union = "{ " + " UNION ".join(one_each) + " }"
+    found = store.query(re.sub(r"GRAPH \?g \{([^{}]*)\}", union, re.sub(r"FROM (NAMED )?<[^>]*>", "", text)))
     return Counter(tuple(None if value is None else value.value for value in solution) for solution in found)
 
 
