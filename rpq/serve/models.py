@@ -174,6 +174,7 @@ class Witness(Struct, frozen=True):
 
 class PostedStream(RequestFields, frozen=True):
     stream: Annotated[str | None, Meta(description="The stream that all belong to.")] = None
+    timestamp: Annotated[Integer | None, Meta(description="The time of all triples of RDF.")] = None
 
 
 class Applied(Struct, frozen=True):

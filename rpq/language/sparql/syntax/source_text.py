@@ -126,8 +126,6 @@ REFUSED = {
     "GROUP_CONCAT": "the order of its parts is not determined",
     "DESCRIBE": "write CONSTRUCT with the edges that you want",
     "SERVICE": "a query reads only its streams; pass constant edges with --static",
-    "FROM NAMED": "a query reads its streams; pass edges without time with --static, name windows with FROM NAMED WINDOW",
-    "GRAPH": "named graphs are windows here: FROM NAMED WINDOW <name> ON <stream> […] and WINDOW <name> { … }",
     "STREAM": "write FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S] and WINDOW <name> { … }",
     "SEQ": "queries cannot refer to the order of edges in time; use windows",
     "@": "times of edges cannot be used in a query; use windows",
