@@ -232,6 +232,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         checkpoint=checkpoint,
         started=started + compile_seconds,
         check=interrupts.check,
+        flush=settings.flush,
         tick=lambda: progress.update(
             run.engine,
             lambda: InputProgress(tuples=source.tuples, bytes_read=source.bytes_read, bytes_total=reader.bytes_total),
@@ -385,6 +386,7 @@ def _figures(request: RunRequest, conducted: CommandRun) -> dict[str, Any]:
         "ended": conducted.end_message,
         "exit_code": conducted.exit_code,
         **figures,
+        "rows_flushed": run.rows_flushed,
         **conducted.counts(),
         "total_seconds": run.total_seconds,
         "compile_seconds": conducted.compile_seconds,

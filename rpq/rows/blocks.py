@@ -78,6 +78,11 @@ class Block(NamedTuple):
             first=None if self.first is None else self.first[:events],
         )
 
+    def counts(self) -> tuple[int, int]:
+        """Return the numbers of rows added and removed."""
+        removed = int(self._lengths()[self.removed == 1].sum())
+        return self.row_count - removed, removed
+
     def places(self) -> np.ndarray:
         """Return the places of the rows in their chunk, of which other blocks have rows too."""
         assert self.first is not None

@@ -260,3 +260,53 @@ def test_tags_of_languages_are_in_small_letters(rpq):
         assert rows(rpq("run", f"SELECT ?x {{ {where} }}", *run)[1])[1:] == [["http://e/x", "1", "+"]]
     made = '?x <http://e/name> ?n FILTER(sameTerm(?n, STRLANG("chat", "FR")) && LANG(?n) = LANG("x"@FR))'
     assert rows(rpq("run", f"SELECT ?x {{ {made} }}", *run)[1])[1:] == [["http://e/x", "1", "+"]]
+
+
+# --- the last report --------------------------------------------------------------------------------------------------
+
+WHOLE = "REGISTER RSTREAM <now> AS SELECT ?x FROM NAMED WINDOW <w> [RANGE 5 STEP 5] { WINDOW <w> { ?x <a> ?y } }"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_last_report_is_written_at_the_end_of_the_input_and_taken_back_when_the_run_goes_on(rpq, ending):
+    run = ("run", WHOLE, "--input", "edges.csv", "--output", f"rows.{ending}", "--checkpoint", "state")
+
+    def rows():
+        if ending == "csv":
+            return [tuple(row) for row in csv.reader(io.StringIO(Path("rows.csv").read_text()))][1:]
+        import pyarrow.parquet as pq
+
+        return [tuple(map(str, row.values())) for row in pq.read_table("rows.parquet").to_pylist()]
+
+    status, _, err = rpq(*run)
+    assert status == 0 and "waiting   1 rows of the next report, written at the end of the input" in err
+    first = [("p", "5", "="), ("q", "15", "=")]
+    assert rows() == first
+    status, _, err = rpq(*run)  # nothing has come
+    assert status == 0 and rows() == first
+    with Path("edges.csv").open("a") as file:
+        file.write("s,t,a,14\nu,v,b,31\n")
+    status, _, err = rpq(*run)
+    assert status == 0 and rows() == [("p", "5", "="), ("q", "15", "="), ("s", "15", "=")]
+    assert "waiting" not in err
+
+
+def test_the_last_report_is_left_out_on_request(rpq):
+    status, out, err = rpq("run", WHOLE, "--input", "edges.csv", "--output", "-", "--no-flush")
+    assert status == 0 and out.split() == ["x,timestamp,op", "p,5,="]
+    assert "waiting   1 rows until the next report" in err
+
+
+def test_the_last_report_moves_no_time_of_other_queries(rpq):
+    other = {"name": "other", "query": "?x a ?y", "window": "3", "slide": "1", "semantics": "explicit", "output": "o.csv"}
+    Path("q.jsonl").write_text(f"{json.dumps({'name': 'now', 'query': WHOLE, 'output': 'n.csv'})}\n{json.dumps(other)}\n")
+    status, _, err = rpq("run", "--queries", "q.jsonl", "--input", "edges.csv", "--stats", "stats.json")
+    assert status == 0, err
+    assert Path("n.csv").read_text().split()[1:] == ["now,p,5,=", "now,q,15,="]
+    assert Path("o.csv").read_text().split()[1:] == ["other,p,q,1,+", "other,p,q,4,-", "other,q,r,12,+"]
+    assert json.loads(Path("stats.json").read_text())["rows_flushed"] == 1
+
+
+def test_topics_have_no_last_report(rpq):
+    status, _, err = rpq("run", WHOLE, "--input", "kafka://localhost/t", "--no-flush")
+    assert status == 2 and "--flush applies to files, not to topics" in err

@@ -60,6 +60,10 @@ class Reports:
         """Return the times of the reports that cover changes at `times`."""
         return report_times(times, self._steps)
 
+    def boundary(self, time: int) -> int:
+        """Return the time of the first report that is made after a stream time."""
+        return report_boundary(time, self._steps)
+
     def take(self, deltas: Sequence[Delta], times: np.ndarray) -> Delta | None:
         """Queue what a chunk brought; return what is reported in it, if anything.
 

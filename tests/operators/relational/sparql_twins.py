@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,6 +90,18 @@ class Twins:
         """Move the time of both; the rows."""
         found = [tuple(row) for row in self.engine.advance(time).rows()]
         self.compare(found, self.shown(self.reference.advance(time)))
+        return found
+
+    def flush(self) -> list[tuple]:
+        """Compare what is reported if the stream ends here; the rows. Neither changes, as the steps that follow show."""
+        end = deepcopy(self.reference)
+        expected: list[Row] = []
+        reporting = [one for one in self.questions.values() if one.report != "change" and end.time is not None]
+        for boundary, name in sorted((one.reports_at(end.time), one.name) for one in reporting):
+            ended = deepcopy(end)
+            expected += [row for row in ended.advance(boundary + 1) if row.query == name and row.timestamp <= boundary]
+        found = [tuple(row) for row in self.engine.flush().rows()]
+        self.compare(found, self.shown(expected))
         return found
 
     def register(self, question: SparqlQuestion, start: str) -> None:

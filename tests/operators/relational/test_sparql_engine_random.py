@@ -83,6 +83,20 @@ def test_reports_are_those_of_the_oracle(data, report, tuples, size, saved):
 
 
 @examples(30)
+@given(st.data(), st.sampled_from(["slide", "time"]), streams(), st.integers(1, 9), st.lists(edges, max_size=2, unique=True))
+def test_the_last_report_is_that_of_the_oracle_and_changes_nothing(data, report, tuples, size, static):
+    others = data.draw(questions("s", report=data.draw(st.sampled_from(["slide", "time", "change"]))))
+    question = data.draw(questions(report=report))
+    note(f"{write(question.query)} over {question.window}, {report}; {write(others.query)} over {others.window}")
+    twins = Twins(question, others, static=static)
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+        twins.flush()
+    twins.advance(tuples[-1][3] + 30)
+    twins.compare_counts()
+
+
+@examples(30)
 @given(questions("q"), questions("r"), streams(), st.integers(0, 15), st.sampled_from(["window", "empty"]))
 def test_registering_in_mid_stream_is_seen_as_the_contract_says(question, other, tuples, place, start):
     note(f"{write(question.query)} over {question.window}, {write(other.query)} over {other.window}")
