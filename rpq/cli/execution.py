@@ -118,6 +118,7 @@ class Engines:
             "max_rows": settings.max_rows,
             "witness": settings.witness,
             "max_ahead": self.max_ahead,
+            "report_empty": self.settings.report_empty,
         }
 
     def make(self, queries: Sequence[Query]) -> rpq.Engine:

@@ -89,6 +89,9 @@ class Engine:
     `edges` says when two inserts are the same edge: with equal source, label and target ("triple"), or with equal ids,
     whatever their ends ("id"), where the later one replaces the edge, or never ("parallel").
 
+    With `report_empty`, queries that report whole answers (REGISTER RSTREAM in SPARQL) report an empty one as a row without
+    values and with the op "0"; otherwise it has no row.
+
     Only one thread at a time may call an engine; a call while another thread is inside one raises an `RpqError`.
 
     >>> import rpq
@@ -113,6 +116,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         keep: Window | None = None,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
         edges: Literal["triple", "parallel", "id"] = "triple",
+        report_empty: bool = False,
         _capacity: int = 256,
         _sharing: Literal["auto", "always", "never"] = "auto",
         _keeps_values: bool = False,
@@ -140,6 +144,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             sharing=_sharing,
             edges=_identity(edges),
             keeps_values=_keeps_values,
+            report_empty=report_empty,
         )
         self._times = StreamTime(unit=time_unit)
         self._max_ahead: MaxAhead | None = None
@@ -559,6 +564,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             memory_limit=evaluation.guard.limit,
             max_rows=evaluation.row_guard.most,
             witness=evaluation.witness,
+            report_empty=evaluation.report_empty,
             _keeps_values=evaluation.keeps_values,
         )
 
@@ -943,6 +949,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         max_rows: int | None = MOST_ROWS,
         witness: bool = False,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
+        report_empty: bool = False,
         _keeps_values: bool = False,
     ) -> Engine:
         """Return an engine that continues like the one that was saved to `path`.
@@ -968,6 +975,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             memory_limit=memory_limit,
             max_rows=max_rows,
             witness=witness,
+            report_empty=report_empty,
             _keeps_values=_keeps_values,
         )
         engine.max_ahead = max_ahead

@@ -310,3 +310,25 @@ def test_the_last_report_moves_no_time_of_other_queries(rpq):
 def test_topics_have_no_last_report(rpq):
     status, _, err = rpq("run", WHOLE, "--input", "kafka://localhost/t", "--no-flush")
     assert status == 2 and "--flush applies to files, not to topics" in err
+
+
+def test_empty_reports_are_rows_on_request(rpq):
+    run = ("run", WHOLE, "--input", "edges.csv", "--output", "-", "--quiet")
+    status, out, _ = rpq(*run, "--report-empty")
+    assert status == 0 and out.split() == ["x,timestamp,op", "p,5,=", ",10,0", "q,15,="]
+    status, out, _ = rpq("run", WHOLE.replace("SELECT ?x", "SELECT (COUNT(*) AS ?n)"), *run[2:], "--report-empty")
+    assert status == 0 and out.split() == ["n,timestamp,op", "1,5,=", "0,10,=", "1,15,="]
+    ask = "REGISTER RSTREAM <now> AS ASK FROM NAMED WINDOW <w> [RANGE 5 STEP 5] { WINDOW <w> { ?x <a> ?y } }"
+    status, out, _ = rpq("run", ask, *run[2:], "--report-empty")
+    assert status == 0 and out.split() == ["timestamp,op", "5,=", "10,0", "15,="]
+    made = WHOLE.replace("SELECT ?x", "CONSTRUCT { ?x <made> ?y }")
+    status, _, _ = rpq("run", made, "--input", "edges.csv", "--output", "made.nq", "--report-empty")
+    assert status == 0 and Path("made.nq").read_text().count("answer:") == 2 == len(Path("made.nq").read_text().splitlines())
+
+
+def test_empty_reports_keep_the_memory_limit():
+    engine = library.Engine(library.Query(WHOLE), report_empty=True, memory_limit=20_000_000)
+    engine.insert("p", "q", "a", 1)
+    assert len(engine.insert("p", "q", "a", 100_000)) == 19_999
+    with pytest.raises(library.MemoryLimitError):
+        engine.insert("p", "q", "a", 10**12)

@@ -51,16 +51,19 @@ class Twins:
         static: Sequence[tuple[str, str, str]] = (),
         capacity: int = 4,
         threads: int = 1,
+        report_empty: bool = False,
     ) -> None:
+        self._restoring = {"threads": threads, "report_empty": report_empty}
         self.questions = {one.name: one for one in questions}
         try:
-            self.engine = tiny(capacity)(*map(query_of, questions), time_unit="s", threads=threads)
+            self.engine = tiny(capacity)(*map(query_of, questions), time_unit="s", **self._restoring)
             if static:
                 self.engine.load_static([(source, target, label) for source, label, target in static])
         except rpq.QueryError as problem:
             assume("does not run across static edges" not in str(problem))
             raise
         self.reference = SparqlReference(*questions, static=static)
+        self.reference.report_empty = report_empty
 
     def shown(self, rows: list[Row]) -> list[tuple]:
         """Rows of the oracle as the engine has them."""
@@ -120,12 +123,13 @@ class Twins:
         self.questions[question.name] = question
         self.compare(found, self.shown(expected))
 
-    def restore(self, threads: int = 1) -> None:
+    def restore(self, threads: int | None = None) -> None:
         """Go on with an engine that is restored from what this one saved."""
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "state")
             self.engine.save(path)
-            self.engine = type(self.engine).restore(path, threads=threads)
+            options = self._restoring if threads is None else self._restoring | {"threads": threads}
+            self.engine = type(self.engine).restore(path, **options)
         self.engine._check()
 
     def compare_counts(self) -> None:

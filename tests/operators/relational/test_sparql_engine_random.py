@@ -69,11 +69,11 @@ def test_saving_and_restoring_cannot_be_seen(question, tuples, place, static):
 
 
 @examples(40)
-@given(st.data(), st.sampled_from(["slide", "time"]), streams(), st.integers(1, 9), st.integers(0, 15))
-def test_reports_are_those_of_the_oracle(data, report, tuples, size, saved):
+@given(st.data(), st.sampled_from(["slide", "time"]), streams(), st.integers(1, 9), st.integers(0, 15), st.booleans())
+def test_reports_are_those_of_the_oracle(data, report, tuples, size, saved, report_empty):
     question = data.draw(questions(report=report))
     note(f"{write(question.query)} over {question.window}, {report}")
-    twins = Twins(question)
+    twins = Twins(question, report_empty=report_empty)
     for begin in range(0, len(tuples), size):
         twins.push(tuples[begin : begin + size])
         if begin <= saved < begin + size:
