@@ -116,7 +116,7 @@ def spread(values: np.ndarray, ends: np.ndarray, first: int, count: int, rows: n
 
 
 def signs(removed: np.ndarray, ends: np.ndarray, first: int, count: int, region: Region) -> pa.Array:
-    """Return the ops of `count` rows from `first` on: "-" if their event removes them, "+", or of whole answers "=" or "0"."""
+    """Return the ops of `count` rows from `first` on: "-" if their event removes them, "+"; of whole answers "=" or "0"."""
     texts = region.reserve(count, np.uint8)
     spread(_SIGNS[removed], ends, first, count, texts)
     return pa.StringArray.from_buffers(count, _single_ends(), region.finish(texts))
