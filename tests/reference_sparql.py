@@ -336,7 +336,7 @@ class Evaluation:
             number = len({tuple(sorted(one.items())) for one in inside}) if call.distinct else len(inside)
             return aggregate("COUNT", ["x"] * number)
         values = [self.value(call.argument, one, window) for one in inside]
-        result = aggregate(call.name, list(dict.fromkeys(values)) if call.distinct else values, self.rules)
+        result = aggregate(call.name, list(dict.fromkeys(values)) if call.distinct else values, self.rules, call.separator)
         if result is None:
             raise NoValue(f"{call.name} is unbound")
         return result
@@ -429,7 +429,7 @@ def substituted(group: Group, binding: Mapping[str, str]) -> Group:
             case Exists(inner, negated):
                 return Exists(substituted(inner, binding), negated)
             case Aggregate(name, argument, distinct):
-                return Aggregate(name, argument if argument is None else formula(argument), distinct)
+                return Aggregate(name, argument if argument is None else formula(argument), distinct, node.separator)
         return node
 
     def element(node: Element) -> Element:

@@ -51,7 +51,7 @@ from tests.reference_sparql_syntax import (
     Variable,
     Window,
 )
-from tests.reference_sparql_values import XSD, literal
+from tests.reference_sparql_values import XSD, literal, text_of
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
@@ -101,9 +101,9 @@ _ARGUMENTS = {  # how many a function takes
     "COALESCE": (0, 99),
 }
 _FUNCTIONS = {name.upper(): name for name in _ARGUMENTS} | {"URI": "IRI", "ISURI": "isIRI"}
-_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE")
+_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT")
 _CASTS = ("string", "boolean", "integer", "decimal", "float", "double", "dateTime", "date", "time")
-_REFUSED_FUNCTIONS = ("NOW", "RAND", "UUID", "STRUUID", "BNODE", "GROUP_CONCAT", "SEQ")
+_REFUSED_FUNCTIONS = ("NOW", "RAND", "UUID", "STRUUID", "BNODE", "SEQ")
 
 
 @dataclass
@@ -728,8 +728,13 @@ class _Parser:
         self.expect("(")
         distinct = self.accept("DISTINCT") is not None
         argument = None if name == "COUNT" and self.accept("*") else self.formula()
+        separator = " "
+        if name == "GROUP_CONCAT" and self.accept(";"):
+            self.expect("SEPARATOR")
+            self.expect("=")
+            separator = text_of(self.literal())
         self.expect(")")
-        return Aggregate(name, argument, distinct)
+        return Aggregate(name, argument, distinct, separator)
 
 
 _ELEMENTS = ("OPTIONAL", "MINUS", "FILTER", "VALUES", "BIND", "WINDOW", "GRAPH", "SERVICE")

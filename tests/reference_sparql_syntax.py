@@ -47,11 +47,12 @@ class Exists:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """COUNT, SUM, AVG, MIN, MAX or SAMPLE; without an argument COUNT(*)."""
+    """COUNT, SUM, AVG, MIN, MAX, SAMPLE or GROUP_CONCAT; without an argument COUNT(*)."""
 
     name: str
     argument: Formula | None
     distinct: bool = False
+    separator: str = " "
 
 
 Formula = Variable | Constant | Call | Exists | Aggregate
@@ -330,7 +331,8 @@ class Writer:
                 return f"{'NOT ' if negated else ''}EXISTS {self.group(group)}"
             case Aggregate(name, argument, distinct):
                 inner = "*" if argument is None else self.formula(argument)
-                return f"{name}({'DISTINCT ' if distinct else ''}{inner})"
+                separator = f' ; SEPARATOR = "{formula.separator}"' if formula.separator != " " else ""
+                return f"{name}({'DISTINCT ' if distinct else ''}{inner}{separator})"
             case Call("IN" | "NOT IN", (first, *others)):
                 return f"({self.formula(first)} {formula.name} ({', '.join(map(self.formula, others))}))"
             case Call(name, (left, right)) if name in OPERATORS:

@@ -254,6 +254,13 @@ def selects(draw: st.DrawFn, depth: int = 2, windows: tuple[str, ...] = ()) -> S
         st.just(Aggregate("COUNT", None)),
         st.builds(Aggregate, st.just("COUNT"), st.one_of(map(variables, KINDS)), st.just(distinct)),
         st.builds(Aggregate, st.sampled_from(["SUM", "MIN", "MAX"]), variables("number"), st.just(distinct)),
+        st.builds(
+            Aggregate,
+            st.just("GROUP_CONCAT"),
+            st.one_of(map(variables, KINDS)),
+            st.just(distinct),
+            st.sampled_from([" ", ", "]),
+        ),
     )
     questions.append(Column(Variable("c"), draw(choices)))
     having = ()

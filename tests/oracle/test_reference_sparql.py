@@ -111,7 +111,6 @@ REFUSED = [
     (f"SELECT ?x {BODY} ORDER BY ?x", "ORDER BY"),
     (f"SELECT ?x {BODY} LIMIT 3", "LIMIT"),
     (f"SELECT ?x {BODY} OFFSET 3", "OFFSET"),
-    (f"SELECT (GROUP_CONCAT(?x) AS ?g) {BODY}", "GROUP_CONCAT"),
     (f"DESCRIBE ?x {BODY}", "DESCRIBE"),
     ("SELECT ?x { SERVICE <s> { ?x <a> ?y } }", "SERVICE"),
     (f"SELECT ?x FROM NAMED <g> {BODY}", "FROM"),

@@ -35,7 +35,7 @@ from rpq.stream.window import Window
 
 Form = Literal["select", "ask", "construct"]
 Reporting = Literal["ISTREAM", "DSTREAM", "RSTREAM"]
-AggregateName = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE"]
+AggregateName = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT"]
 
 
 # --- formulas, which SPARQL calls expressions ------------------------------------------------------------------------
@@ -66,6 +66,8 @@ class Aggregate:
     is_distinct: bool
     skips_unbound: bool = False
     """True if MIN and MAX are those of the bound values, as in MATCH; otherwise they are unbound where a value is."""
+    separator: str = " "
+    """The text between the values of GROUP_CONCAT."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from rpq.language.sparql.algebra import (
     formulas_of,
     possible_variables,
 )
-from rpq.language.sparql.values.terms import XSD, is_blank, is_literal, number_literal, read_literal
+from rpq.language.sparql.values.terms import XSD, is_blank, is_literal, literal_text, number_literal, read_literal
 from rpq.language.sparql.values.typed_values import FALSE, TRUE
 from rpq.stream.stream_labels import EdgeEnd
 
@@ -171,7 +171,8 @@ def _formula(formula: Formula, outer_binding: int) -> str:
             return "NOT EXISTS {…}" if is_negated else "EXISTS {…}"
         case Aggregate(function, argument, is_distinct):
             inner = "*" if argument is None else _formula(argument, 0)
-            return f"{function}({'DISTINCT ' if is_distinct else ''}{inner})"
+            separator = f"; SEPARATOR = {term_text(literal_text(formula.separator))}" if formula.separator != " " else ""
+            return f"{function}({'DISTINCT ' if is_distinct else ''}{inner}{separator})"
         case EdgeCondition(condition):
             return condition.text
         case EdgeValue(value):

@@ -23,7 +23,6 @@ from typing import NamedTuple
 from rpq.automata.symbols import LabelSymbol
 from rpq.language.pattern import Variable
 from rpq.language.sparql.algebra import (
-    Aggregate,
     Call,
     Conjunction,
     Distinct,
@@ -570,7 +569,7 @@ class _Planner:
         for name, one in group.aggregates:
             if one.argument is not None and has_exists(one.argument):
                 inner, argument = self._mark_exists(inner, one.argument)
-                one = Aggregate(one.function, argument, one.is_distinct)
+                one = replace(one, argument=argument)
             aggregates.append((name, one))
         return GroupNode(inner, group.keys, aggregates, self._terms)
 

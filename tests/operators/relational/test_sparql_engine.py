@@ -194,6 +194,28 @@ def test_without_keys_there_is_always_a_row():
     assert push(engine("SELECT (COUNT(*) AS ?n) { ?x <a> ?y } HAVING(COUNT(*) > 1)"), "x 1 a 1", "x 2 a 2") == ["+ 2 @2"]
 
 
+def test_group_concat_has_the_texts_in_the_order_of_min_and_max():
+    text = 'SELECT ?x (GROUP_CONCAT(?y; SEPARATOR=", ") AS ?g) { ?x <a> ?y } GROUP BY ?x'
+    assert push(engine(text), "x 10 a 1", "x bob a 2", "x 9 a 3", "x bob a 4 -") == [
+        "+ x 10 @1", "- x 10 @2", "+ x 10, bob @2", "- x 10, bob @3", "+ x 9, 10, bob @3", "- x 9, 10, bob @4",
+        "+ x 9, 10 @4",
+    ]  # fmt: skip
+    pairs = "SELECT (GROUP_CONCAT({}?z) AS ?g) {{ ?x <a> ?y . ?y <b> ?z }}"
+    stream = ["x y a 1", "w y a 1", "y 7 b 1"]
+    assert push(engine(pairs.format("")), *stream)[-1] == "+ 7 7 @1"
+    assert push(engine(pairs.format("DISTINCT ")), *stream)[-1] == "+ 7 @1"
+    none = 'SELECT (GROUP_CONCAT(?z) AS ?g) { ?x <a> ?y OPTIONAL { ?y <b> ?z } }'
+    rows = push(engine(none), "x y a 1", "y 7 b 2", "v w a 3")
+    assert rows == ["+ @1", "- @1", "+ - @1", "- - @2", "+ 7 @2", "- 7 @3", "+ - @3"]
+
+
+def test_having_sees_the_columns_of_select():
+    columns = "SELECT ?x (COUNT(*) AS ?n) (?n * 2 AS ?m) { ?x <a> ?y } GROUP BY ?x HAVING "
+    stream = ["x 1 a 1", "x 2 a 2", "y 1 a 3", "x 3 a 4"]
+    for text in ("(?n > 1)", "(?m > 2)", "(?n > 1 && ?m > COUNT(*))"):
+        assert push(engine(columns + text), *stream) == ["+ x 2 4 @2", "- x 2 4 @4", "+ x 3 6 @4"], text
+
+
 def test_counts_are_integers_and_vertices_are_of_the_type_of_the_input():
     running = engine("SELECT ?x (COUNT(*) AS ?n) (SUM(?y) AS ?s) ?z { ?x <a> ?y OPTIONAL { ?y <b> ?z } } GROUP BY ?x ?z")
     changes = running.push_rows([(7, 8, "a", 1), (8, 9, "b", 2)])

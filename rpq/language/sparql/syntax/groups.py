@@ -11,7 +11,7 @@ Groups contain subselects, which contain groups; therefore both are in this modu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -181,6 +181,7 @@ class _ModifierReader:
         inner: Operator = reader.group(node.where, scope)[0] if node.where is not None else make_join()
         select = [(one, reader.formulas.formula(one.expr, scope)) for one in node.projection or () if one.expr is not None]
         having = [reader.formulas.formula(one, scope) for one in (node.having.condition if node.having else ())]
+        having = self._without_columns(having, select, possible_variables(inner))
         conditions_of_groups = node.groupby.condition if node.groupby else ()
         has_aggregates = any(True for formula in [one for _, one in select] + having for _ in aggregates_in(formula))
         operator = inner
@@ -214,6 +215,17 @@ class _ModifierReader:
         for clause in node.datasetClause or ():
             if clause.named is not None:
                 raise refusal(source, "FROM NAMED", clause.place)
+
+    def _without_columns(
+        self, having: list[Formula], select: list[tuple[Any, Formula]], bound: frozenset[str]
+    ) -> list[Formula]:
+        """Replace the columns that SELECT computes by their formulas, unless the group binds variables with these names."""
+        formulas: dict[str, Formula] = {}
+        for one, formula in select:
+            name = self._scope.name(one.evar.text)
+            if name not in bound:
+                formulas[name] = _replace_variables(formula, formulas)
+        return [_replace_variables(formula, formulas) for formula in having]
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
@@ -290,6 +302,15 @@ class _ModifierReader:
             named = [name for name in possible_variables(operator) if not name.startswith("_:") and not name.startswith(".")]
             columns = sorted(named, key=lambda name: reader.formulas.places[name])
         return operator, tuple(columns)
+
+
+def _replace_variables(formula: Formula, formulas: Mapping[str, Formula]) -> Formula:
+    """Return a formula with others in place of variables, except in aggregates and EXISTS."""
+    if isinstance(formula, Variable):
+        return formulas.get(formula.name, formula)
+    if isinstance(formula, Call):
+        return Call(formula.function, tuple(_replace_variables(one, formulas) for one in formula.arguments))
+    return formula
 
 
 def _plain_variables(formula: Formula) -> frozenset[str]:

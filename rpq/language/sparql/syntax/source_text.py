@@ -123,7 +123,6 @@ REFUSED = {
     "ORDER BY": "a stream of changes has no order of rows: sort the rows after collecting them",
     "LIMIT": "a stream of changes does not determine which rows remain",
     "OFFSET": "a stream of changes does not determine which rows to skip",
-    "GROUP_CONCAT": "the order of its parts is not determined",
     "DESCRIBE": "write CONSTRUCT with the edges that you want",
     "SERVICE": "a query reads only its streams; pass constant edges with --static",
     "FROM NAMED": "a query reads its streams; pass edges without time with --static, name windows with FROM NAMED WINDOW",
