@@ -248,10 +248,23 @@ class _Parser:
         if self.accept("HAVING"):
             while not having or self.is_condition(variables=False):
                 having.append(self.constraint())
-        if self.is_word("ORDER", "LIMIT", "OFFSET"):
-            raise Refused("ORDER BY" if self.is_word("ORDER") else self.next.text.upper())
+        order: list[tuple[Formula, bool]] = []
+        if self.accept("ORDER"):
+            self.expect("BY")
+            while not order or self.is_condition():
+                descending = self.accept("ASC", "DESC")
+                order.append((self.primary(), descending is not None and descending.upper() == "DESC"))
+        positions: dict[str, int] = {}
+        while self.is_word("LIMIT", "OFFSET") and self.next.text.upper() not in positions:
+            word = self.accept("LIMIT", "OFFSET").upper()
+            if not self.next.text.isdecimal():
+                self.fault("a whole number")
+            positions[word] = int(self.take().text)
         values = self.values() if self.accept("VALUES") else None
-        return Select(columns, body, modifier, tuple(conditions), tuple(having), values)
+        if order and not positions:
+            raise Refused("ORDER BY")
+        limit, offset = positions.get("LIMIT"), positions.get("OFFSET", 0)
+        return Select(columns, body, modifier, tuple(conditions), tuple(having), values, tuple(order), limit, offset)
 
     def is_condition(self, variables: bool = True) -> bool:
         if self.is_word("ORDER", "LIMIT", "OFFSET", "HAVING", "VALUES"):

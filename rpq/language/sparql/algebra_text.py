@@ -25,6 +25,7 @@ from rpq.language.sparql.algebra import (
     Operator,
     Project,
     SemiJoin,
+    Slice,
     Union,
     Values,
     WindowAtom,
@@ -128,6 +129,14 @@ def _head(operator: Operator) -> str:
             return f"project {_variables(columns)}"
         case Distinct():
             return "distinct"
+        case Slice(_, columns, order, offset, limit):
+            names = [f"?{name}{' descending' if is_descending else ''}" for name, is_descending in order]
+            texts = [
+                f"order by {', '.join([*names, _variables(columns)])}",
+                *([f"from {offset:,} on"] if offset else []),
+                *([] if limit is None else [f"at most {limit:,}"]),
+            ]
+            return ", ".join(texts)
 
 
 def _bound(operator: Operator) -> str:

@@ -131,3 +131,24 @@ def test_a_variable_of_an_outer_group_is_unbound_in_a_filter(text, tuples):
     for one in tuples:
         twins.push([one])
     twins.compare_counts()
+
+
+POSITIONS = [
+    "SELECT ?x ?z { ?x <urn:b> ?z { SELECT ?x { ?x <urn:a> ?y } ORDER BY DESC(?y) LIMIT 1 } }",
+    "SELECT ?x { ?x <urn:a> ?y FILTER EXISTS { SELECT ?y { ?y <urn:b> ?z } ORDER BY ?z LIMIT 2 } }",
+    "SELECT * { ?x <urn:a> ?y OPTIONAL { SELECT ?x (COUNT(*) AS ?n) { ?x <urn:b> ?z } GROUP BY ?x ORDER BY ?n LIMIT 1 } }",
+    "SELECT ?y { ?x <urn:a> ?y } ORDER BY EXISTS { ?y <urn:b> ?z } ?y LIMIT 2 OFFSET 1",
+]
+"""Queries with positions of an order within, beside those that are drawn."""
+
+
+@pytest.mark.parametrize("text", POSITIONS)
+@examples(15)
+@given(streams(), st.integers(1, 4), st.integers(0, 15))
+def test_positions_of_an_order_are_those_of_the_oracle(text, tuples, size, saved):
+    twins = Twins(asked(text, Window(size=10, slide=5)))
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+        if begin <= saved < begin + size:
+            twins.restore()
+    twins.compare_counts()

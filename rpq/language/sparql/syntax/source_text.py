@@ -120,9 +120,7 @@ class SourceText:
 
 
 REFUSED = {
-    "ORDER BY": "a stream of changes has no order of rows: sort the rows after collecting them",
-    "LIMIT": "a stream of changes does not determine which rows remain",
-    "OFFSET": "a stream of changes does not determine which rows to skip",
+    "ORDER BY": "a stream of changes has no order of rows: sort the rows after collecting them, or add a LIMIT",
     "DESCRIBE": "write CONSTRUCT with the edges that you want",
     "SERVICE": "a query reads only its streams; pass constant edges with --static",
     "FROM NAMED": "a query reads its streams; pass edges without time with --static, name windows with FROM NAMED WINDOW",
@@ -141,7 +139,6 @@ REFUSED = {
     "a repetition of more than 1,000 in a regular expression": "write * or +, and bound the length with STRLEN",
     "a regular expression that is too large": "combine several REGEX with ||, or write * or + for a large repetition",
     "a variable as a predicate": "a query names the labels that it reads; write a|b for several, !(a|b) for all but some",
-    "a blank node in a CONSTRUCT template": "it would differ in every row; use a variable or an IRI",
     "DISTINCT in a path": "closures and negated sets are sets of pairs already; use SELECT DISTINCT",
     "DISTINCT in the call of a function": "it is allowed in aggregates only",
     "INSERT": "this is a query language: edges arrive with the stream",

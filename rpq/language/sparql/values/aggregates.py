@@ -221,7 +221,7 @@ class Extremum(Accumulator):
         return None
 
     def _entry(self, term: str) -> Any:
-        return _Backwards(order_key(term)) if self._is_last else order_key(term)
+        return Backwards(order_key(term)) if self._is_last else order_key(term)
 
     def _check(self) -> None:
         """Assert that the heap contains every current value once, and not too many deleted ones."""
@@ -291,8 +291,8 @@ class Distinct(Accumulator):
 
 
 @total_ordering
-class _Backwards:
-    """A heap entry in reverse order, so that the last key is at the top of the heap."""
+class Backwards:
+    """A key in reverse order, so that the last key of a heap is at its top."""
 
     __slots__ = ("key",)
 
@@ -300,9 +300,9 @@ class _Backwards:
         self.key = key
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Backwards) and self.key == other.key
+        return isinstance(other, Backwards) and self.key == other.key
 
-    def __lt__(self, other: _Backwards) -> bool:
+    def __lt__(self, other: Backwards) -> bool:
         return other.key < self.key
 
     __hash__ = None  # type: ignore[assignment]
