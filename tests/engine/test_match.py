@@ -7,11 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given
 from hypothesis import strategies as st
 
 import rpq
 from tests.drawn_match import DrawnQuery, Edge, edge_streams, match_queries
+from tests.twins import examples
 
 SIZE = 12
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -93,20 +94,20 @@ def check(
         assert all(count >= 0 for one in told for count in one.values()), query.text
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(600, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(match_queries(), edge_streams(), st.sampled_from(["parallel", "triple"]), st.integers(1, 5))
 def test_answers_are_those_of_brute_force(query, stream, identity, chunk):
     check(query, stream, identity, chunk)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(300, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(match_queries(language="cypher"), edge_streams(), st.sampled_from(["parallel", "triple"]), st.integers(1, 5))
 def test_answers_are_those_of_brute_force_in_cypher(query, stream, identity, chunk):
     check(query, stream, identity, chunk)
 
 
 @pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
-@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(300, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
     edge_streams(),
@@ -121,7 +122,7 @@ def test_threads_and_shares_have_the_rows_between_them(query, stream, identity, 
 
 @pytest.mark.ci
 @pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
-@settings(max_examples=300, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(750, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
     edge_streams(size=40),

@@ -6,8 +6,6 @@ semantics.md S14
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections import Counter
 from decimal import Decimal
 from typing import Any
@@ -93,17 +91,15 @@ def test_what_a_replay_has_no_types_for_is_refused(session):
             pipeline.replay(session, frame, rpq.Query(text, window=WINDOW), edges="parallel")
 
 
-def test_the_command_replays_what_binds_edges_without_properties(tmp_path):
+def test_the_command_replays_what_binds_edges_without_properties(rpq_on_spark, tmp_path):
     """Data sets that were prepared have no properties, but each insert may be an edge."""
     inserts = [row[:4] for row in drawn_edges(200) if row[4] == "+"]
     (tmp_path / "in.tsv").write_text("".join("\t".join(map(str, row)) + "\n" for row in inserts))
     text = "MATCH (a)-[e:T]->(b)-[f:S]->(c) WHERE f.timestamp > e.timestamp RETURN a, c, count(*) AS n"
 
-    def call(*args: str) -> str:
-        command = [sys.executable, "-m", "rpq.cli", "spark", *args, "--log", str(tmp_path / "log"), "--master", "local[2]"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stderr
+    def call(*args: str) -> None:
+        status, _, said = rpq_on_spark("spark", *args)
+        assert status == 0, said
 
     call("prepare", "--input", str(tmp_path / "in.tsv"), "--output", str(tmp_path / "data"))
     options = ["--window", "20", "--slide", "5", "--partitions", "2", "--edges", "parallel"]
