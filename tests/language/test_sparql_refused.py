@@ -25,6 +25,7 @@ REFUSALS = {
     "@": "SELECT ?x { ?x <a> ?y ▶@ ?t }",
     "f:timestamp": "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\n"
     "SELECT ?x { ?x <a> ?y FILTER(1 < ▶f:timestamp(?x, <a>, ?y)) }",
+    "GRAPH in a CONSTRUCT template": "CONSTRUCT { ?x <b> ?y . ▶GRAPH ?x { ?y <c> ?x } } { ?x <a> ?y }",
     "NOW": "SELECT ?x { ?x <a> ?y FILTER(?y < ▶NOW()) }",
     "RAND": "SELECT ?x { ?x <a> ?y FILTER(▶rand() < 0.5) }",
     "UUID": "SELECT ?x (▶UUID() AS ?u) { ?x <a> ?y }",
