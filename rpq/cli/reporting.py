@@ -238,8 +238,10 @@ def summary_text(figures: dict[str, Any]) -> str:
 
 
 def _waiting_line(figures: dict[str, Any]) -> str:
-    """Return the line about rows that the next report will contain."""
-    waiting = figures.get("rows_waiting")
+    """Return the line about rows that the next report contains, or that it would contain."""
+    waiting, flushed = figures.get("rows_waiting"), figures.get("rows_flushed")
+    if flushed:
+        return f"{flushed:,} rows of the next report, written at the end of the input"
     return f"{waiting:,} rows until the next report" if waiting else ""
 
 

@@ -289,6 +289,8 @@ class RunSettings(QueryOptions):
     keep: str | None = None
     max_ahead: str | None = None
     limit: int | None = None
+    flush: bool = True
+    report_empty: bool = False
     drop_self_loops: bool = False
     deletes: float = 0.0
     seed: int = 0

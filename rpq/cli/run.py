@@ -148,6 +148,17 @@ run over topics ends with 0 after SIGTERM.
     "unit, or 1000x, a thousand times the longest window.  [default: none]"
 )
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Read only the first N tuples.")
+@click.option(
+    "--flush/--no-flush",
+    default=True,
+    show_default=True,
+    help="For files: write the reports that are still waiting at the end of the input (--report slide or time, REGISTER).",
+)
+@click.option(
+    "--report-empty",
+    is_flag=True,
+    help="Write a report whose whole answer is empty (REGISTER RSTREAM) as a row without values and with the op 0.",
+)
 @shared.drop_self_loops
 @click.option(
     "--deletes",

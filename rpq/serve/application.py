@@ -264,7 +264,7 @@ class Application:
 
     @operation(
         "GET /queries/{name}/witness",
-        "What makes an answer: the edges of a path, or those behind the atoms of a pattern.",
+        "What makes an answer: the edges of a path, or those behind the atoms of a pattern or of MATCH.",
         parameters=models.WitnessParameters,
         gives=models.Witness,
     )
@@ -286,6 +286,8 @@ class Application:
                 for kind, value in zip(kinds_of(query.columns), values, strict=True)
             ]
             found = engine.witness(*answer, query=name)
+            if found is None and "" in values:  # as which a null is written, too
+                found = engine.witness(*(None if value == "" else value for value in answer), query=name)
             if found is None:
                 raise Problem(404, "NoAnswer", f"({', '.join(values)}) is no answer of {name!r} now")
             return witness_model(found, time=engine.time, position=self.service.position)

@@ -107,6 +107,7 @@ class Evaluation:
         sharing: Literal["auto", "always", "never"] = "auto",
         edges: Identity = "triple",
         keeps_values: bool = False,
+        report_empty: bool = False,
     ) -> None:
         self.events = events
         self.identity: Identity = edges
@@ -125,7 +126,8 @@ class Evaluation:
         )
         self.vertices = self.intake.vertices
         self.labels = self.intake.labels
-        self.running = RunningQueries()
+        self.running = RunningQueries(report_empty=report_empty)
+        self.report_empty = report_empty
         self.awaits_first = False  # whether rows precede the first tuple, which has not come
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.edge_bytes)

@@ -37,7 +37,8 @@ GuardOfHost = Callable[[Callable[[], str], Callable[[], Iterable[Any]]], Guard]
 class RunningQueries:
     """Running queries by name, in the order in which they were registered, which numbers them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, report_empty: bool = False) -> None:
+        self._report_empty = report_empty
         self._by_name: dict[str, RunningQuery] = {}
         self._schemas: QueryNames | None = QueryNames()
         self._workers: tuple[Worker, ...] | None = ()  # those of all parts; None after these have changed
@@ -224,6 +225,7 @@ class RunningQueries:
                 guard=guard_of_host(lambda: question.name, lambda: (self._reports_of[question.name],)),
                 content=running.report_content,
                 texts=running.term_texts,
+                report_empty=self._report_empty,
             )
         return running
 

@@ -32,6 +32,7 @@ from rpq.language.sparql.algebra import (
     Operator,
     Project,
     SemiJoin,
+    Slice,
     SparqlQuestion,
     TimeExtent,
     Union,
@@ -441,7 +442,7 @@ def _kinds(operator: Operator) -> Mapping[str, ColumnKind]:
             return _either(*map(_kinds, parts))
         case LeftJoin(left, right):
             return _either(_kinds(left), _kinds(right))
-        case Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner) | Project(inner):
+        case Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner) | Project(inner) | Slice(inner):
             return _kinds(inner)
         case Extend(inner, variable, formula):
             kinds = _kinds(inner)

@@ -460,6 +460,16 @@ class WindowedReads:
         """Return the number of a relation in the store, as atoms of plans refer to it."""
         return self._host.number_of(self._contents[read])
 
+    def path_relation(self, read: WindowedPath) -> PathRelation:
+        """Return the relation of a path."""
+        content = self._contents[read]
+        assert isinstance(content, PathContent)
+        return self._host.paths[content]
+
+    def time_of(self, edge: int, edges: Edges) -> int | None:
+        """Return the timestamp of an edge of a query with one window, or None where the window does not hold it."""
+        return self._membership.timestamp(edge, int(edges.timestamp[edge]))
+
     @property
     def contents(self) -> set[Content | PathContent]:
         """The contents of its relations."""

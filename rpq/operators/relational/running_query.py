@@ -156,6 +156,7 @@ class RunningSparql(HostedQuery):
         self.nets_events = self._is_netted or network.is_net  # else the rows are those of one join, as of a pattern
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
         self._places = {name: place for place, name in enumerate(question.windows)}
+        self._relation_reads: dict[MeaningEdge, WindowedEdge | WindowedPath] = {}
         self._from_graphs = question.default_graphs
         self._parts: dict[int, tuple[dict[str, int], int, tuple[int, ...]]] = {}
         """For each leaf the ids of its constants, the number of its part in the host, and the places of its columns."""
@@ -219,6 +220,11 @@ class RunningSparql(HostedQuery):
 
     def _window_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
         """Return the relation that an atom requires; the atom is an edge of a meaning."""
+        if edge not in self._relation_reads:
+            self._relation_reads[edge] = self._read_relation(edge)
+        return self._relation_reads[edge]
+
+    def _read_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
         source, read, target = edge
         assert isinstance(read, Read)  # it is of these that the planner makes meanings
         place = self._places.get(read.window)  # None: the static edges alone
@@ -460,6 +466,9 @@ class DividedSparql(DividedQuery):
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
         return self.first.ids_of_terms(texts)
+
+    def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
+        return self.first.ids_of_answer(values, vertices)
 
 
 _LINEAR = FilterNode | ExtendNode | EdgeConditionNode | EdgeValueNode | DistinctNode | UnionNode

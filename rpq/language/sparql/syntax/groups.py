@@ -11,7 +11,7 @@ Groups contain subselects, which contain groups; therefore both are in this modu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -42,6 +42,7 @@ from rpq.language.sparql.algebra import (
     Minus,
     Operator,
     Project,
+    Slice,
     Values,
     WindowAtom,
     aggregates_in,
@@ -181,8 +182,11 @@ class _ModifierReader:
         inner: Operator = reader.group(node.where, scope)[0] if node.where is not None else make_join()
         select = [(one, reader.formulas.formula(one.expr, scope)) for one in node.projection or () if one.expr is not None]
         having = [reader.formulas.formula(one, scope) for one in (node.having.condition if node.having else ())]
+        having = self._without_columns(having, select, possible_variables(inner))
         conditions_of_groups = node.groupby.condition if node.groupby else ()
-        has_aggregates = any(True for formula in [one for _, one in select] + having for _ in aggregates_in(formula))
+        order = self._order()
+        of_groups = [*(one for _, one in select), *having, *(formula for formula, _ in order)]
+        has_aggregates = any(True for formula in of_groups for _ in aggregates_in(formula))
         operator = inner
         keys: tuple[str, ...] | None = None
         if node.groupby or having or has_aggregates:
@@ -191,26 +195,76 @@ class _ModifierReader:
                 raise reader.source.error("SELECT * cannot be grouped", node.place, "the keys and aggregates by name")
             having = [self._without_aggregates(formula, keys, "HAVING", node.having.place) for formula in having]
             select = [(one, self._without_aggregates(formula, None, "SELECT", one.place)) for one, formula in select]
+            place = node.orderby.place if order else node.place
+            order = [(self._without_aggregates(formula, None, "ORDER BY", place), desc) for formula, desc in order]
             operator = Group(operator, keys, tuple((name, one) for one, name in self._aggregates.items()))
         for formula in having:
             operator = make_filter(operator, formula)
         if node.valuesClause:
             operator = make_join(operator, reader.values(node.valuesClause, scope))
         operator, columns = self._columns(operator, inner, select, keys)
+        if node.limitoffset:
+            if keys is not None:
+                self._check_order(order, {*keys, *self._aggregates.values(), *columns})
+            operator = self._slice(operator, columns, order)
         if self._selection.is_select:
             operator = Project(operator, columns)
-            if node.modifier == "DISTINCT":
+            if node.modifier == "DISTINCT" and not node.limitoffset:
                 operator = Distinct(operator)
         return operator, columns
 
+    # --- positions ---------------------------------------------------------------------------------------------------
+
+    def _order(self) -> list[tuple[Formula, bool]]:
+        """Return the conditions of ORDER BY, each with whether it is descending."""
+        found = []
+        for one in self._node.orderby.condition if self._node.orderby else ():
+            is_named = getattr(one, "name", None) == "OrderCondition"
+            formula = self._reader.formulas.formula(one.expr if is_named else one, self._scope)
+            found.append((formula, is_named and str(one.order or "").upper() == "DESC"))
+        return found
+
+    def _check_order(self, order: list[tuple[Formula, bool]], visible: set[str]) -> None:
+        for formula, _ in order:
+            if hidden := _plain_variables(formula) - visible:
+                raise self._ungrouped(min(hidden), "ORDER BY", self._node.orderby.place)
+
+    def _slice(self, operator: Operator, columns: tuple[str, ...], order: list[tuple[Formula, bool]]) -> Operator:
+        """Return the solutions at the positions of LIMIT and OFFSET."""
+        node = self._node
+        if not self._selection.is_select:
+            columns = tuple(sorted(name for name in possible_variables(operator) if not name.startswith(("_:", "."))))
+        if node.modifier == "DISTINCT":
+            operator = Distinct(Project(operator, columns))
+            if hidden := frozenset().union(*(variables_of(formula) for formula, _ in order)) - frozenset(columns):
+                what = f"?{name}" if (name := source_name(min(hidden))) else "an aggregate"
+                message = f"SELECT DISTINCT has no order by {what}, which it does not select"
+                raise self._reader.source.error(message, node.orderby.place, "a column, or GROUP BY and an aggregate")
+        names = []
+        for formula, is_descending in order:
+            if isinstance(formula, Variable):
+                names.append((formula.name, is_descending))
+                continue
+            names.append((f".order{len(names) + 1}", is_descending))
+            operator = Extend(operator, names[-1][0], formula)
+        limit, offset = (None if one is None else int(one.text) for one in (node.limitoffset.limit, node.limitoffset.offset))
+        return Slice(operator, columns, tuple(names), offset or 0, limit)
+
     def _refuse(self) -> None:
         node, source = self._node, self._reader.source
-        if node.orderby:
+        if node.orderby and not node.limitoffset:
             raise refusal(source, "ORDER BY", node.orderby.place)
-        if node.limitoffset:
-            first = "LIMIT" if node.limitoffset.limit is not None else "OFFSET"
-            at = source.parsed[node.limitoffset.place :]
-            raise refusal(source, "OFFSET" if at[:6].upper() == "OFFSET" else first, node.limitoffset.place)
+
+    def _without_columns(
+        self, having: list[Formula], select: list[tuple[Any, Formula]], bound: frozenset[str]
+    ) -> list[Formula]:
+        """Replace the columns that SELECT computes by their formulas, unless the group binds variables with these names."""
+        formulas: dict[str, Formula] = {}
+        for one, formula in select:
+            name = self._scope.name(one.evar.text)
+            if name not in bound:
+                formulas[name] = _replace_variables(formula, formulas)
+        return [_replace_variables(formula, formulas) for formula in having]
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
@@ -289,6 +343,15 @@ class _ModifierReader:
         return operator, tuple(columns)
 
 
+def _replace_variables(formula: Formula, formulas: Mapping[str, Formula]) -> Formula:
+    """Return a formula with others in place of variables, except in aggregates and EXISTS."""
+    if isinstance(formula, Variable):
+        return formulas.get(formula.name, formula)
+    if isinstance(formula, Call):
+        return Call(formula.function, tuple(_replace_variables(one, formulas) for one in formula.arguments))
+    return formula
+
+
 def _plain_variables(formula: Formula) -> frozenset[str]:
     """Return the variables of a formula, except those inside EXISTS."""
     if isinstance(formula, Call):
@@ -360,10 +423,6 @@ class GroupReader:
         for subject, predicate, object_ in _triples(triples):
             self._check_predicate(predicate)
             terms = [self.formulas.term(one, scope) for one in (subject, object_)]
-            for node, term in zip((subject, object_), terms, strict=True):
-                if isinstance(term, Blank):
-                    places = [one.place for one in (node, predicate, subject, object_) if isinstance(one, Leaf)]
-                    raise refusal(self.source, "a blank node in a CONSTRUCT template", places[0] if places else None)
             template.append((terms[0], self.prologue.iri(predicate), terms[1]))
         return template
 

@@ -162,7 +162,7 @@ def _check_columns(reader: GroupReader, columns: tuple[str, ...]) -> None:
 def _unbound(columns: tuple[str, ...], body: Operator) -> list[str]:
     """Return a warning for each column that nothing binds."""
     inner = body
-    while type(inner).__name__ in ("Project", "Distinct"):
+    while type(inner).__name__ in ("Project", "Distinct", "Slice"):
         inner = children(inner)[0]
     bound = possible_variables(inner)
     warnings = []
