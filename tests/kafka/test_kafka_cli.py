@@ -246,7 +246,7 @@ REFUSED = [
         ["--input", "kafka://localhost/a", "--format", "rdf", "--rdf-time", "graph-name", "--columns", "timestamp=@time"],
         "both --rdf-time and --columns timestamp= say the time of a triple",
     ),
-    (["--input", "kafka://localhost/a", "--format", "rdf", "--rdf-graph", "event"], "--rdf-graph event: a post or a message"),
+    (["--input", "kafka://localhost/a", "--format", "rdf", "--rdf-graph", "event"], "--rdf-graph event: a post or a"),
     (["--input", "kafka://localhost/a", "--deletes", "5"], "--deletes applies to files"),
     (["--input", "kafka://one/a", "--output", "kafka://two/b"], "all topics of a run are on one cluster"),
     (["--input", "kafka://localhost/a b"], "is no name of a topic"),
