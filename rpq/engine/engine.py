@@ -86,6 +86,8 @@ class Engine:
     `keep` is a window whose edges are all stored, so that any query over it or a smaller window can be registered at any
     time. Without `keep`, an edge is stored while some query reads its label over a window that contains it.
 
+    `static` are edges without time, as `load_static` takes them, or a mapping from the names of graphs to their edges.
+
     `edges` says when two inserts are the same edge: with equal source, label and target ("triple"), or with equal ids,
     whatever their ends ("id"), where the later one replaces the edge, or never ("parallel").
 
@@ -116,6 +118,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         keep: Window | None = None,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
         edges: Literal["triple", "parallel", "id"] = "triple",
+        static: Any = None,
         report_empty: bool = False,
         _capacity: int = 256,
         _sharing: Literal["auto", "always", "never"] = "auto",
@@ -171,6 +174,15 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self.max_ahead = max_ahead
         self._threads = int(threads)
         self._warn_of_threads(queries)
+        if static is not None:
+            self._load_graphs(static)
+
+    def _load_graphs(self, static: Any) -> None:
+        """Load static edges, or those of graphs by their names, before those with the name None."""
+        is_of_graphs = isinstance(static, Mapping) and not {"source", "target", "label"}.issubset(static)
+        graphs = static if is_of_graphs else {None: static}
+        for graph in sorted(graphs, key=lambda graph: graph is None):
+            self.load_static(graphs[graph], graph=graph)
 
     @property
     def threads(self) -> int:
@@ -451,8 +463,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             yield self.push(table, collect=collect)
 
     @one_thread_at_a_time
-    def load_static(self, edges: Any) -> None:
+    def load_static(self, edges: Any, *, graph: str | None = None) -> None:
         """Add edges without time, which do not move the stream time and never leave.
+
+        With `graph`, an IRI, they are edges of that graph alone, which `GRAPH <graph>` and `FROM <graph>` in SPARQL read,
+        and no other query.
 
         `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` accepts them. Every
         query reads them in addition to its window: an edge in both exists once, and a delete removes it only from the
@@ -474,11 +489,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 f"static edges are loaded before the first tuple, and the stream time is {self.time} already: push them "
                 "with a timestamp, or begin with a new engine"
             )
+        if graph is not None and (not isinstance(graph, str) or not graph):
+            raise InputError(f"the name of a graph is an IRI, not {graph!r}")
         multigraph = self._evaluation.multigraph
         read = None if multigraph is None else multigraph.read_static_properties
         ids = None if multigraph is None else multigraph.edge_ids
         columns, given = static_columns(edges, kind=self._evaluation.vertices.kind, properties=read, ids=ids)
-        self._evaluation.load_static(columns, given)
+        if graph is not None:
+            self._evaluation.load_graph(columns, graph)
+        else:
+            self._evaluation.load_static(columns, given)
 
     @one_thread_at_a_time
     def advance(self, time: Any) -> Changes:
@@ -818,13 +838,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @one_thread_at_a_time
     def witness(
-        self, *answer: Vertex, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
+        self, *answer: Vertex | None, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
     ) -> Path | Witness | None:
         """Return one witness of an answer, which is identified by the values of its columns; None if it is no answer.
 
         The witness of a path query is a `Path` from source to target that stays valid longest. The first call may rebuild
-        the index so that it stores supports; O(length × degree) in most cases. The witness of a pattern is a `Witness`: a
-        binding, with the edges that match each atom; O(atoms), or O(edges) if some variables are no columns.
+        the index so that it stores supports; O(length × degree) in most cases. The witness of a pattern or of MATCH is a
+        `Witness`: a binding, with the edges that match each atom; O(atoms), or O(edges) if some variables are no columns.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -844,7 +864,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         running, answer = evaluation.running.named_by_answer(answer, query)
         if not running.has_witnesses:
             raise QueryError(
-                f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
+                f"query {running.question.name!r} is of a kind whose answers have no witness (SPARQL, or MATCH with "
+                "aggregates, whose rows stand for many solutions: leave the aggregates out), or joins several paths as one "
                 "where no variable between them is read; an Engine(witness=True) does not join them"
             )
         kinds = kinds_of(running.columns)

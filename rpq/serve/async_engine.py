@@ -341,7 +341,7 @@ class AsyncEngine:
         """
         return await self._call(lambda: self._engine.answers(query))
 
-    async def witness(self, *answer: Vertex, query: str | None = None) -> Path | Witness | None:
+    async def witness(self, *answer: Vertex | None, query: str | None = None) -> Path | Witness | None:
         """Return the edges behind an answer, which is given by the values of its columns; None if it is no answer.
 
         >>> import asyncio, rpq

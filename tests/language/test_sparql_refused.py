@@ -18,8 +18,6 @@ REFUSALS = {
     "ORDER BY": "SELECT ?x { ?x <a> ?y }\n▶ORDER BY ?x",
     "DESCRIBE": "# all of it\n▶DESCRIBE <a>",
     "SERVICE": "SELECT ?x { ?x <a> ?y ▶SERVICE <http://e/> { ?y <b> ?z } }",
-    "FROM NAMED": "ASK ▶FROM NAMED <http://e/> { ?x <a> ?y }",
-    "GRAPH": "SELECT ?x { ▶GRAPH <g> { ?x <a> ?y } }",
     "STREAM": "SELECT ?x { ▶STREAM <s> [RANGE 10s] { ?x <a> ?y } }",
     "SEQ": "SELECT ?x { { ?x <a> ?y } ▶SEQ { ?y <b> ?z } }",
     "@": "SELECT ?x { ?x <a> ?y ▶@ ?t }",
@@ -154,7 +152,7 @@ def test_the_error_shows_the_line_and_the_place():
     with pytest.raises(rpq.QueryError) as caught:
         read("PREFIX : <http://e/>\r\nSELECT ?x {\r\n\t?x :é\\u00e9 'ü' , ?y ; : ?z ORDER }")
     assert str(caught.value) == (
-        "line 3, column 30: unexpected ORDER; expected BIND, FILTER, MINUS, OPTIONAL, VALUES, ,, ., ; …\n"
+        "line 3, column 30: unexpected ORDER; expected BIND, FILTER, GRAPH, MINUS, OPTIONAL, VALUES, ,, . …\n"
         "   ?x :é\\u00e9 'ü' , ?y ; : ?z ORDER }\n"
         "                               ^"
     )

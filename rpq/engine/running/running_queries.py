@@ -16,7 +16,7 @@ from rpq.engine.running.retention import count_key
 from rpq.errors import QueryError
 from rpq.language.kinds import kind_of
 from rpq.language.protocol import Figures, Guard, Part, Question, Resources, RunningQuery, Worker
-from rpq.language.readings import edges_accepted_by, from_clauses, readings_of, report_windows_of, static_graphs_of
+from rpq.language.readings import edges_accepted_by, readings_of, report_windows_of
 from rpq.rows.blocks import Schema
 from rpq.rows.changes import QueryNames
 from rpq.rows.typed_columns import Texts
@@ -181,14 +181,6 @@ class RunningQueries:
         kind_of(question)
         if question.name in self._by_name:
             raise QueryError(f"there is a query named {question.name!r} already; give this one another name")
-        if graphs := static_graphs_of(question):
-            for other in self._by_name.values():
-                if (others := static_graphs_of(other.question)) and others != graphs:
-                    raise QueryError(
-                        f"query {question.name!r} reads {from_clauses(graphs)}, and {other.question.name!r} "
-                        f"{from_clauses(others)}: the edges without time of an engine are one graph, which all its queries "
-                        "read"
-                    )
 
     def start(
         self,

@@ -98,7 +98,7 @@ Formula = Variable | Constant | Call | Exists | Aggregate | EdgeCondition | Edge
 
 @dataclass(frozen=True)
 class WindowAtom:
-    """A pattern atom, and the name of the window that it reads (None for the default graph)."""
+    """A pattern atom, and the name of the window, or else the graph, that it reads (None for the default graph)."""
 
     atom: Atom
     window: str | None = None
@@ -300,8 +300,8 @@ class SparqlQuestion:
     """The parsed form of a query text.
 
     The solutions of `body` are the rows of SELECT, with `columns`; ASK returns whether there is a solution; CONSTRUCT
-    creates the edges of `template` for each solution. `graphs` are those of FROM, whose edges have no time. `warnings`
-    report constructs that may not mean what was intended.
+    creates the edges of `template` for each solution. `graphs` are those of FROM, and `named_graphs` those of FROM NAMED,
+    whose edges have no time. `warnings` report constructs that may not mean what was intended.
     """
 
     text: str
@@ -311,6 +311,7 @@ class SparqlQuestion:
     template: tuple[tuple[Term, str, Term], ...] = ()
     windows: tuple[WindowDeclaration, ...] = ()
     graphs: tuple[str, ...] = ()
+    named_graphs: tuple[str, ...] = ()
     registration: Registration | None = None
     warnings: tuple[str, ...] = ()
 
@@ -511,7 +512,7 @@ def is_monotone(operator: Operator) -> bool:
 
 
 def windows_read(operator: Operator) -> dict[str | None, tuple[WindowAtom, ...]]:
-    """Return the atoms that read each window, in order, including those in EXISTS; None is the default graph. O(size)."""
+    """Return the atoms that read each window or graph, in order, also in EXISTS; None is the default graph. O(size)."""
     found: dict[str | None, list[WindowAtom]] = {}
     for one in atoms_of(operator):
         found.setdefault(one.window, []).append(one)
@@ -536,7 +537,7 @@ def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
 
 
 def reads_default(operator: Operator) -> bool:
-    """Return whether an atom of an operator is outside every WINDOW."""
+    """Return whether an atom of an operator is outside every WINDOW and GRAPH."""
     return any(one.window is None for one in atoms_of(operator))
 
 

@@ -93,7 +93,7 @@ def _lines(operator: Operator, depth: int) -> list[tuple[str, str]]:
     indent = "  " * depth
     lines = [(indent + _head(operator), _bound(operator))]
     if isinstance(operator, Conjunction):
-        lines += [(f"{indent}  {text}", "") for text in _atoms(operator.atoms)]
+        lines += [(f"{indent}  {text}", "") for text in atom_texts(operator.atoms)]
     for formula in formulas_of(operator):
         for body in bodies_of(formula):
             lines += [(f"{indent}  exists", ""), *_lines(body, depth + 2)]
@@ -146,7 +146,7 @@ def _bound(operator: Operator) -> str:
     return "binds " + (", ".join([*parts, *([f"perhaps {perhaps}"] if perhaps else [])]) or "nothing")
 
 
-def _atoms(atoms: Sequence[WindowAtom]) -> Iterator[str]:
+def atom_texts(atoms: Sequence[WindowAtom]) -> Iterator[str]:
     """Yield the texts of atoms; the two atoms of an edge that is bound are one, as patterns have it."""
     waiting: Atom | None = None
     for one in atoms:

@@ -125,12 +125,17 @@ def parts_of(conjunction: Conjunction, needed: Sequence[str]) -> list[list[Conju
 
     Raises `QueryError`. O(atoms³).
     """
+    return [_parts(meaning, needed) for meaning in meanings_in(conjunction)]
+
+
+def meanings_in(conjunction: Conjunction) -> list[Meaning]:
+    """Return the meanings of a conjunction, in which the atoms are in the order of their windows. O(atoms²)."""
     atoms = []
     windows = [*dict.fromkeys(one.window for one in conjunction.atoms)]
     for window in windows:
         mine = [one.atom for one in conjunction.atoms if one.window == window]
         atoms += [DirectedAtom(atom.source, Read(window, atom.reads), atom.target) for atom in direct_atoms(mine)]  # type: ignore[arg-type]
-    return [_parts(meaning, needed) for meaning in meanings_of(atoms, isomorphism=False)]
+    return meanings_of(atoms, isomorphism=False)
 
 
 def _parts(meaning: Meaning, needed: Sequence[str]) -> list[ConjunctionPart]:

@@ -34,8 +34,8 @@ from rpq.operators.patterns.meanings import (
     variable,
 )
 from rpq.operators.patterns.pattern_host import PatternHost
-from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
-from rpq.operators.patterns.relations.path_relations import STATIC_ALONE, Need
+from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads, static_content
+from rpq.operators.patterns.relations.path_relations import Need
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.relational.edge_formulas import EdgeConditionNode, EdgeValueNode
@@ -156,6 +156,8 @@ class RunningSparql(HostedQuery):
         self.nets_events = self._is_netted or network.is_net  # else the rows are those of one join, as of a pattern
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
         self._places = {name: place for place, name in enumerate(question.windows)}
+        self._relation_reads: dict[MeaningEdge, WindowedEdge | WindowedPath] = {}
+        self._from_graphs = question.default_graphs
         self._parts: dict[int, tuple[dict[str, int], int, tuple[int, ...]]] = {}
         """For each leaf the ids of its constants, the number of its part in the host, and the places of its columns."""
         self._start()
@@ -175,7 +177,13 @@ class RunningSparql(HostedQuery):
         reads = [self._window_relation(edge) for _, part in self._leaves for edge in part.meaning.edges]
         default = [place for name, place in self._places.items() if name is None]
         self._relations = WindowedReads(
-            self._host, self.question, self.question.readings, reads, origin=self._origin, static=default
+            self._host,
+            self.question,
+            self.question.readings,
+            reads,
+            origin=self._origin,
+            static=default,
+            graphs=self._from_graphs,
         )
         self._relations.enter()
         if self._has_left:  # and others may have its operators
@@ -212,27 +220,46 @@ class RunningSparql(HostedQuery):
 
     def _window_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
         """Return the relation that an atom requires; the atom is an edge of a meaning."""
+        if edge not in self._relation_reads:
+            self._relation_reads[edge] = self._read_relation(edge)
+        return self._relation_reads[edge]
+
+    def _read_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
         source, read, target = edge
         assert isinstance(read, Read)  # it is of these that the planner makes meanings
         place = self._places.get(read.window)  # None: the static edges alone
+        graph = self._named_graph(read.window)
         if isinstance(read.of, PathRead):
-            return WindowedPath(read.of.expression, place, self._need(read.of.roots, place))
-        return WindowedEdge(read.of, place, divided_end((source, target), self.divided_by))
+            return WindowedPath(read.of.expression, place, self._need(read.of.roots, read.window), graph)
+        return WindowedEdge(read.of, place, divided_end((source, target), self.divided_by), graph)
 
-    def _need(self, roots: Roots, place: int | None) -> Need | None:
+    def _named_graph(self, window: str | None) -> str | None:
+        """Return the named graph of static edges that an atom reads; None if it reads a window, or the default graph."""
+        return None if window in self._places else window
+
+    def _need(self, roots: Roots, window: str | None) -> Need | None:
         if roots is None:
             return None
         if not isinstance(roots, Neighbours):
             return Need(roots)
         is_simple = self.question.paths == "simple"
+        place = self._places.get(window)
         if place is None:
-            content = Content(roots.label, UnboundedWindow(), None, self._origin, is_simple, STATIC_ALONE)
+            stream, graphs = static_content(self._named_graph(window), self._from_graphs)
+            content = Content(roots.label, UnboundedWindow(), None, self._origin, is_simple, stream, graphs=graphs)
             return Need(roots.names, content, roots.inward)
         reading = self.question.readings[place]
         counted_labels = reading.labels if reading.window.kind == "count" else None
         without_static = self._places.get(None) != place
         content = Content(
-            roots.label, reading.window, counted_labels, self._origin, is_simple, reading.stream, without_static
+            roots.label,
+            reading.window,
+            counted_labels,
+            self._origin,
+            is_simple,
+            reading.stream,
+            without_static,
+            graphs=None if without_static else self._from_graphs,
         )
         return Need(roots.names, content, roots.inward)
 
@@ -439,6 +466,9 @@ class DividedSparql(DividedQuery):
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
         return self.first.ids_of_terms(texts)
+
+    def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
+        return self.first.ids_of_answer(values, vertices)
 
 
 _LINEAR = FilterNode | ExtendNode | EdgeConditionNode | EdgeValueNode | DistinctNode | UnionNode

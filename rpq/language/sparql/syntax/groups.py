@@ -254,9 +254,6 @@ class _ModifierReader:
         node, source = self._node, self._reader.source
         if node.orderby and not node.limitoffset:
             raise refusal(source, "ORDER BY", node.orderby.place)
-        for clause in node.datasetClause or ():
-            if clause.named is not None:
-                raise refusal(source, "FROM NAMED", clause.place)
 
     def _without_columns(
         self, having: list[Formula], select: list[tuple[Any, Formula]], bound: frozenset[str]
@@ -366,13 +363,22 @@ class GroupReader:
     """Translates groups and the subselects in them; its warnings and assignments cover the whole query."""
 
     def __init__(
-        self, source: SourceText, prologue: Prologue, *, windows: tuple[str, ...], uses: frozenset[int], is_split: bool
+        self,
+        source: SourceText,
+        prologue: Prologue,
+        *,
+        windows: tuple[str, ...],
+        named_graphs: tuple[str, ...] | None,
+        uses: frozenset[int],
+        is_split: bool,
     ) -> None:
         self.source = source
         self.prologue = prologue
         self.formulas = FormulaReader(source, prologue, self._body_of_exists)
         self.warnings: dict[str, None] = {}
         self._windows = windows
+        self._named_graphs = named_graphs
+        """The graphs of FROM NAMED; None for a query with neither FROM nor FROM NAMED, which may read any graph."""
         self._uses = uses
         self._is_split = is_split
         self._subselects = 0
@@ -451,11 +457,32 @@ class GroupReader:
                 raise refusal(self.source, "SERVICE", part.place)
         raise AssertionError(part.name)
 
+    def _in_graph(self, part: Any, scope: Scope) -> Operator:
+        """Translate GRAPH, which reads a graph of edges without time."""
+        if isinstance(part.term, Leaf) and part.term.kind == "variable":
+            if not self._named_graphs:
+                message = "GRAPH with a variable reads all graphs that FROM NAMED names, which are none"
+                expected = "FROM NAMED <graph>, whose edges --static '<graph>=FILE' brings"
+                raise self.source.error(message, part.place, expected)
+            return self._in_each(self._named_graphs, part, scope)
+        name = self.prologue.iri(part.term)
+        place = getattr(part.term, "place", part.place)
+        if name in self._windows:
+            raise self.source.error(f"<{name}> is a window, not a graph", place, f"WINDOW <{name}> {{ … }}")
+        if self._named_graphs is not None and name not in self._named_graphs:
+            message = f"the query says which graphs it reads, and <{name}> is not among those of FROM NAMED"
+            raise self.source.error(message, place, f"FROM NAMED <{name}>, or neither FROM nor FROM NAMED")
+        return self._group_in(name, part, scope)
+
     def _in_window(self, part: Any, scope: Scope) -> Operator:
         if part.place not in self._uses:
-            raise refusal(self.source, "GRAPH", part.place)
+            return self._in_graph(part, scope)
         if isinstance(part.term, Leaf) and part.term.kind == "variable":
-            return self._in_each_window(part, scope)
+            if not self._windows:
+                message = "WINDOW with a variable reads all windows that the query declares, which are none"
+                expected = "FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S]"
+                raise self.source.error(message, part.place, expected)
+            return self._in_each(self._windows, part, scope)
         name = self.prologue.iri(part.term)
         if name not in self._windows:
             near = get_close_matches(name, self._windows, 1)
@@ -464,15 +491,12 @@ class GroupReader:
             raise self.source.error(f"there is no window <{name}>; {hint}", place)
         return self._group_in(name, part, scope)
 
-    def _in_each_window(self, part: Any, scope: Scope) -> Operator:
-        """Translate WINDOW with a variable: the union over all declared windows, each of which the variable names."""
-        if not self._windows:
-            message = "WINDOW with a variable reads all windows that the query declares, which are none"
-            raise self.source.error(message, part.place, "FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S]")
+    def _in_each(self, windows: tuple[str, ...], part: Any, scope: Scope) -> Operator:
+        """Translate WINDOW or GRAPH with a variable: the union over windows or graphs, each of which the variable names."""
         name = self.formulas.variable(part.term, scope)
         blocks = self._blocks
         branches = []
-        for window in self._windows:
+        for window in windows:
             self._blocks = blocks  # the blank nodes of the group stand in the same blocks each time
             group = self._group_in(window, part, scope)
             if name in possible_variables(group):

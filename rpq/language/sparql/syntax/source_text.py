@@ -123,8 +123,6 @@ REFUSED = {
     "ORDER BY": "a stream of changes has no order of rows: sort the rows after collecting them, or add a LIMIT",
     "DESCRIBE": "write CONSTRUCT with the edges that you want",
     "SERVICE": "a query reads only its streams; pass constant edges with --static",
-    "FROM NAMED": "a query reads its streams; pass edges without time with --static, name windows with FROM NAMED WINDOW",
-    "GRAPH": "named graphs are windows here: FROM NAMED WINDOW <name> ON <stream> […] and WINDOW <name> { … }",
     "GRAPH in a CONSTRUCT template": "rows of CONSTRUCT are triples; write a query for each graph, whose name its rows have",
     "STREAM": "write FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S] and WINDOW <name> { … }",
     "SEQ": "queries cannot refer to the order of edges in time; use windows",
