@@ -117,7 +117,7 @@ class Evaluation:
 
         def made(end: Term) -> str | None:
             if isinstance(end, Blank):  # [2.10] named by a hash of the solution
-                text = json.dumps([end.name, *map(binding.get, names)], ensure_ascii=False)
+                text = json.dumps([end.label, *map(binding.get, names)], ensure_ascii=False)
                 return "_:b" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
             return binding.get(end.name) if isinstance(end, Variable) else end.value
 

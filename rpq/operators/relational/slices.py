@@ -85,7 +85,9 @@ class SliceNode(Node):
         return WeightedRows.of(output, self.width)
 
     def _members(self) -> Counter[Row]:
-        return Counter(row for _, row in islice(self._rows, self._first, self._end))
+        most = len(self._rows)  # positions of a text can be larger than any that islice takes
+        end = most if self._end is None else min(self._end, most)
+        return Counter(row for _, row in islice(self._rows, min(self._first, most), end))
 
     def _keys(self, change: WeightedRows) -> list[tuple[Any, ...]]:
         """Return the keys of rows in the order of the input."""
