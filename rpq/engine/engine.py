@@ -128,6 +128,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             raise QueryError(f"an engine has a whole number of threads, at least one, not {threads!r}")
         if not 0 <= share[0] < share[1]:
             raise QueryError(f"a share is (number, of how many) with 0 ≤ number < how many, not {share}")
+        if report_empty and share[1] > 1:
+            raise QueryError("a share does not know whether the whole answer is empty: leave out report_empty, or share")
         if max_rows is not None and (isinstance(max_rows, bool) or not hasattr(max_rows, "__index__") or max_rows < 0):
             raise QueryError(f"max_rows is a whole number of rows, or None for no limit, not {max_rows!r}")
         if events not in (None, "window", "alone"):

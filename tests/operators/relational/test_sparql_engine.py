@@ -209,6 +209,11 @@ def test_group_concat_has_the_texts_in_the_order_of_min_and_max():
     assert rows == ["+ @1", "- @1", "+ - @1", "- - @2", "+ 7 @2", "- 7 @3", "+ - @3"]
 
 
+def test_a_share_does_not_report_empty_answers():
+    with pytest.raises(rpq.QueryError, match="a share does not know whether the whole answer is empty"):
+        rpq.Engine(rpq.Query("REGISTER RSTREAM <w> AS SELECT ?x { ?x <a> ?y }", window=TEN), share=(0, 2), report_empty=True)
+
+
 def test_the_first_rows_of_an_order_enter_and_leave():
     text = "SELECT ?x ?y { ?x <a> ?y } ORDER BY DESC(?y) LIMIT 2"
     assert push(engine(text), "x 1 a 1", "y 3 a 2", "z 2 a 3", "v 2 a 4", "w 10 a 5", "w 10 a 6 -", "y 3 a 7 -") == [
