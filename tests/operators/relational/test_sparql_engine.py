@@ -231,7 +231,8 @@ def test_the_first_rows_of_an_order_enter_and_leave():
     different = "SELECT DISTINCT ?x { ?x <a> ?y } ORDER BY ?x OFFSET 1"
     assert push(engine(different), "x 1 a 1", "x 2 a 2", "b 3 a 3") == ["+ x @3"]
     assert push(engine("ASK { ?x <a> ?y } OFFSET 1"), "x 1 a 1", "x 2 a 2") == ["+ @2"]
-    for positions, rows in [("LIMIT 0", []), (f"LIMIT {10**20}", ["+ x @1"]), (f"OFFSET {10**20}", []), (f"LIMIT 1 OFFSET {10**20}", [])]:
+    huge = 10**20
+    for positions, rows in (("LIMIT 0", []), (f"LIMIT {huge}", ["+ x @1"]), (f"OFFSET {huge}", []), (f"LIMIT 1 OFFSET {huge}", [])):
         assert push(engine(f"SELECT ?x {{ ?x <a> ?y }} {positions}"), "x 1 a 1") == rows
     made = "CONSTRUCT { ?x <c> ?y } { ?x <a> ?y } ORDER BY ?y LIMIT 1"
     assert push(engine(made), "x 2 a 1", "x 1 a 2") == ["+ x c 2 @1", "- x c 2 @2", "+ x c 1 @2"]
