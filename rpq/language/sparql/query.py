@@ -114,7 +114,7 @@ class SparqlQuery(Query):
         if self.semantics == "implicit" and not self._may_be_implicit:
             raise QueryError(
                 "implicit windows, in which solutions expire silently, are for SELECT without OPTIONAL, MINUS, NOT EXISTS, "
-                'aggregates and reports: omit semantics, or pass semantics="explicit"'
+                'aggregates, LIMIT, OFFSET and reports: omit semantics, or pass semantics="explicit"'
             )
         for path in self._paths:
             compiled(path)

@@ -235,11 +235,15 @@ class _ModifierReader:
         if not self._selection.is_select:
             columns = tuple(sorted(name for name in possible_variables(operator) if not name.startswith(("_:", "."))))
         if node.modifier == "DISTINCT":
+            known = possible_variables(operator)  # EXISTS may name others, which are its own
+            used = frozenset().union(*(_plain_variables(one) | (variables_of(one) & known) for one, _ in order))
             operator = Distinct(Project(operator, columns))
-            if hidden := frozenset().union(*(variables_of(formula) for formula, _ in order)) - frozenset(columns):
-                what = f"?{name}" if (name := source_name(min(hidden))) else "an aggregate"
+            if hidden := used - frozenset(columns):
+                name = source_name(min(hidden))
+                what = f"?{name}" if name else "an aggregate"
                 message = f"SELECT DISTINCT has no order by {what}, which it does not select"
-                raise self._reader.source.error(message, node.orderby.place, "a column, or GROUP BY and an aggregate")
+                expected = "a column, or GROUP BY and an aggregate" if name else "the aggregate as a column"
+                raise self._reader.source.error(message, node.orderby.place, expected)
         names = []
         for formula, is_descending in order:
             if isinstance(formula, Variable):
