@@ -408,7 +408,10 @@ def column_kinds(question: SparqlQuestion) -> tuple[ColumnKind, ...]:
 
 def _kinds(operator: Operator) -> Mapping[str, ColumnKind]:
     match operator:
-        case Conjunction() | Values():
+        case Conjunction(atoms):
+            labels = {one.predicate.name for one in atoms if one.predicate is not None}
+            return {name: "text" if name in labels else "vertex" for name in possible_variables(operator)}
+        case Values():
             return dict.fromkeys(possible_variables(operator), "vertex")
         case Join(parts) | Union(parts):
             return _either(*map(_kinds, parts))

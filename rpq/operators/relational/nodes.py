@@ -6,7 +6,7 @@ References are to sections of SPARQL 1.1. All but `DistinctNode` and `ProductNod
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from rpq.language.pattern import Constant, Variable
 from rpq.language.sparql.algebra import Aggregate, Call, Formula
 from rpq.language.sparql.algebra_text import formula_text
-from rpq.language.sparql.values.terms import is_literal
+from rpq.language.sparql.values.terms import is_blank, is_literal
 from rpq.operators.bags.product import Distinct, Product
 from rpq.operators.relational.formula_columns import Condition, IdColumn
 from rpq.operators.relational.term_ids import TermIds
@@ -320,20 +320,21 @@ class ConstructNode(Node):
     """
 
     def __init__(
-        self, template: Sequence[tuple[Variable | Constant, str, Variable | Constant]], inner: Node, terms: TermIds
+        self, template: Sequence[tuple[Variable | Constant, str | Variable, Variable | Constant]], inner: Node, terms: TermIds
     ) -> None:
         super().__init__(("source", "label", "target"), ("source", "label", "target"), inner)
         self._terms = terms
         # Of each triple: the place of its column, or the id of its constant.
         self._triples = [
-            (self._end(source, inner), terms.intern(label), self._end(target, inner)) for source, label, target in template
+            tuple(self._place(term, inner) for term in (source, Constant(label) if isinstance(label, str) else label, target))
+            for source, label, target in template
         ]
 
     @property
     def parameters(self) -> Hashable:
         return tuple(self._triples)
 
-    def _end(self, term: Variable | Constant, inner: Node) -> tuple[int, int]:
+    def _place(self, term: Variable | Constant, inner: Node) -> tuple[int, int]:
         if isinstance(term, Constant):
             return -1, self._terms.intern(term.name)
         place = inner.columns.index(term.name) if term.name in inner.columns else -1
@@ -344,24 +345,31 @@ class ConstructNode(Node):
         if not len(change):
             return WeightedRows.empty(self.width)
         parts = []
-        for source, label, target in self._triples:
+        for places in self._triples:
             columns = [
                 change.rows[:, place] if place >= 0 else np.full(len(change), identity, np.int32)
-                for place, identity in (source, (-1, label), target)
+                for place, identity in places
             ]
             triples = change.with_rows(np.stack(columns, axis=1))
             parts.append(triples.where(self._are_triples(triples.rows)))
         return merge(parts)
 
     def _are_triples(self, rows: np.ndarray) -> np.ndarray:
-        """Return for each row whether both ends are bound and the first is not a literal."""
-        sources, place = np.unique(rows[:, 0], return_inverse=True)
-        good = np.array([text is not None and not is_literal(text) for text in self._terms.texts(sources)], bool)
-        are_good: np.ndarray = good[place.reshape(-1)] & (rows[:, 2] != UNBOUND)
+        """Return for each row whether both ends are bound, the first is no literal, and the label is an IRI."""
+        are_sources = self._are(rows[:, 0], lambda text: not is_literal(text))
+        are_labels = self._are(rows[:, 1], lambda text: not (is_literal(text) or is_blank(text)))
+        are_good: np.ndarray = are_sources & are_labels & (rows[:, 2] != UNBOUND)
         return are_good
 
+    def _are(self, ids: np.ndarray, is_good: Callable[[str], bool]) -> np.ndarray:
+        """Return for each id whether it is that of a term for which a function returns true."""
+        different, place = np.unique(ids, return_inverse=True)
+        good = np.array([text is not None and is_good(text) for text in self._terms.texts(different)], bool)
+        found: np.ndarray = good[place.reshape(-1)]
+        return found
+
     def ids(self) -> Iterable[int] | np.ndarray:
-        return [identity for ends in self._triples for identity in (ends[0][1], ends[1], ends[2][1])]
+        return [identity for places in self._triples for _, identity in places]
 
 
 class StoringNode(Node):

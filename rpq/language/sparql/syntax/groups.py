@@ -348,17 +348,17 @@ class GroupReader:
             operator = make_filter(operator, condition)
         return operator, []
 
-    def triple_terms(self, triples: Any, scope: Scope) -> list[tuple[Any, str, Any]]:
+    def triple_terms(self, triples: Any, scope: Scope) -> list[tuple[Any, str | Variable, Any]]:
         """Return the triples of a template as (term, label, term). Raises `SparqlError` for refused constructs."""
-        template = []
+        template: list[tuple[Any, str | Variable, Any]] = []
         for subject, predicate, object_ in _triples(triples):
-            self._check_predicate(predicate)
             terms = [self.formulas.term(one, scope) for one in (subject, object_)]
             for node, term in zip((subject, object_), terms, strict=True):
                 if isinstance(term, Blank):
                     places = [one.place for one in (node, predicate, subject, object_) if isinstance(one, Leaf)]
                     raise refusal(self.source, "a blank node in a CONSTRUCT template", places[0] if places else None)
-            template.append((terms[0], self.prologue.iri(predicate), terms[1]))
+            variable = self._predicate(predicate, scope)
+            template.append((terms[0], variable or self.prologue.iri(predicate), terms[1]))
         return template
 
     def assign(self, leaf: Leaf, scope: Scope, bound: frozenset[str]) -> str:
@@ -460,7 +460,9 @@ class GroupReader:
     # --- triples -----------------------------------------------------------------------------------------------------
 
     def _triple(self, subject: Any, path: Any, object_: Any, scope: Scope, block: int) -> Operator:
-        self._check_predicate(path)
+        predicate = self._predicate(path, scope)
+        if predicate is not None:
+            return self._triple_of_every_label(*self._ends((subject, object_), scope, block), predicate)
         try:
             expression = path_expression(
                 path, self.prologue.iri, lambda construct, node: refusal(self.source, construct, node.place)
@@ -471,25 +473,40 @@ class GroupReader:
             raise self.source.error(str(problem), getattr(path, "place", None), "{2,4}, for instance") from None
         if accepts_empty(expression):
             self.warnings[f"the path {expression} also accepts the empty path, which is never an answer"] = None
-        ends = []
-        for end in (subject, object_):
-            term = self.formulas.term(end, scope)
-            if isinstance(end, Leaf) and end.kind == "blank" and self._block_of_blank.setdefault(end.text, block) != block:
-                message = f"_:{end.text} occurs in two groups, where it would denote two nodes"
-                raise self.source.error(message, end.place, "a variable in its place")
-            ends.append(term)
+        source, target = self._ends((subject, object_), scope, block)
         return atoms_of_path(
-            ends[0],
+            source,
             expression,
-            ends[1],
+            target,
             window=self._window,
             fresh=self.formulas.fresh,
             whole=not self._is_split,
         )
 
-    def _check_predicate(self, node: Any) -> None:
+    def _ends(self, ends: Iterable[Any], scope: Scope, block: int) -> list[Term]:
+        """Return the terms of a subject and an object. Raises `SparqlError` for a blank node of another block."""
+        terms = []
+        for end in ends:
+            terms.append(self.formulas.term(end, scope))
+            if isinstance(end, Leaf) and end.kind == "blank" and self._block_of_blank.setdefault(end.text, block) != block:
+                message = f"_:{end.text} occurs in two groups, where it would denote two nodes"
+                raise self.source.error(message, end.place, "a variable in its place")
+        return terms
+
+    def _predicate(self, node: Any, scope: Scope) -> Variable | None:
+        """Return the variable in the place of a predicate; None for an IRI or a path."""
         if isinstance(node, Leaf) and node.kind == "variable":
-            raise refusal(self.source, "a variable as a predicate", node.place)
+            return Variable(self.formulas.variable(node, scope))
+        return None
+
+    def _triple_of_every_label(self, subject: Term, object_: Term, predicate: Variable) -> Operator:
+        """Return the matches of a triple with a variable as its predicate, which may be a variable of its ends too."""
+        if predicate not in (subject, object_):
+            return Conjunction((WindowAtom.of_every_label(subject, predicate, object_, self._window),))
+        blank = self.formulas.fresh()
+        label = Variable(f"_:{blank.name}")
+        inner = Conjunction((WindowAtom.of_every_label(subject, label, object_, self._window),))
+        return make_filter(inner, Call("SAMETERM", (label, predicate)))
 
     def _new_block(self) -> int:
         self._blocks += 1
