@@ -454,8 +454,11 @@ class _Parser:
     def properties(self, subject: Term, found: list[Triple], paths: bool) -> None:
         while True:
             if self.next.kind == "variable":
-                raise Refused("a variable as predicate")
-            path = self.path() if paths else Label(RDF + "type" if self.accept("A") else self.iri())
+                path: Expression | Term = self.term()
+            elif paths:
+                path = self.path()
+            else:
+                path = Label(RDF + "type" if self.accept("A") else self.iri())
             while True:
                 inner: list[Triple] = []
                 node = self.node(inner, paths)

@@ -53,8 +53,6 @@ DIFFERENT = {  # what the contract, or SPARQL 1.1, says otherwise than the test
     "regex/dawg-regex-003": "different: an IRI has the value of a string [2.13]",
     "optional-filter/dawg-optional-filter-005-simplified": "SPARQL 1.0: the other of two readings, of which 1.1 has one",
     "aggregates/agg-empty-group": "different: groups without bindings have no row [2.8]",
-    "property-path/pp02": "different: no paths of length zero [2.1]",
-    "property-path/pp28a": "different: no paths of length zero [2.1]",
 }
 _FROM = re.compile(r"\bFROM\s*<([^>]*)>", re.IGNORECASE)
 LIST = Path(__file__).with_suffix(".md")

@@ -174,8 +174,8 @@ class SparqlQuery(Query):
     def warnings(self) -> tuple[str, ...]:
         """Hints on parts of the query that may mean something other than intended.
 
-        >>> Query("SELECT ?x { ?x <a>* ?y }", window=Window(size=1, slide=1)).warnings
-        ('the path a* also accepts the empty path, which is never an answer',)
+        >>> Query("SELECT ?x ?z { ?x <a> ?y }", window=Window(size=1, slide=1)).warnings
+        ('nothing binds ?z: its column is empty',)
         """
         no_default: tuple[str, ...] = ()
         if self.parsed.graphs:
