@@ -173,6 +173,8 @@ class RunningSparql(HostedQuery):
         self.nets_events |= self._is_netted
         self._parts: dict[tuple[int, LabelSymbol | None], _InstalledPart] = {}
         """The parts of each leaf by label; None is that of a leaf that does not read every label."""
+        self._parts_with: dict[int, list[tuple[int, LabelSymbol | None]]] = {}
+        """Which of these have a number; leaves may have equal parts."""
         self._start()
 
     # --- relations and plans ---------------------------------------------------------------------------------
@@ -296,9 +298,13 @@ class RunningSparql(HostedQuery):
         self._host.join_part(number, self.question.name, Place(leaf, 0))
         places = tuple(columns.index(f"?{name}") for name in part.columns)
         self._parts[key] = _InstalledPart(dict(ids), number, places)
+        self._parts_with.setdefault(number, []).append(key)
 
     def _take_out(self, key: tuple[int, LabelSymbol | None]) -> None:
         number = self._parts.pop(key).number
+        self._parts_with[number].remove(key)
+        if not self._parts_with[number]:
+            del self._parts_with[number]
         self._host.leave_part(number, self.question.name, Place(key[0], 0))
         self._host.release_part(number)
 
@@ -406,9 +412,9 @@ class RunningSparql(HostedQuery):
         return (leaves, events) if self._report_steps is None else self._net_by_report(leaves, events, self._report_steps)
 
     def _bags_of_labels(self, changed: Mapping[int, Delta]) -> tuple[dict[int, WeightedRows], np.ndarray]:
-        """Return the changes of leaves as `_bags` does, where some leaves have a part for each label. O(parts + changes)."""
+        """Return the changes of leaves as `_bags` does, where some leaves have a part for each label. O(changes)."""
         leaves = self._network.leaves
-        some = [(key, part) for key, part in self._parts.items() if part.number in changed]
+        some = [(key, self._parts[key]) for number in changed for key in self._parts_with.get(number, ())]
         events, of_parts = as_changes([changed[part.number] for _, part in some], first=self._host.first)
         found: dict[int, list[WeightedRows]] = {}
         for ((leaf, label), part), rows in zip(some, of_parts, strict=True):
