@@ -354,7 +354,8 @@ class _Parser:
         token = self.take()
         if token.kind == "iri":
             text = token.text[1:-1]
-            return urljoin(self.base, text) if self.base else text
+            joined = urljoin(self.base, text) if self.base else text
+            return joined + "#" if text.endswith("#") and not joined.endswith("#") else joined  # which `urljoin` drops
         if token.kind == "name":
             prefix, _, local = token.text.partition(":")
             if prefix not in self.prefixes:

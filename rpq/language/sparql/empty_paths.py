@@ -135,7 +135,8 @@ class _Division:
     ) -> Operator:
         """Return the solutions in which the path of an atom is empty, so that its two ends are one."""
         kept, replaced = one.atom.subject, one.atom.object
-        if isinstance(replaced, Constant) or (not isinstance(kept, Constant) and (kept, one.window) not in bound):
+        is_better = not isinstance(kept, Constant) and (kept, one.window) not in bound and (replaced, one.window) in bound
+        if isinstance(replaced, Constant) or is_better:
             kept, replaced = replaced, kept
         rest = [_with_term(other, replaced, kept) for other in others]
         known = frozenset((kept if term == replaced else term, window) for term, window in known)

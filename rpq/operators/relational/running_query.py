@@ -54,7 +54,7 @@ from rpq.stream.durations import TIME_UNITS
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName, label_in
 from rpq.stream.stream_time import report_steps, report_times
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.vertices import VertexDictionary, as_vertex
 from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
 
 AnySparqlQuery = TypeVar("AnySparqlQuery", bound=SparqlQuery)
@@ -461,10 +461,24 @@ class RunningSparql(HostedQuery):
         if not rows.shape[1]:
             return np.full(len(rows), self._host.division.share[0] == 0)
         deciding = rows[:, self._share_column]
+        if self._labels_read:
+            deciding = self._as_vertices(deciding)
         is_vertex = (deciding >= 0) & (deciding < FIRST)
         own = np.full(len(rows), self._host.division.share[0] == 0)
         own[is_vertex] = self._host.is_own[deciding[is_vertex]]  # none of them may be known yet
         return own
+
+    def _as_vertices(self, ids: np.ndarray) -> np.ndarray:
+        """Return ids in which the vertices with the texts of terms are in place of these, -1 where there are none.
+
+        A vertex may have the id of a term with its text in one share, and one of its own in another.
+        """
+        vertices = self._terms.vertices
+        for term in np.unique(ids[ids >= FIRST]).tolist():
+            text = self._terms.text(term)
+            assert text is not None and vertices is not None
+            ids = np.where(ids == term, vertices.id_of(as_vertex(text, vertices.kind)), ids)
+        return ids
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         return self._relations.slides(edges)
