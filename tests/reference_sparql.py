@@ -30,6 +30,8 @@ A binding is a dict from names of variables to terms; a bag of bindings a list. 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -74,6 +76,7 @@ from tests.reference_sparql_values import (
     equal,
     is_literal,
     of_boolean,
+    sort_key,
     text_of,
     truth,
 )
@@ -107,7 +110,7 @@ class Evaluation:
 
     def answer(self) -> Counter:
         """Return the bag of solutions; of ASK the empty solution or none; of CONSTRUCT the set of edges [2.10]."""
-        bag = self.select(self.query.select, None)
+        bag = self.select(self.query.select, None, is_shown=self.query.form == "SELECT")
         if self.query.form == "ASK":
             return Counter([()] if bag else [])
         if self.query.form == "CONSTRUCT":
@@ -115,14 +118,22 @@ class Evaluation:
         return Counter(tuple(binding.get(name) for name in columns(self.query.select)) for binding in bag)
 
     def instantiated(self, binding: Binding) -> Iterator[Edge]:
+        names = sorted(columns(self.query.select))
+
+        def made(end: Any) -> str | None:
+            if isinstance(end, Blank):  # [2.10] named by a hash of the solution
+                text = json.dumps([end.name, *map(binding.get, names)], ensure_ascii=False)
+                return "_:b" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+            if isinstance(end, Label):
+                return end.name
+            return binding.get(end.name) if isinstance(end, Variable) else end.value
+
         for triple in self.query.template:
-            source, target, label = (
-                binding.get(end.name) if isinstance(end, Variable) else end.value if isinstance(end, Constant) else end.name
-                for end in (triple.subject, triple.object, triple.path)
-            )
-            if None in (source, label, target) or is_literal(source) or is_literal(label) or label.startswith("_:"):
+            source, label, target = map(made, (triple.subject, triple.path, triple.object))
+            if source is None or label is None or target is None or is_literal(source):
                 continue
-            yield source, label, target
+            if not (is_literal(label) or label.startswith("_:")):
+                yield source, label, target
 
     # --- groups: §18.2.2.6, §18.5
 
@@ -219,7 +230,7 @@ class Evaluation:
 
     # --- SELECT: §18.2.4, §18.5.1 [2.8]
 
-    def select(self, select: Select, window: str | None) -> Bag:
+    def select(self, select: Select, window: str | None, is_shown: bool = True) -> Bag:
         bag = self.group(select.body, window)
         # A solution goes with the bindings of its group, if there are groups.
         found: list[tuple[Binding, Bag | None]] = [(one, None) for one in bag]
@@ -234,15 +245,36 @@ class Evaluation:
             data = rows(select.values)
             found = [(one | row, inside) for one, inside in found for row in data if compatible(one, row)]
         names = columns(select)
-        projected = []
+        projected: list[tuple[Binding, list[str | None]]] = []
         for one, inside in found:
             for column in select.columns or ():
                 if column.formula is not None:
                     one = self.extended(one, column.variable, self.value(column.formula, one, window, inside))
-            projected.append({name: one[name] for name in names if name in one})
+            conditions = [self.value(formula, one, window, inside) for formula, _ in select.order]
+            projected.append(({name: one[name] for name in names if name in one}, conditions))
         if select.modifier == "DISTINCT":
-            return [dict(one) for one in dict.fromkeys(tuple(sorted(one.items())) for one in projected)]
-        return projected
+            projected = [*{tuple(sorted(one.items())): (one, values) for one, values in projected}.values()]
+        if select.is_slice:
+            end = None if select.limit is None else select.offset + select.limit
+            projected = self.ordered(projected, names if is_shown else sorted(names), select)[select.offset : end]
+        return [one for one, _ in projected]
+
+    def ordered(
+        self, found: list[tuple[Binding, list[str | None]]], names: Sequence[str], select: Select
+    ) -> list[tuple[Binding, list[str | None]]]:
+        """Return solutions in the order of the conditions, by value, and then in that of the columns, by value and text."""
+
+        def by_text(term: str | None) -> tuple:
+            return (-1,) if term is None else sort_key(term, self.rules)
+
+        def by_value(term: str | None) -> tuple:
+            key = by_text(term)
+            return key[:-1] if key[0] in (1, 2, 3, 4) else key
+
+        found = sorted(found, key=lambda one: [by_text(one[0].get(name)) for name in names])
+        for place, (_, descending) in reversed([*enumerate(select.order)]):
+            found.sort(key=lambda one, place=place: by_value(one[1][place]), reverse=descending)
+        return found
 
     def grouped(self, select: Select, bag: Bag, window: str | None) -> list[tuple[Binding, Bag | None]]:
         groups: dict[tuple[str | None, ...], Bag] = {} if select.group_by else {(): []}
@@ -352,7 +384,7 @@ class Evaluation:
             number = len({tuple(sorted(one.items())) for one in inside}) if call.distinct else len(inside)
             return aggregate("COUNT", ["x"] * number)
         values = [self.value(call.argument, one, window) for one in inside]
-        result = aggregate(call.name, list(dict.fromkeys(values)) if call.distinct else values, self.rules)
+        result = aggregate(call.name, list(dict.fromkeys(values)) if call.distinct else values, self.rules, call.separator)
         if result is None:
             raise NoValue(f"{call.name} is unbound")
         return result
@@ -462,9 +494,9 @@ def conjunctions(triples: Iterable[Triple]) -> list[list[Triple]]:
 def reads_nodes(triples: Sequence[Triple]) -> bool:
     """Return whether some path of a conjunction joins all nodes with themselves, because nothing there binds its ends.
 
-    Bound are ends of what cannot be empty, and the other end of a path that has a constant or a bound end. A path is by itself
-    which has a literal at an end (then its nodes are read) or a variable that is a predicate too, and of others the fifth and
-    those behind it. So is a triple whose predicate is one of its ends.
+    Bound are ends of what cannot be empty, and the other end of a path that has a constant or a bound end. A path is by
+    itself which has a literal at an end (then its nodes are read) or a variable that is a predicate too, and of others the
+    fifth and those behind it. So is a triple whose predicate is one of its ends.
     """
     triples = [triple for triple in triples if triple.path not in (triple.subject, triple.object)]
     predicates = {triple.path for triple in triples if not isinstance(triple.path, Expression)}
@@ -507,7 +539,7 @@ def substituted(group: Group, binding: Mapping[str, str]) -> Group:
             case Exists(inner, negated):
                 return Exists(substituted(inner, binding), negated)
             case Aggregate(name, argument, distinct):
-                return Aggregate(name, argument if argument is None else formula(argument), distinct)
+                return Aggregate(name, argument if argument is None else formula(argument), distinct, node.separator)
         return node
 
     def element(node: Element) -> Element:
@@ -536,7 +568,8 @@ def substituted(group: Group, binding: Mapping[str, str]) -> Group:
                 shown = columns(node)
                 outer = {name: value for name, value in binding.items() if name in shown}
                 left = None if node.columns is None else tuple(c for c in node.columns if c.variable.name not in outer)
-                if is_grouped(node) or any(c.formula is not None and c.variable.name in outer for c in node.columns or ()):
+                renames = any(c.formula is not None and c.variable.name in outer for c in node.columns or ())
+                if node.is_slice or is_grouped(node) or renames:
                     data = Values(tuple(map(Variable, outer)), (tuple(outer.values()),))
                     return replace(node, values=None) if not outer else Select(None, Group((node, data)))
                 return replace(node, columns=left, body=substituted(node.body, outer))
@@ -591,6 +624,7 @@ def has_aggregate(formula: Formula) -> bool:
 
 def is_grouped(select: Select) -> bool:
     formulas = [column.formula for column in select.columns or () if column.formula is not None]
+    formulas += [formula for formula, _ in select.order]
     return bool(select.group_by) or any(map(has_aggregate, [*formulas, *select.having]))
 
 
@@ -602,7 +636,7 @@ def is_monotone(query: Query) -> bool:
     formulas = [below for element in elements for below in _all_formulas(element)]
     return not (
         any(isinstance(element, Optional | Minus) for element in elements)
-        or any(isinstance(element, Select) and is_grouped(element) for element in elements)
+        or any(isinstance(element, Select) and (is_grouped(element) or element.is_slice) for element in elements)
         or any(isinstance(formula, Exists) and formula.negated for formula in formulas)
         or any(_hides_negation(element) for element in elements)
     )
@@ -676,6 +710,10 @@ class SparqlPattern:
     def labels_read(self, window: str | None) -> Labels:
         """Return the labels that the query has a use for in this window [2.15]."""
         paths = [path for path, own in self._atoms if own == window]
+        if self.paths == "walk":  # of which those that always join one end with itself are not looked at
+            basic = [triples for triples, own in basic_patterns(Group((self.query.select,))) if own == window]
+            steps = [triple for triples in basic for pattern in conjunctions(triples) for triple in pattern]
+            paths = [one.expression for one in steps if one.subject != one.object or not can_be_empty(one.expression)]
         paths += [NegatedSet(())] if window in self._readers_of_nodes else []
         named = {label for path in paths for label in labels_in(path)}
         never_named = max(named, default="") + "?"
@@ -688,6 +726,7 @@ class SparqlPattern:
         atoms = [triple for triple, _ in self._triples]
         if self.paths == "walk":
             atoms = [one for triple in atoms for one in split(triple.subject, triple.expression, triple.object)]
+            atoms = [one for one in atoms if one.subject != one.object or not can_be_empty(one.path)]
         if self._readers_of_nodes:
             atoms = [*atoms, Triple(Blank("source"), NegatedSet(()), Blank("target"))]
         return {ends for atom in atoms for ends in accepted(*atom, label)}

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.reference import Rejected
-from tests.reference_sparql import columns, in_scope, is_grouped, merged
+from tests.reference_sparql import columns, has_aggregate, in_scope, is_grouped, merged
 from tests.reference_sparql_parser import Refused
 from tests.reference_sparql_syntax import (
     Aggregate,
@@ -44,8 +44,6 @@ def check(query: Query) -> None:
     for element, _ in query_elements(query):
         if isinstance(element, InWindow) and element.name not in query.windows:
             raise Rejected(f"window {element.name!r} is not declared")
-    if any(isinstance(end, Blank) for triple in query.template for end in (triple.subject, triple.object)):
-        raise Refused("a blank node in the template of CONSTRUCT")
     if query.form == "SELECT" and (bad := {"query", "timestamp", "op"} & set(columns(query.select))):
         raise Refused(f"a column called {min(bad)}")
     if query.form != "SELECT" and is_grouped(query.select):
@@ -81,10 +79,17 @@ def _select(select: Select, top: bool = True) -> None:
             named.add(column.variable.name)
         for condition in select.having:
             _grouped(condition, keys, select)
+        for formula, _ in select.order:
+            _grouped(formula, named, select)
     elif select.having:
         raise Rejected("HAVING without groups")
     for formula in [c.formula for c in select.columns or () if c.formula is not None] + list(select.having):
         _no_nested_aggregate(formula)
+    for formula, _ in select.order:
+        _no_nested_aggregate(formula)
+        outside = {below.name for below in formulas_in(formula) if isinstance(below, Variable)} - set(columns(select))
+        if select.modifier == "DISTINCT" and (outside or has_aggregate(formula)):
+            raise Refused("DISTINCT and ORDER BY what is not selected")
     _group(select.body, set())
 
 

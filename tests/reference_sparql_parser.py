@@ -51,7 +51,7 @@ from tests.reference_sparql_syntax import (
     Variable,
     Window,
 )
-from tests.reference_sparql_values import XSD, literal
+from tests.reference_sparql_values import XSD, literal, text_of
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
@@ -101,9 +101,9 @@ _ARGUMENTS = {  # how many a function takes
     "COALESCE": (0, 99),
 }
 _FUNCTIONS = {name.upper(): name for name in _ARGUMENTS} | {"URI": "IRI", "ISURI": "isIRI"}
-_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE")
+_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT")
 _CASTS = ("string", "boolean", "integer", "decimal", "float", "double", "dateTime", "date", "time")
-_REFUSED_FUNCTIONS = ("NOW", "RAND", "UUID", "STRUUID", "BNODE", "GROUP_CONCAT", "SEQ")
+_REFUSED_FUNCTIONS = ("NOW", "RAND", "UUID", "STRUUID", "BNODE", "SEQ")
 
 
 @dataclass
@@ -248,10 +248,23 @@ class _Parser:
         if self.accept("HAVING"):
             while not having or self.is_condition(variables=False):
                 having.append(self.constraint())
-        if self.is_word("ORDER", "LIMIT", "OFFSET"):
-            raise Refused("ORDER BY" if self.is_word("ORDER") else self.next.text.upper())
+        order: list[tuple[Formula, bool]] = []
+        if self.accept("ORDER"):
+            self.expect("BY")
+            while not order or self.is_condition():
+                descending = self.accept("ASC", "DESC")
+                order.append((self.primary(), descending is not None and descending.upper() == "DESC"))
+        positions: dict[str, int] = {}
+        while self.is_word("LIMIT", "OFFSET") and self.next.text.upper() not in positions:
+            word = self.accept("LIMIT", "OFFSET").upper()
+            if not self.next.text.isdecimal():
+                self.fault("a whole number")
+            positions[word] = int(self.take().text)
         values = self.values() if self.accept("VALUES") else None
-        return Select(columns, body, modifier, tuple(conditions), tuple(having), values)
+        if order and not positions:
+            raise Refused("ORDER BY")
+        limit, offset = positions.get("LIMIT"), positions.get("OFFSET", 0)
+        return Select(columns, body, modifier, tuple(conditions), tuple(having), values, tuple(order), limit, offset)
 
     def is_condition(self, variables: bool = True) -> bool:
         if self.is_word("ORDER", "LIMIT", "OFFSET", "HAVING", "VALUES"):
@@ -732,8 +745,13 @@ class _Parser:
         self.expect("(")
         distinct = self.accept("DISTINCT") is not None
         argument = None if name == "COUNT" and self.accept("*") else self.formula()
+        separator = " "
+        if name == "GROUP_CONCAT" and self.accept(";"):
+            self.expect("SEPARATOR")
+            self.expect("=")
+            separator = text_of(self.literal())
         self.expect(")")
-        return Aggregate(name, argument, distinct)
+        return Aggregate(name, argument, distinct, separator)
 
 
 _ELEMENTS = ("OPTIONAL", "MINUS", "FILTER", "VALUES", "BIND", "WINDOW", "GRAPH", "SERVICE")

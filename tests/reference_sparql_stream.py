@@ -108,8 +108,13 @@ class SparqlReference(PatternReference):
                     rows += self._whole(running, boundary)
         return rows + super().advance(time)
 
+    report_empty = False
+    """True if an empty whole answer is a row without values, of op "0"."""
+
     def _whole(self, running: Any, time: int) -> list[Row]:
         rows = [Row(running.question.name, values, time, "=") for values in self._answer(running).elements()]
+        if self.report_empty and not rows:
+            rows = [Row(running.question.name, (None,) * len(running.question.pattern.columns), time, "0")]
         if self.row_limit is not None and len(rows) > self.row_limit:
             raise TooManyRows(running.question.name, len(rows), self.row_limit)
         for counts in (running.counts, self._counts):

@@ -57,11 +57,12 @@ class Exists:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """COUNT, SUM, AVG, MIN, MAX or SAMPLE; without an argument COUNT(*)."""
+    """COUNT, SUM, AVG, MIN, MAX, SAMPLE or GROUP_CONCAT; without an argument COUNT(*)."""
 
     name: str
     argument: Formula | None
     distinct: bool = False
+    separator: str = " "
 
 
 Formula = Variable | Constant | Call | Exists | Aggregate
@@ -148,6 +149,14 @@ class Select:
     group_by: tuple[Condition, ...] = ()
     having: tuple[Formula, ...] = ()
     values: Values | None = None
+    order: tuple[tuple[Formula, bool], ...] = ()  # True: descending
+    limit: int | None = None
+    offset: int = 0
+
+    @property
+    def is_slice(self) -> bool:
+        """True if it has only the solutions at some positions."""
+        return self.limit is not None or self.offset > 0
 
 
 Element = Triples | Filter | Optional | Union | Minus | Bind | Values | InWindow | Select
@@ -191,8 +200,13 @@ def formulas_of(element: Element) -> tuple[Formula, ...]:
             return (formula,)
         case Select():
             columns = [column.formula for column in element.columns or () if column.formula is not None]
-            return (*columns, *(condition.formula for condition in element.group_by), *element.having)
+            return (*columns, *_formulas_of_modifiers(element))
     return ()
+
+
+def _formulas_of_modifiers(select: Select) -> list[Formula]:
+    conditions = [condition.formula for condition in select.group_by]
+    return [*conditions, *select.having, *(formula for formula, _ in select.order)]
 
 
 def groups_of(element: Element) -> tuple[Group, ...]:
@@ -286,8 +300,10 @@ class Writer:
             return head + self.select(query.select, clauses)
         if query.form == "CONSTRUCT":
             template = " ".join(Writer().triple(triple, None) for triple in query.template)
-            return f"{head}CONSTRUCT {{ {template} }}\n{clauses}WHERE {self.group(query.select.body)}"
-        return f"{head}ASK\n{clauses}{self.group(query.select.body)}"
+            text = f"{head}CONSTRUCT {{ {template} }}\n{clauses}WHERE {self.group(query.select.body)}"
+        else:
+            text = f"{head}ASK\n{clauses}{self.group(query.select.body)}"
+        return "\n".join([text, *self.positions(query.select)])
 
     def select(self, select: Select, clauses: str = "") -> str:
         columns = "*" if select.columns is None else " ".join(map(self.column, select.columns))
@@ -295,8 +311,15 @@ class Writer:
         if select.group_by:
             lines.append("GROUP BY " + " ".join(map(self.condition, select.group_by)))
         lines += ["HAVING " + " ".join(f"({self.formula(f)})" for f in select.having)] if select.having else []
+        lines += self.positions(select)
         lines += [self.element(select.values)] if select.values else []
         return "\n".join(lines)
+
+    def positions(self, select: Select) -> list[str]:
+        order = [f"{'DESC' if descending else 'ASC'}({self.formula(formula)})" for formula, descending in select.order]
+        lines = [f"ORDER BY {' '.join(order)}"] if order else []
+        lines += [] if select.limit is None else [f"LIMIT {select.limit}"]
+        return [*lines, f"OFFSET {select.offset}"] if select.offset else lines
 
     def column(self, column: Column) -> str:
         name = write_term(column.variable)
@@ -345,7 +368,8 @@ class Writer:
                 return f"{'NOT ' if negated else ''}EXISTS {self.group(group)}"
             case Aggregate(name, argument, distinct):
                 inner = "*" if argument is None else self.formula(argument)
-                return f"{name}({'DISTINCT ' if distinct else ''}{inner})"
+                separator = f' ; SEPARATOR = "{formula.separator}"' if formula.separator != " " else ""
+                return f"{name}({'DISTINCT ' if distinct else ''}{inner}{separator})"
             case Call("IN" | "NOT IN", (first, *others)):
                 return f"({self.formula(first)} {formula.name} ({', '.join(map(self.formula, others))}))"
             case Call(name, (left, right)) if name in OPERATORS:

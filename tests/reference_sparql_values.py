@@ -460,8 +460,12 @@ def sort_key(term: str, rules: Rules = CONTRACT) -> tuple:
 # --- aggregates -----------------------------------------------------------------------------------------------------
 
 
-def aggregate(name: str, values: Sequence[str | None], rules: Rules = CONTRACT) -> str | None:
-    """Return COUNT, SUM, AVG, MIN, MAX or SAMPLE of the values of a group, None being unbound; None if it is unbound.
+def aggregate(
+    name: str, values: Sequence[str | None], rules: Rules = CONTRACT, separator: str = " "
+) -> str | None:
+    """Return COUNT, SUM, AVG, MIN, MAX, SAMPLE or GROUP_CONCAT of the values of a group.
+
+    None is an unbound value, and an aggregate that is unbound.
 
     DISTINCT, which goes by term, is for the caller to apply [2.8].
     """
@@ -475,6 +479,10 @@ def aggregate(name: str, values: Sequence[str | None], rules: Rules = CONTRACT) 
     if name in ("MIN", "MAX"):
         choose = min if name == "MIN" else max
         return choose(bound, key=lambda term: sort_key(term, rules), default=None)
+    if name == "GROUP_CONCAT":
+        if any(map(is_blank, bound)):
+            return None
+        return of_text(separator.join(text_of(term) for term in sorted(bound, key=lambda term: sort_key(term, rules))))
     try:
         return _sum_or_average(name, [number(term, rules) for term in bound])
     except NoValue:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import httpx
@@ -30,6 +30,9 @@ from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.serve.service import Service
 from rpq.serve.serving import Tls, address_of, listening_socket, run_server
 from rpq.serve.storage import EngineOptions
+
+if TYPE_CHECKING:
+    from rpq.readers.rdf.rdf_format import RdfDocuments
 
 ROOT = Path(__file__).parents[1]
 SECONDS = 600.0
@@ -137,6 +140,7 @@ class Served(Talk):
         admission: Admission | None = None,
         headers: dict[str, str] | None = None,
         tls: Tls | None = None,
+        rdf: RdfDocuments | None = None,
         **of_engine: Any,
     ) -> None:
         self._tls = tls
@@ -160,7 +164,9 @@ class Served(Talk):
             if query.name not in running:
                 self.service.register(fields, query)
         self.service.settle()
-        self.application = Application(self.service, admission=admission or Admission(), checks=CHECKS)
+        self.application = Application(
+            self.service, admission=admission or Admission(), checks=CHECKS, documents=rdf
+        )
         self._listener = listening_socket("127.0.0.1", 0)
         # What the system holds back for a follower that does not read is no lag: it should not be much.
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)

@@ -5,6 +5,7 @@ What the draws leave out, because a library is known to be wrong or the standard
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from hypothesis import assume
@@ -78,7 +79,8 @@ PATHS = [
     "(<urn:a>/<urn:b>?)*",
 ]
 
-iri_edges = st.tuples(st.sampled_from([*IRIS * 2, LABELS[0]]), st.sampled_from(LABELS), st.sampled_from([*IRIS * 2, LABELS[1]]))
+_ends = [st.sampled_from([*IRIS * 2, label]) for label in LABELS]  # a label may be a vertex too
+iri_edges = st.tuples(_ends[0], st.sampled_from(LABELS), _ends[1])
 number_edges = st.tuples(st.sampled_from(IRIS), st.just(NUMBER_LABEL), st.sampled_from(NUMBERS))
 text_edges = st.tuples(st.sampled_from(IRIS), st.just(TEXT_LABEL), st.sampled_from(TEXTS))
 edges: st.SearchStrategy[Edge] = iri_edges | iri_edges | number_edges | text_edges
@@ -267,6 +269,13 @@ def selects(draw: st.DrawFn, depth: int = 2, windows: tuple[str, ...] = ()) -> S
         st.just(Aggregate("COUNT", None)),
         st.builds(Aggregate, st.just("COUNT"), st.one_of(map(variables, KINDS)), st.just(distinct)),
         st.builds(Aggregate, st.sampled_from(["SUM", "MIN", "MAX"]), variables("number"), st.just(distinct)),
+        st.builds(
+            Aggregate,
+            st.just("GROUP_CONCAT"),
+            st.one_of(map(variables, KINDS)),
+            st.just(distinct),
+            st.sampled_from([" ", ", "]),
+        ),
     )
     questions.append(Column(Variable("c"), draw(choices)))
     having = ()
@@ -284,16 +293,27 @@ def acceptable(query: Query) -> bool:
 
 
 @st.composite
+def positions(draw: st.DrawFn, select: Select) -> Select:
+    """A selection, perhaps with LIMIT or OFFSET and an order."""
+    if draw(st.integers(0, 3)):
+        return select
+    conditions = st.one_of(*map(variables, KINDS), formulas())
+    order = draw(st.lists(st.tuples(conditions, st.booleans()), max_size=2))
+    limit = draw(st.sampled_from([0, 1, 2, 2, 3, None]))
+    return replace(select, order=tuple(order), limit=limit, offset=draw(st.integers(int(limit is None), 2)))
+
+
+@st.composite
 def queries(draw: st.DrawFn, windows: dict[str, Window] | None = None) -> Query:
     """A query that the contract does not refuse."""
     names = tuple(windows or ())
     form = draw(st.sampled_from(["SELECT", "SELECT", "SELECT", "ASK", "CONSTRUCT"]))
     if form == "SELECT":
-        query = Query("SELECT", draw(selects(2, names)), windows=windows or {})
+        query = Query("SELECT", draw(positions(draw(selects(2, names)))), windows=windows or {})
     else:
         select = Select(None, draw(groups(2, names)))
-        template = draw(triples(paths=False, blanks=False)).triples if form == "CONSTRUCT" else ()
-        query = Query(form, select, template, windows or {})
+        template = draw(triples(paths=False)).triples if form == "CONSTRUCT" else ()
+        query = Query(form, draw(positions(select)), template, windows or {})
     assume(acceptable(query))
     return query
 

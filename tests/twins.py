@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,10 +19,16 @@ from tests.reference_length import LengthQuery, LengthRow
 Tuple = tuple[Any, Any, str, int, str]  # source, target, label, timestamp, op
 
 
-def examples(moderate: int) -> settings:
-    """So many examples by default, and proportionally more under the profile "long"."""
-    scale = settings.get_profile(settings.get_current_profile_name()).max_examples / 100
-    return settings(max_examples=max(1, int(moderate * scale)))
+def examples(percent: int, **options: Any) -> settings:
+    """That part of the examples of the profile: 150 are twelve by default, thirty once a week, and 3,000 under "long"."""
+    profile = settings.get_profile(settings.get_current_profile_name())
+    return settings(max_examples=math.ceil(profile.max_examples * percent / 100), **options)
+
+
+def scaled(size: int) -> int:
+    """That size, of a number of seeds or of a drawn stream, once a week and under "long"; two fifths of it by default."""
+    drawn, weekly = (settings.get_profile(name).max_examples for name in (settings.get_current_profile_name(), "moderate"))
+    return min(size, math.ceil(size * drawn / weekly))
 
 
 def left_to_ci(*values: Any) -> list[Any]:

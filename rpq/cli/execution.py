@@ -118,6 +118,7 @@ class Engines:
             "max_rows": settings.max_rows,
             "witness": settings.witness,
             "max_ahead": self.max_ahead,
+            "report_empty": self.settings.report_empty,
         }
 
     def make(self, queries: Sequence[Query]) -> rpq.Engine:
@@ -232,6 +233,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         checkpoint=checkpoint,
         started=started + compile_seconds,
         check=interrupts.check,
+        flush=settings.flush,
         tick=lambda: progress.update(
             run.engine,
             lambda: InputProgress(tuples=source.tuples, bytes_read=source.bytes_read, bytes_total=reader.bytes_total),
@@ -385,6 +387,7 @@ def _figures(request: RunRequest, conducted: CommandRun) -> dict[str, Any]:
         "ended": conducted.end_message,
         "exit_code": conducted.exit_code,
         **figures,
+        "rows_flushed": run.rows_flushed,
         **conducted.counts(),
         "total_seconds": run.total_seconds,
         "compile_seconds": conducted.compile_seconds,

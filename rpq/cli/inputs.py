@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from itertools import count as count_from
 from queue import Empty, Queue
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from rpq.kafka.client import ClientSettings
     from rpq.kafka.topic_reader import TopicInput
     from rpq.readers import RdfReading
+    from rpq.readers.rdf.rdf_format import RdfDocuments
 
 Item = TypeVar("Item")
 
@@ -214,9 +216,13 @@ def load_static(
     name.
     """
     count = 0
+    if engine is not None:
+        for name in dict.fromkeys(name for name in settings.static_graphs if name is not None):
+            engine.load_static([], graph=name)  # of which all files may be empty
     if settings.edges == "id":
         properties = (*properties, EDGE)
-    for number, path in enumerate(settings.static, 1):
+    graphs = settings.static_graphs or (None,) * len(settings.static)
+    for number, path, graph in sorted(zip(count_from(1), settings.static, graphs), key=lambda one: one[2] is None):
         for edges in _read_static_edges(path, settings.static_format, number, properties=properties):
             if settings.drop_self_loops:
                 edges = edges.filter(pc.not_equal(edges.column("source"), edges.column("target")))
@@ -227,7 +233,7 @@ def load_static(
             if engine is None:
                 continue
             try:
-                engine.load_static(edges)
+                engine.load_static(edges, graph=graph)
             except InputError as error:
                 raise InputError(f"{path}: {error}", file=path, column=error.column) from error
     return count
@@ -364,6 +370,20 @@ def _open(settings: RunSettings, properties: Sequence[str]) -> Reader:
         streams=settings.streams,
         rdf=_rdf_reading(**of_rdf) if of_rdf else None,
     )
+
+
+def rdf_documents(settings: RunSettings) -> RdfDocuments:
+    """Return the reader of documents of RDF that come one by one.  Raises a usage error."""
+    from rpq.readers.rdf.rdf_format import RdfDocuments
+
+    if settings.rdf_graph == "event":
+        raise click.UsageError("--rdf-graph event: a post or a message is no part of an event; expected stream, or files")
+    given = {"syntax": settings.rdf_syntax, "time": settings.rdf_time, "graph": settings.rdf_graph}
+    try:
+        reading = _rdf_reading(**{name: value for name, value in given.items() if value is not None})
+        return RdfDocuments(reading, time_unit=settings.time_unit)
+    except InputError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _rdf_reading(**options: Any) -> RdfReading:
@@ -534,7 +554,7 @@ def topics_and_clients(
 def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInput:
     """Return the topics and how to read their messages.  Raises `InputError` and `WhereError`."""
     from rpq.kafka.message_reader import MessageColumns
-    from rpq.kafka.topic_reader import TopicInput
+    from rpq.kafka.topic_reader import TopicInput, reader_of
 
     try:
         names = ColumnNames.parse(settings.columns, label=settings.label, properties=properties)
@@ -548,13 +568,18 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
             if topic in streams:
                 raise InputError(f"--input: the topic {topic} is given twice")
             streams[topic] = stream
-    return TopicInput(
+    topics = TopicInput(
         brokers=one_cluster(settings.inputs)[0].brokers,
         topics=streams,
         columns=columns,
         where=parse_where(settings.where) if settings.where is not None else None,
         only_json=settings.format == "jsonl",
+        rdf=rdf_documents(settings).reading if settings.format == "rdf" else None,
         max_delay=settings.max_delay,
         on_error="skip" if is_topic(settings.on_error) else settings.on_error,
         until_end=settings.until_end,
     )
+    if topics.rdf is not None:
+        for stream in streams.values():
+            reader_of(topics, stream)  # which checks the options
+    return topics

@@ -3,9 +3,9 @@
 Each option is declared once; where options differ from command to command, they are functions.
 
 A value of `--input` may belong to a stream: `--input NAME=FILE`.  A value that exists as a file is this file, whatever its
-name contains.  Otherwise the part before the first `=` is the name of a stream if it contains no `/`, or is in angle
-brackets: `answers=sx-a2q.txt`, `<http://example.org/answers>=-`.  A file whose name contains a `=`, and which may not exist
-yet, is written with `./` before it.
+name contains.  Otherwise the part before the first `=` is the name of a stream if it contains no `/`, is an IRI with `://`,
+or is in angle brackets: `answers=sx-a2q.txt`, `http://example.org/answers=-`.  A file whose name
+contains a `=`, and which may not exist yet, is written with `./` before it.  So it is with `--static GRAPH=FILE`.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def format_option(formats: tuple[str, ...]) -> Option:
 rdf_options = combine_options(
     click.option(
         "--rdf-syntax",
-        type=click.Choice(["nt", "nq", "ttl", "trig", "jsonld", "rdf"]),
+        type=click.Choice(["nt", "nq", "ttl", "trig", "jsonld", "ndjsonld", "rdf"]),
         help="Syntax of RDF input.  [default: by the endings of file names, otherwise nq]",
     ),
     click.option(
@@ -389,11 +389,11 @@ def stats(place: str = "") -> Option:
 quiet = click.option("--quiet", is_flag=True, help="Print neither progress nor a summary.")
 
 
-_NAMED = re.compile(r"(?:<([^<>]*)>|([^/=<>]*))=(.*)", re.DOTALL)
+_NAMED = re.compile(r"(?:<([^<>]*)>|([^/=<>]*|[A-Za-z][A-Za-z0-9+.-]*://[^=<>]*))=(.*)", re.DOTALL)
 
 
 class NamedInput(NamedTuple):
-    """A file, and the stream of its tuples, if any."""
+    """A file, and the stream of its tuples or the graph of its static edges, if any."""
 
     path: str
     stream: str | None = None
@@ -402,24 +402,26 @@ class NamedInput(NamedTuple):
         return self.path if self.stream is None else f"{self.stream}={self.path}"
 
 
-def named_input(text: str) -> NamedInput:
-    """Parse a value of `--input`.
+def named_input(text: str, option: str = "--input") -> NamedInput:
+    """Parse a value of `--input` or `--static`.
 
     >>> named_input("answers=a2q.csv"), named_input("./x=y.csv")
     (NamedInput(path='a2q.csv', stream='answers'), NamedInput(path='./x=y.csv', stream=None))
+    >>> named_input("http://example.org/answers=a2q.nq").stream
+    'http://example.org/answers'
     """
-    found = None if os.path.exists(text) else _NAMED.fullmatch(text)
+    found = None if os.path.exists(text) or is_topic(text) else _NAMED.fullmatch(text)
     if found is None:
         return NamedInput(text)
     stream, path = found[1] or found[2], found[3]
     if not stream or not path:
-        raise click.UsageError(f"--input {text}: is neither a file nor NAME=FILE, with a name before = and a file after it")
+        raise click.UsageError(f"{option} {text}: is neither a file nor NAME=FILE, with a name before = and a file after it")
     return NamedInput(path, stream)
 
 
-def named_inputs(texts: Iterable[str]) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
-    """Return the files that values of `--input` name, and the stream of each."""
-    found = [named_input(text) for text in texts]
+def named_inputs(texts: Iterable[str], option: str = "--input") -> tuple[tuple[str, ...], tuple[str | None, ...]]:
+    """Return the files that values of `--input` or `--static` name, and the stream or the graph of each."""
+    found = [named_input(text, option) for text in texts]
     return tuple(one.path for one in found), tuple(one.stream for one in found)
 
 

@@ -24,6 +24,7 @@ from rpq.errors import RpqError
 from rpq.files.destinations import open_replacement
 from rpq.kafka.client import LOG, JsonEventLines, TextLines
 from rpq.language.query import PatternQuery, Query
+from rpq.language.readings import named_graphs_of, static_graphs_of
 from rpq.stream.durations import length_text
 from rpq.stream.window import size_and_slide
 
@@ -237,8 +238,10 @@ def summary_text(figures: dict[str, Any]) -> str:
 
 
 def _waiting_line(figures: dict[str, Any]) -> str:
-    """Return the line about rows that the next report will contain."""
-    waiting = figures.get("rows_waiting")
+    """Return the line about rows that the next report contains, or that it would contain."""
+    waiting, flushed = figures.get("rows_waiting"), figures.get("rows_flushed")
+    if flushed:
+        return f"{flushed:,} rows of the next report, written at the end of the input"
     return f"{waiting:,} rows until the next report" if waiting else ""
 
 
@@ -331,4 +334,11 @@ def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]
     names = (f"query {query.name!r}: " if settings.queries_file else "" for query in queries)
     by_query = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
     threads = single_thread_warning(queries, settings.threads)
-    return [*(name + warning for name, warnings in by_query for warning in warnings), *([threads] if threads else [])]
+    found = [*(name + warning for name, warnings in by_query for warning in warnings), *([threads] if threads else [])]
+    loaded = {*settings.static_graphs}
+    graphs = {graph for query in queries for graph in named_graphs_of(query)}
+    if loaded and None not in loaded:  # otherwise edges without the name of a graph stand for those of FROM
+        graphs |= {graph for query in queries for graph in static_graphs_of(query)}
+    missing = sorted(graph for graph in graphs if graph not in loaded)
+    advice = "there are no edges of the graph <{0}>: give them with --static '<{0}>=FILE'"
+    return [*found, *map(advice.format, missing)]

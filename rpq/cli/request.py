@@ -260,7 +260,7 @@ class RunSettings(QueryOptions):
     """All options of `rpq run`.
 
     There is an `expression`, with a window and a slide, or else a `queries_file`, for whose queries these are defaults.
-    `streams` has a name or None for each of the `inputs`.
+    `streams` has a name or None for each of the `inputs`, and `static_graphs` for each of `static`.
     """
 
     expression: str | None = None
@@ -275,6 +275,7 @@ class RunSettings(QueryOptions):
     events: Literal["window", "alone"] | None = None
     edges: Literal["triple", "parallel", "id"] = "triple"
     static: tuple[str, ...] = ()
+    static_graphs: tuple[str | None, ...] = ()
     static_format: str = "edges"
     time_unit: str | None = None
     columns: str | None = None
@@ -288,6 +289,8 @@ class RunSettings(QueryOptions):
     keep: str | None = None
     max_ahead: str | None = None
     limit: int | None = None
+    flush: bool = True
+    report_empty: bool = False
     drop_self_loops: bool = False
     deletes: float = 0.0
     seed: int = 0

@@ -43,9 +43,10 @@ is late for every query.  If the file has an error, no query is run.
 default 1).  --window unbounded has no slide: edges leave it only by deletes.
 
 \b
---input NAME=FILE: all tuples of the file belong to the stream NAME (which contains no /, or is in <>); a column stream
-assigns single tuples to streams.  Path expressions and patterns read all streams as one.  A value that is the name of an
-existing file is this file, even if it contains a =.
+--input NAME=FILE: all tuples of the file belong to the stream NAME (which contains no /, or is an IRI with ://, or is in
+<>); a column stream assigns single tuples to streams.  Path expressions and patterns read all streams as one.  A value that
+is the name of an existing file is this file, even if it contains a =.  --static NAME=FILE names the graph of static edges in
+the same way.
 
 \b
 --events: consecutive tuples with the same value in the column event (--columns event=NAME), or in the same RDF graph, form
@@ -100,7 +101,8 @@ run over topics ends with 0 after SIGTERM.
     "--static",
     multiple=True,
     metavar="FILE...",
-    help="Edges that are always present: source, target and label, without time.",
+    help="Edges that are always present: source, target and label, without time; <GRAPH>=FILE are those of a graph that "
+    "SPARQL reads with GRAPH and FROM.",
 )
 @click.option(
     "--static-format", default="edges", show_default=True, help="Format of the static edges; timestamps are ignored."
@@ -146,6 +148,17 @@ run over topics ends with 0 after SIGTERM.
     "unit, or 1000x, a thousand times the longest window.  [default: none]"
 )
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Read only the first N tuples.")
+@click.option(
+    "--flush/--no-flush",
+    default=True,
+    show_default=True,
+    help="For files: write the reports that are still waiting at the end of the input (--report slide or time, REGISTER).",
+)
+@click.option(
+    "--report-empty",
+    is_flag=True,
+    help="Write a report whose whole answer is empty (REGISTER RSTREAM) as a row without values and with the op 0.",
+)
 @shared.drop_self_loops
 @click.option(
     "--deletes",
@@ -189,6 +202,7 @@ def run(expression: str | None, query: str | None, dataset: str | None, **option
             expression, query, dataset, queries_file=options["queries_file"], query_file=options["query_file"]
         )
         inputs, streams = named_inputs(options.pop("inputs"))
+        options["static"], options["static_graphs"] = named_inputs(options["static"], "--static")
         status = execute(RunSettings(expression=query_or_text, inputs=inputs, streams=streams, **options))
     except KeyboardInterrupt:
         status = 130

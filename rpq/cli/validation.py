@@ -103,6 +103,7 @@ _OF_TOPICS = ("kafka_config", "upsert", "until_end", "metrics", "log", "max_dela
 _OF_FILES = {
     "deletes": "deletes are made up over files alone",
     "drop_self_loops": "--where 'source != target' does the same",
+    "flush": "a topic has no end; the last report is written when a later message comes",
     "events": "a message is an event of its own",
     "late": "late tuples are counted, in the summary and in the metrics",
 }
@@ -137,8 +138,8 @@ def _check_topic_options(request: RunRequest) -> None:
             f"--format {settings.format}: messages in {UNSUPPORTED_FORMATS[settings.format]} are not read; expected JSON or "
             "CSV, for which a converter of Kafka Connect or ksqlDB can write another topic"
         )
-    if settings.format not in ("edges", "jsonl"):
-        raise click.UsageError(f"--format {settings.format}: is a format of files; expected edges or jsonl")
+    if settings.format not in ("edges", "jsonl", "rdf"):
+        raise click.UsageError(f"--format {settings.format}: is a format of files; expected edges, jsonl or rdf")
     for name, instead in _OF_FILES.items():
         if getattr(settings, name) != getattr(_DEFAULTS, name):
             raise click.UsageError(f"--{name.replace('_', '-')} applies to files, not to topics: {instead}")

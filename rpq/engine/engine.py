@@ -21,7 +21,7 @@ from rpq.engine.running.intake import EventClock, query_over_event
 from rpq.engine.running.limits import default_limit
 from rpq.engine.running.multigraph import Identity, describe_identity
 from rpq.engine.running.retention import keep_option, refuse_if_lost
-from rpq.engine.state.engine_state import read_state, write_state
+from rpq.engine.state.engine_state import SavedState, copy_state, read_state, write_state
 from rpq.engine.state.state_content import EventsState, KeepWindow
 from rpq.engine.statistics import Statistics, statistics_of
 from rpq.errors import InputError, LimitError, QueryError, RpqError, ThreadsWarning
@@ -32,7 +32,7 @@ from rpq.language.query import Query, Vertex
 from rpq.language.readings import for_identity
 from rpq.operators.paths import path_query
 from rpq.rows.answers import Answers, html_table
-from rpq.rows.blocks import columns_of_names
+from rpq.rows.blocks import Block, columns_of_names
 from rpq.rows.changes import Changes
 from rpq.rows.typed_columns import kinds_of
 from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
@@ -59,7 +59,7 @@ _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restor
 class Engine:
     """An engine that evaluates persistent queries over one stream.
 
-    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`; `load_static` adds edges without time
+    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `flush`, `run`; `load_static` adds edges without time
     - Queries: `queries`, `register`, `unregister`; `on_change` adds a function that is called with their rows
     - Present state: `time`, `answers`, `witness`, `statistics`
     - Saved states: `save`, `restore`
@@ -86,8 +86,13 @@ class Engine:
     `keep` is a window whose edges are all stored, so that any query over it or a smaller window can be registered at any
     time. Without `keep`, an edge is stored while some query reads its label over a window that contains it.
 
+    `static` are edges without time, as `load_static` takes them, or a mapping from the names of graphs to their edges.
+
     `edges` says when two inserts are the same edge: with equal source, label and target ("triple"), or with equal ids,
     whatever their ends ("id"), where the later one replaces the edge, or never ("parallel").
+
+    With `report_empty`, queries that report whole answers (REGISTER RSTREAM in SPARQL) report an empty one as a row without
+    values and with the op "0"; otherwise it has no row.
 
     Only one thread at a time may call an engine; a call while another thread is inside one raises an `RpqError`.
 
@@ -113,6 +118,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         keep: Window | None = None,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
         edges: Literal["triple", "parallel", "id"] = "triple",
+        static: Any = None,
+        report_empty: bool = False,
         _capacity: int = 256,
         _sharing: Literal["auto", "always", "never"] = "auto",
         _keeps_values: bool = False,
@@ -140,6 +147,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             sharing=_sharing,
             edges=_identity(edges),
             keeps_values=_keeps_values,
+            report_empty=report_empty,
         )
         self._times = StreamTime(unit=time_unit)
         self._max_ahead: MaxAhead | None = None
@@ -166,6 +174,15 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self.max_ahead = max_ahead
         self._threads = int(threads)
         self._warn_of_threads(queries)
+        if static is not None:
+            self._load_graphs(static)
+
+    def _load_graphs(self, static: Any) -> None:
+        """Load static edges, or those of graphs by their names, before those with the name None."""
+        is_of_graphs = isinstance(static, Mapping) and not {"source", "target", "label"}.issubset(static)
+        graphs = static if is_of_graphs else {None: static}
+        for graph in sorted(graphs, key=lambda graph: graph is None):
+            self.load_static(graphs[graph], graph=graph)
 
     @property
     def threads(self) -> int:
@@ -446,8 +463,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             yield self.push(table, collect=collect)
 
     @one_thread_at_a_time
-    def load_static(self, edges: Any) -> None:
+    def load_static(self, edges: Any, *, graph: str | None = None) -> None:
         """Add edges without time, which do not move the stream time and never leave.
+
+        With `graph`, an IRI, they are edges of that graph alone, which `GRAPH <graph>` and `FROM <graph>` in SPARQL read,
+        and no other query.
 
         `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` accepts them. Every
         query reads them in addition to its window: an edge in both exists once, and a delete removes it only from the
@@ -469,11 +489,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 f"static edges are loaded before the first tuple, and the stream time is {self.time} already: push them "
                 "with a timestamp, or begin with a new engine"
             )
+        if graph is not None and (not isinstance(graph, str) or not graph):
+            raise InputError(f"the name of a graph is an IRI, not {graph!r}")
         multigraph = self._evaluation.multigraph
         read = None if multigraph is None else multigraph.read_static_properties
         ids = None if multigraph is None else multigraph.edge_ids
         columns, given = static_columns(edges, kind=self._evaluation.vertices.kind, properties=read, ids=ids)
-        self._evaluation.load_static(columns, given)
+        if graph is not None:
+            self._evaluation.load_graph(columns, graph)
+        else:
+            self._evaluation.load_static(columns, given)
 
     @one_thread_at_a_time
     def advance(self, time: Any) -> Changes:
@@ -513,6 +538,55 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         changes = self._changes(rows, counts)
         self._raise_overrun(changes)
         return changes
+
+    @one_thread_at_a_time
+    def flush(self) -> Changes:
+        """Return the next report of each query that reports at slides or times, as if the stream ended here.
+
+        A report is made when a later tuple comes, or `advance`; this returns the one that waits for that: the report at the
+        first boundary that is not before the stream time, with the expiry of that boundary. The engine does not change: its
+        time does not move, and whatever comes later is reported as if there had been no `flush`, this report included.
+        Handlers (`on_change`) get these rows, too. Raises `LimitError`. O(window · index), as restoring a saved state.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=5), report="slide"))
+        >>> engine.push_rows([("p", "q", "a", 1), ("r", "s", "a", 7)])
+        <Changes: 1 added, 0 removed: ('?x a ?y', 'p', 'q', 5, '+')>
+        >>> engine.flush()
+        <Changes: 1 added, 0 removed: ('?x a ?y', 'r', 's', 10, '+')>
+        """
+        self._usable()
+        running, now = self._evaluation.running, self._now
+        due: dict[int, list[int]] = {}
+        for number, reports in running.reports.items():
+            boundary = running.latest if now is None else reports.boundary(now)
+            if boundary < running.latest:  # else no stream time exceeds it
+                due.setdefault(boundary, []).append(number)
+        rows: list[list[Block]] = []
+        try:
+            copy = self._copy() if due else self
+            for boundary in sorted(due):
+                applied = copy._evaluation.advance(boundary + 1)
+                blocks = applied.rows if isinstance(applied.rows, list) else applied.rows.blocks(running.schemas.columns)
+                rows += [[block.select_query(one) for block in blocks for one in due[boundary] if one in block.query]]
+        except LimitError as error:
+            error.changes = self._changes([], np.zeros(2, np.int64))
+            raise
+        counts = sum((np.array(block.counts()) for blocks in rows for block in blocks), np.zeros(2, np.int64))
+        return self._changes([*rows], counts)
+
+    def _copy(self) -> Engine:
+        """Return an engine with the same state, limits and threads, which go separate ways from here."""
+        evaluation = self._evaluation
+        return self._of_state(
+            copy_state(evaluation, self._about({})),
+            threads=self._threads,
+            memory_limit=evaluation.guard.limit,
+            max_rows=evaluation.row_guard.most,
+            witness=evaluation.witness,
+            report_empty=evaluation.report_empty,
+            _keeps_values=evaluation.keeps_values,
+        )
 
     # --- queries ---------------------------------------------------------------------------------------------
 
@@ -764,13 +838,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @one_thread_at_a_time
     def witness(
-        self, *answer: Vertex, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
+        self, *answer: Vertex | None, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
     ) -> Path | Witness | None:
         """Return one witness of an answer, which is identified by the values of its columns; None if it is no answer.
 
         The witness of a path query is a `Path` from source to target that stays valid longest. The first call may rebuild
-        the index so that it stores supports; O(length × degree) in most cases. The witness of a pattern is a `Witness`: a
-        binding, with the edges that match each atom; O(atoms), or O(edges) if some variables are no columns.
+        the index so that it stores supports; O(length × degree) in most cases. The witness of a pattern or of MATCH is a
+        `Witness`: a binding, with the edges that match each atom; O(atoms), or O(edges) if some variables are no columns.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -790,7 +864,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         running, answer = evaluation.running.named_by_answer(answer, query)
         if not running.has_witnesses:
             raise QueryError(
-                f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
+                f"query {running.question.name!r} is of a kind whose answers have no witness (SPARQL, or MATCH with "
+                "aggregates, whose rows stand for many solutions: leave the aggregates out), or joins several paths as one "
                 "where no variable between them is read; an Engine(witness=True) does not join them"
             )
         kinds = kinds_of(running.columns)
@@ -869,7 +944,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         for key, text in texts.items():
             if not isinstance(key, str) or not isinstance(text, str):
                 raise InputError(f"extra: {key!r}: {text!r}: names and values are text; a value of another type can be JSON")
-        about = {
+        write_state(os.fspath(path), self._evaluation, self._about(texts))
+
+    def _about(self, texts: Mapping[str, str]) -> dict[str, Any]:
+        """Return the content of a saved state that is the engine's own; `texts` are its `extra`."""
+        return {
             "time_unit": self._times.inner_unit,
             "times": self._times.to_json(self._original_queries.values()),
             "events": None if self._events is None else EventsState(self._events, self._clock.time if self._clock else None),
@@ -880,7 +959,6 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             ),
             "extra": texts,
         }
-        write_state(os.fspath(path), self._evaluation, about)
 
     @classmethod
     def restore(
@@ -892,6 +970,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         max_rows: int | None = MOST_ROWS,
         witness: bool = False,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
+        report_empty: bool = False,
         _keeps_values: bool = False,
     ) -> Engine:
         """Return an engine that continues like the one that was saved to `path`.
@@ -911,16 +990,28 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         ('1', 2)
         """
         saved = read_state(os.fspath(path))
-        events = saved.content.events
-        engine = cls(
+        engine = cls._of_state(
+            saved,
             threads=threads,
             memory_limit=memory_limit,
             max_rows=max_rows,
             witness=witness,
+            report_empty=report_empty,
+            _keeps_values=_keeps_values,
+        )
+        engine.max_ahead = max_ahead
+        engine._warn_of_threads(engine._original_queries.values())
+        return engine
+
+    @classmethod
+    def _of_state(cls, saved: SavedState, **options: Any) -> Engine:
+        """Return an engine with a saved state and options of its own."""
+        events = saved.content.events
+        engine = cls(
             share=saved.content.share,
             events=None if events is None else events.mode,
             edges="triple" if saved.content.multigraph is None else saved.content.multigraph.identity,
-            _keeps_values=_keeps_values,
+            **options,
         )
         saved.fill(engine._evaluation)
         engine._times, engine._original_queries = saved.times()
@@ -933,8 +1024,6 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         engine.extra = saved.content.extra
         engine._stopwatch.seconds = saved.content.seconds
         engine._left[:] = saved.content.left
-        engine.max_ahead = max_ahead
-        engine._warn_of_threads(engine._original_queries.values())
         return engine
 
     def __copy__(self) -> Engine:

@@ -77,6 +77,7 @@ class _Partition:
         if columns is not None and columns.num_rows:
             times = columns.column("timestamp").to_numpy()
             keys = np.maximum(np.maximum.accumulate(times), self.front)
+            keys = keys[np.searchsorted(offsets, offsets, side="right") - 1]  # the tuples of a message come together
             self.pieces.append(_Piece(columns, keys, offsets))
             self.rows += len(keys)
         for offset in sorted(bad):
@@ -91,6 +92,16 @@ class _Partition:
         waiting = [int(self.pieces[0].offsets[0])] if self.pieces else []
         waiting += [self.bad[0][0]] if self.bad else []
         return min(waiting, default=self.position)
+
+    def whole_messages(self, count: int) -> int:
+        """Return the number of the first `count` waiting tuples and of those that are of the message of the last one."""
+        first = 0
+        for piece in self.pieces:
+            if first < count <= first + len(piece.keys):
+                last = piece.offsets[count - first - 1]
+                return first + int(np.searchsorted(piece.offsets, last, side="right"))
+            first += len(piece.keys)
+        return count
 
     def take(self, count: int) -> list[_Piece]:
         """Remove and return the first waiting tuples."""
@@ -311,6 +322,7 @@ class PartitionMerge:
         before = [line.end() for line in lines]
         if most is not None and sum(counts) > most:
             counts, last = _count_first(lines, counts, most)
+            counts = [line.whole_messages(count) for line, count in zip(lines, counts, strict=True)]
             limit = last if limit is None else min(limit, last)
         numbers, pieces = [], []
         for number, (line, count) in enumerate(zip(lines, counts, strict=True)):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,10 @@ from rpq.kafka.partition_merge import PartitionMerge, Place
 from rpq.language.where import Where
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.gc_pause import gc_paused
+
+if TYPE_CHECKING:
+    from rpq.kafka.rdf_messages import RdfMessages
+    from rpq.readers import RdfReading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,16 +49,34 @@ class TopicFigures:
 
 @dataclass(kw_only=True)
 class TopicInput:
-    """The input of a run: topics by name, each with the stream of its tuples, and how their messages are read."""
+    """The input of a run: topics by name, each with the stream of its tuples, and how their messages are read.
+
+    With `rdf` a message is a document of RDF, otherwise it is a tuple.
+    """
 
     brokers: str
     topics: Mapping[str, str | None]
     columns: MessageColumns = field(default_factory=lambda: MessageColumns.of(ColumnNames()))
     where: Where | None = None
     only_json: bool = False
+    rdf: RdfReading | None = None
     max_delay: float = 1.0
     on_error: str = "stop"
     until_end: bool = False
+
+
+def reader_of(
+    topics: TopicInput, stream: str | None, *, layout: dict[str, Any] | None = None
+) -> MessageReader | RdfMessages:
+    """Return the reader of the messages of one topic, whose tuples are of a stream, with a `layout` that is known.
+
+    Raises `InputError` or `WhereError`.
+    """
+    if topics.rdf is None:
+        return MessageReader(topics.columns, stream=stream, where=topics.where, only_json=topics.only_json, layout=layout)
+    from rpq.kafka.rdf_messages import RdfMessages
+
+    return RdfMessages(topics.rdf, topics.columns, stream=stream, where=topics.where, layout=layout)
 
 
 ALERT = "SSL alert number"
@@ -77,7 +99,7 @@ class TopicReader:
     def __init__(
         self,
         settings: ClientSettings,
-        readers: Mapping[str, MessageReader],
+        readers: Mapping[str, MessageReader | RdfMessages],
         *,
         group: str,
         check: Callable[[], None],

@@ -31,6 +31,7 @@ from rpq.stream.fields import EDGE
 
 if TYPE_CHECKING:
     from rpq.language.query import Query
+    from rpq.readers import RdfReading
     from rpq.rows.changes import SetAside
 
 CHECKPOINT_SECONDS = 30.0
@@ -184,6 +185,7 @@ def run_topics(
     where: str | None = None,
     time_unit: str | None = None,
     edges: Literal["triple", "parallel", "id"] = "triple",
+    rdf: RdfReading | None = None,
     max_delay: float = 1.0,
     on_error: str = "stop",
     upsert: bool = False,
@@ -203,8 +205,9 @@ def run_topics(
     one URI for all queries, or one for each by its name.  With a `checkpoint` a later run resumes where this one ended, also
     after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.  A tuple waits for other partitions for
     at most `max_delay` seconds.  `edges` is that of an engine; messages have the properties that queries read, and with
-    "id" the id of an edge, as further fields.  `on_error` is "stop", "skip", or a topic for messages that are no tuples.
-    With `upsert` rows that leave are tombstones.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` are those
+    "id" the id of an edge, as further fields.  With `rdf` a message is a document of RDF, whose triples have the time that
+    it names, or that of columns="timestamp=@time".  `on_error` is "stop", "skip", or a topic for messages that are no
+    tuples.  With `upsert` rows that leave are tombstones.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` are those
     of an engine.  Raises `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
 
     >>> import rpq
@@ -255,6 +258,7 @@ def run_topics(
             topics=streams,
             columns=messages,
             where=parse_where(where) if where is not None else None,
+            rdf=rdf,
             max_delay=max_delay,
             on_error="skip" if letters else on_error,
             until_end=until_end,
@@ -268,6 +272,7 @@ def run_topics(
         "output": sorted(topics_in(one).identity for one in outputs.values()),
         "columns": [columns, label, where, time_unit, upsert, *([] if max_ahead is None else [str(max_ahead)])],
         **({} if edges == "triple" else {"edges": edges}),
+        **({} if rdf is None else {"rdf": repr(rdf)}),
     }
     run = TopicRun(
         source,

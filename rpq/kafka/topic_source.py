@@ -20,9 +20,8 @@ import pyarrow as pa
 
 from rpq.files.record_log import LogError, LogKind, RecordLog, begins_with, read_log
 from rpq.kafka.client import ClientSettings, KafkaError, log_event
-from rpq.kafka.message_reader import MessageReader
 from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
-from rpq.kafka.topic_reader import TopicInput, TopicReader
+from rpq.kafka.topic_reader import TopicInput, TopicReader, reader_of
 from rpq.run.loop import Source
 
 if TYPE_CHECKING:
@@ -86,14 +85,7 @@ class TopicSource(Source):
         self.run, self.round = position.run, position.round
         topics = self.topics
         readers = {
-            topic: MessageReader(
-                topics.columns,
-                stream=stream,
-                where=topics.where,
-                only_json=topics.only_json,
-                layout=position.layouts.get(topic),
-            )
-            for topic, stream in topics.topics.items()
+            topic: reader_of(topics, stream, layout=position.layouts.get(topic)) for topic, stream in topics.topics.items()
         }
         is_known = bool(position.ends)
         reader = TopicReader(self._settings, readers, group=self.group, check=self._check, waits_forever=is_known)

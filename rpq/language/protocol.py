@@ -399,7 +399,12 @@ class RunningQuery(ABC):
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
         """Return the witnesses of the rows of a delta as texts, which are empty for rows that leave."""
-        raise NotImplementedError("queries of this kind have no witnesses")
+        is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
+        found = (
+            self.witness(row, edges, vertices, labels) if added else None
+            for row, added in zip(delta.as_lists(), is_added, strict=True)
+        )
+        return pa.array(["" if one is None else one.to_json() for one in found], pa.string())
 
     def explain(self) -> Any:
         """Return how the query is evaluated, and its cost so far; None if its kind has no explanation."""

@@ -138,7 +138,7 @@ def report_windows_of(question: Any) -> list[Window]:
 
 
 def static_graphs_of(question: Any) -> frozenset[str]:
-    """Return the names of the graphs of edges without time that a question names; none for all but SPARQL with FROM."""
+    """Return the names of the graphs of edges without time that FROM names in a question; none for all but SPARQL."""
     graphs: frozenset[str] = getattr(question, "static_graphs", frozenset())
     return graphs
 
@@ -150,6 +150,12 @@ def from_clauses(graphs: Iterable[str]) -> str:
     'FROM <g> FROM <h>'
     """
     return " ".join(f"FROM <{graph}>" for graph in sorted(graphs))
+
+
+def named_graphs_of(question: Any) -> frozenset[str]:
+    """Return the names of the graphs of edges without time that GRAPH reads in a question; none for all but SPARQL."""
+    graphs: frozenset[str] = getattr(question, "named_graphs", frozenset())
+    return graphs
 
 
 def readings_of(question: Any) -> tuple[Reading, ...]:

@@ -159,6 +159,15 @@ class InMemorySource:
         if self._data:
             yield Block(self._data, 1)
 
+    def chunks(self, size: int) -> Iterator[bytes]:
+        """Yield the whole text, regardless of `size`."""
+        if self._data:
+            yield self._data
+
+    def again(self) -> InMemorySource:
+        """Return a source with the same text, which begins anew."""
+        return self
+
 
 def read_tuples(
     data: bytes, *, name: str, only_json: bool, time_unit: str | None = None, columns: ColumnNames | None = None

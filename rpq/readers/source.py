@@ -249,6 +249,10 @@ class ByteSource:
         if pending:
             yield Block(b"".join(pending), line)
 
+    def again(self) -> ByteSource:
+        """Return a source of the same file, which begins anew."""
+        return ByteSource(self.path)
+
     def chunks(self, size: int) -> Iterator[bytes]:
         """Yield the text in chunks of about `size` bytes, which can end anywhere."""
         for number, chunk in enumerate(self._text(size)):

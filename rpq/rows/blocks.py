@@ -22,8 +22,8 @@ from rpq.stream.vertices import VertexDictionary
 Schema = tuple[str, ...]
 """The names of a query's columns; they are typed if not all values are vertices (`rpq.rows.typed_columns`)."""
 
-WHOLE = 2
-"""The value of `removed` for an event whose rows are the whole answer, not a change."""
+WHOLE, EMPTY = 2, 3
+"""The values of `removed` for an event whose rows are the whole answer, not a change; and whose one row says it is empty."""
 
 
 class Block(NamedTuple):
@@ -77,6 +77,11 @@ class Block(NamedTuple):
             witness=None if self.witness is None else self.witness.slice(0, count),
             first=None if self.first is None else self.first[:events],
         )
+
+    def counts(self) -> tuple[int, int]:
+        """Return the numbers of rows added and removed."""
+        removed = int(self._lengths()[self.removed == 1].sum())
+        return self.row_count - removed, removed
 
     def places(self) -> np.ndarray:
         """Return the places of the rows in their chunk, of which other blocks have rows too."""
@@ -144,8 +149,8 @@ def _array_of(names: list[int | str | None], *, may_be_null: bool) -> pa.Array:
     return text_array(cast(list[str], names))
 
 
-_SIGNS = np.array([0, 0, WHOLE, 1], np.uint8)
-"""The value of `removed` in a block by the kind of an event (1, 2, or -1 from the end)."""
+_SIGNS = np.array([0, 0, WHOLE, EMPTY, 1], np.uint8)
+"""The value of `removed` in a block by the kind of an event (1, `WHOLE`, `EMPTY`, or -1 from the end)."""
 
 
 def blocks_of(

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rpq.errors import QueryError
 from rpq.rows.answers import html_table
-from rpq.rows.blocks import WHOLE, Block, FewRows, Schema
+from rpq.rows.blocks import EMPTY, WHOLE, Block, FewRows, Schema
 from rpq.rows.column_kernels import PIECE, Names, Region, repeat_text, signs, spread
 from rpq.rows.typed_columns import (
     TypedColumns,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas
 
 _BYTES_BESIDE = 9  # the time of a row and its op
-_OPS = {1: "+", -1: "-", WHOLE: "="}
+_OPS = {1: "+", -1: "-", WHOLE: "=", EMPTY: "0"}
 _SHOWN = 3  # rows in a repr
 _SHOWN_IN_HTML = 10
 

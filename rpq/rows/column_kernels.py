@@ -32,7 +32,7 @@ _OFFSETS = np.iinfo(np.int32).max
 _MOST_TEXT = np.iinfo(np.int32).max
 """The most bytes of text that 32-bit offsets can address; longer columns have 64-bit offsets."""
 _CACHED_BYTES = 1 << 22
-_SIGNS = np.frombuffer(b"+-=", np.uint8)
+_SIGNS = np.frombuffer(b"+-=0", np.uint8)
 
 
 class Region:
@@ -116,7 +116,7 @@ def spread(values: np.ndarray, ends: np.ndarray, first: int, count: int, rows: n
 
 
 def signs(removed: np.ndarray, ends: np.ndarray, first: int, count: int, region: Region) -> pa.Array:
-    """Return the ops of `count` rows from `first` on: "-" if their event removes them, "+", or "=" for a whole answer."""
+    """Return the ops of `count` rows from `first` on: "-" if their event removes them, "+"; of whole answers "=" or "0"."""
     texts = region.reserve(count, np.uint8)
     spread(_SIGNS[removed], ends, first, count, texts)
     return pa.StringArray.from_buffers(count, _single_ends(), region.finish(texts))

@@ -33,6 +33,11 @@ FIRST_SLICE, LEAST_SLICE = 4096, 16
 MAX_MESSAGES = 10
 """The number of rejected tuples, and of roots set aside, that are reported one by one; all are counted."""
 
+END_OF_INPUT = "end of input"
+"""How a run ends whose source has ended."""
+
+_NO_TUPLES = pa.RecordBatch.from_pydict({})
+
 CHECKPOINT_SHARE = 0.1
 """The largest share of a run's time that checkpoints may take."""
 
@@ -256,7 +261,8 @@ class Run:
     """A run that is set up; `restore` takes up its checkpoint, and `execute` drives it to the end of the source.
 
     `make_engine` makes the engine of a new run.  `checkpoint_seconds` is the least time between two checkpoints.  After each
-    slice `tick` is called, and `check`, which raises an exception if the run must end.
+    slice `tick` is called, and `check`, which raises an exception if the run must end.  With `flush`, reports that wait at
+    the end of the source are written there; the checkpoint comes before them, so a run that is resumed takes them back.
     """
 
     slice_rows, slice_seconds = 1 << 20, 0.5
@@ -281,6 +287,7 @@ class Run:
         started: float | None = None,
         check: Callable[[], None] = lambda: None,
         tick: Callable[[], None] = lambda: None,
+        flush: bool = False,
     ) -> None:
         self.source, self.sink, self.checkpoint = source, sink, checkpoint
         self.engine: Engine | None = None
@@ -294,6 +301,8 @@ class Run:
         self.set_aside: list[str] = []
         """The first messages about roots that were set aside."""
         self.latency = LatencyCounts()
+        self.rows_flushed = 0
+        """The number of rows of reports that were still waiting at the end of the source."""
         self.seconds = 0.0
         """The time from the first slice to the last commit; 0 if the run failed."""
         self._started = time.monotonic() if started is None else started
@@ -303,6 +312,7 @@ class Run:
         self._limit = limit
         self._checkpoint_seconds = checkpoint_seconds
         self._check, self._tick = check, tick
+        self._flush = flush
         self._seconds_before = 0.0
 
     def restore(self) -> None:
@@ -347,6 +357,11 @@ class Run:
                     raise
             raise
         self._finish()
+        if self._flush and ended == END_OF_INPUT and self.engine is not None:
+            changes = self.engine.flush()
+            self.rows_flushed = changes.added + changes.removed
+            self.sink.write(_NO_TUPLES, changes)
+            self.sink.commit()
         self.seconds = time.monotonic() - began
         return ended
 
@@ -365,7 +380,7 @@ class Run:
             self._check()
             if self._limit is not None and self.tuples >= self._limit:
                 return "limit"
-        return "end of input"
+        return END_OF_INPUT
 
     def _most(self) -> int:
         """Return the number of tuples that the next slice may have."""

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from msgspec import UNSET
@@ -57,6 +57,9 @@ LOG = logging.getLogger("rpq.serve")
 SMALL_BODY = 1 << 12
 """The size in bytes up to which bodies are parsed at once; larger ones are parsed in another thread."""
 
+if TYPE_CHECKING:
+    from rpq.readers.rdf.rdf_format import RdfDocuments
+
 OPERATIONS = Operations()
 operation = OPERATIONS.add
 
@@ -72,8 +75,10 @@ class Application:
         playback: Playback | None = None,
         kernels: KernelCompiler | None = None,
         checks: QueryChecks | None = None,
+        documents: RdfDocuments | None = None,
     ) -> None:
         self.service = service
+        self._documents = documents
         self._checks = QueryChecks() if checks is None else checks
         self._has_own_checks = checks is None
         self._kernels = KernelCompiler() if kernels is None else kernels
@@ -147,6 +152,7 @@ class Application:
         async with self.bodies.read(request) as body:
             unit = self.service.defaults.time_unit
             read = partial(read_tuple_body, stream=stream, time_unit=unit, further=self.service.further_columns)
+            read = partial(read, documents=self._documents, timestamp=wanted.timestamp)
             if len(body) <= SMALL_BODY:
                 columns, warnings = read(body, type_)
             else:
@@ -258,7 +264,7 @@ class Application:
 
     @operation(
         "GET /queries/{name}/witness",
-        "What makes an answer: the edges of a path, or those behind the atoms of a pattern.",
+        "What makes an answer: the edges of a path, or those behind the atoms of a pattern or of MATCH.",
         parameters=models.WitnessParameters,
         gives=models.Witness,
     )
@@ -280,6 +286,8 @@ class Application:
                 for kind, value in zip(kinds_of(query.columns), values, strict=True)
             ]
             found = engine.witness(*answer, query=name)
+            if found is None and "" in values:  # as which a null is written, too
+                found = engine.witness(*(None if value == "" else value for value in answer), query=name)
             if found is None:
                 raise Problem(404, "NoAnswer", f"({', '.join(values)}) is no answer of {name!r} now")
             return witness_model(found, time=engine.time, position=self.service.position)

@@ -141,7 +141,7 @@ class _Followers:
 class AsyncEngine:
     """An engine in a thread of its own: calls do not block the event loop, and are executed in order.
 
-    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`
+    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `flush`
     - Queries: `queries`, `register`, `unregister`
     - Present state: `time`, `answers`, `witness`, `statistics`
     - Changes as they happen, from all callers: `follow`
@@ -276,6 +276,18 @@ class AsyncEngine:
         """
         return await self._change(lambda: self._engine.advance(time))
 
+    async def flush(self) -> Changes:
+        """Return the next report of each query that reports at slides or times, as if the stream ended here.
+
+        >>> import asyncio, rpq
+        >>> engine = AsyncEngine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=5), report="slide"))
+        >>> asyncio.run(engine.insert("x", "y", "a", 1))
+        <Changes: 0 added, 0 removed>
+        >>> asyncio.run(engine.flush())
+        <Changes: 1 added, 0 removed: ('?x a ?y', 'x', 'y', 5, '+')>
+        """
+        return await self._change(self._engine.flush)
+
     # --- queries ---------------------------------------------------------------------------------------------
 
     @property
@@ -329,7 +341,7 @@ class AsyncEngine:
         """
         return await self._call(lambda: self._engine.answers(query))
 
-    async def witness(self, *answer: Vertex, query: str | None = None) -> Path | Witness | None:
+    async def witness(self, *answer: Vertex | None, query: str | None = None) -> Path | Witness | None:
         """Return the edges behind an answer, which is given by the values of its columns; None if it is no answer.
 
         >>> import asyncio, rpq

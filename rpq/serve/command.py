@@ -97,7 +97,12 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     show_default=True,
     help="Speed of the input, in seconds of stream time (or units of it) per second.",
 )
-@click.option("--static", multiple=True, metavar="FILE...", help="Edges that are always present, without time.")
+@click.option(
+    "--static",
+    multiple=True,
+    metavar="FILE...",
+    help="Edges that are always present, without time; <GRAPH>=FILE are those of a graph, for GRAPH and FROM in SPARQL.",
+)
 @click.option("--static-format", default="edges", show_default=True, help="Format of the static edges.")
 @shared.window_and_slide("30d, 10m (minutes), or a number in the stream's unit; count:N; unbounded")
 @shared.time_unit("if windows are durations or tuples have times")

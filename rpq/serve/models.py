@@ -143,7 +143,7 @@ class Answers(Struct, frozen=True):
 
 
 class WitnessParameters(RequestFields, frozen=True):
-    value: Annotated[list[str], Meta(description="The values of the answer's columns, in their order.")] = []
+    value: Annotated[list[str], Meta(description="The values of the answer's columns in order; empty for a null.")] = []
 
 
 class Edge(Struct, frozen=True):
@@ -160,7 +160,7 @@ class Atom(Struct, frozen=True):
 
 
 class Witness(Struct, frozen=True):
-    """The edges behind an answer, in the order of the walk; for a pattern also by atom, and the binding."""
+    """The edges behind an answer, in the order of the walk; for a pattern and MATCH also by atom, and the binding."""
 
     edges: list[Edge]
     time: Time
@@ -174,6 +174,7 @@ class Witness(Struct, frozen=True):
 
 class PostedStream(RequestFields, frozen=True):
     stream: Annotated[str | None, Meta(description="The stream that all belong to.")] = None
+    timestamp: Annotated[Integer | None, Meta(description="The time of all triples of RDF.")] = None
 
 
 class Applied(Struct, frozen=True):

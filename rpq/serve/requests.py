@@ -8,7 +8,8 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import loads
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,7 @@ from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import read_tuples
 from rpq.readers.inputs import order_rows
+from rpq.readers.rdf.rdf_syntax import SYNTAX_OF_TYPE
 from rpq.serve import models
 from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, json_text, json_value, read_model
 from rpq.stream.columns import check_stream, columns_by_name
@@ -32,6 +34,9 @@ from rpq.stream.durations import DurationError, duration_text, parse_duration
 from rpq.stream.fields import FieldError
 from rpq.stream.plain_columns import plain, plain_column
 from rpq.stream.window import Window, kind_of_text, size_and_slide
+
+if TYPE_CHECKING:
+    from rpq.readers.rdf.rdf_format import RdfDocuments
 
 _WORD = re.compile(r"[\w.:#-]+|\S")
 
@@ -267,7 +272,7 @@ NAME = "the body"
 JSON_LINES = ("application/x-ndjson", "application/jsonl")
 CSV = ("text/csv", "text/tab-separated-values")
 ARROW = ("application/vnd.apache.arrow.stream",)
-TUPLE_TYPES = (*JSON_LINES, *CSV, *ARROW)
+TUPLE_TYPES = (*JSON_LINES, *CSV, *ARROW, *SYNTAX_OF_TYPE)
 
 TUPLE_SCHEMAS = {
     JSON_LINES[0]: {
@@ -281,6 +286,13 @@ TUPLE_SCHEMAS = {
         "examples": ["source,target,label,timestamp\nx,y,a,1\n"],
     },
     ARROW[0]: {"description": "A stream of Arrow's IPC format, with these columns."},
+    "application/n-quads": {
+        "type": "string",
+        "description": "Triples, with the time that --rdf-time names, or ?timestamp=; so are text/turtle, application/trig, "
+        "application/ld+json, application/n-triples and application/rdf+xml.",
+        "examples": ["<http://example.org/x> <http://example.org/a> <http://example.org/y> <urn:rpq:insert:1> .\n"],
+    },
+    **{type_: {"type": "string"} for type_ in SYNTAX_OF_TYPE if type_ != "application/n-quads"},
 }
 """Schemas of the bodies, by content type."""
 
@@ -295,17 +307,29 @@ class PostedTuples(NamedTuple):
 
 
 def read_tuple_body(
-    body: bytes, type_: str, *, stream: str | None, time_unit: str | None, further: Sequence[str] = ()
+    body: bytes,
+    type_: str,
+    *,
+    stream: str | None,
+    time_unit: str | None,
+    further: Sequence[str] = (),
+    documents: RdfDocuments | None = None,
+    timestamp: int | None = None,
 ) -> PostedTuples:
     """Read the tuples of a body whose content type is one of `TUPLE_TYPES`, in their order.
 
     All of them belong to `stream`, unless it is None.  `further` columns are read where they are there: properties of
     edges, and `edge` where edges have ids.  Raises `InputError`, with a line number for formats that have lines;
-    then none of the tuples may be applied.  JSON lines and CSV are read as files are.  O(bytes).
+    then none of the tuples may be applied.  JSON lines and CSV are read as files are.  RDF is read by `documents`, with the
+    `timestamp`, if it is not None.  O(bytes).
     """
     if stream is not None:
         check_stream(stream)
-    if type_ in ARROW:
+    if timestamp is not None and type_ not in SYNTAX_OF_TYPE:
+        raise InputError("?timestamp= is the time of triples of RDF; other tuples have a column 'timestamp'")
+    if type_ in SYNTAX_OF_TYPE:
+        columns, warnings = _read_rdf(body, SYNTAX_OF_TYPE[type_], documents, timestamp), list[str]()
+    elif type_ in ARROW:
         columns, warnings = _read_arrow(body, further)
     else:
         only_json = type_ in JSON_LINES
@@ -318,6 +342,16 @@ def read_tuple_body(
         raise InputError("the tuples have a column 'stream', and ?stream= names one for all: give one of the two")
     named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
     return PostedTuples(columns.append_column("stream", named.cast(LABEL_TYPE)), warnings)
+
+
+def _read_rdf(
+    body: bytes, syntax: str, documents: RdfDocuments | None, timestamp: int | None
+) -> pa.RecordBatch | None:
+    """Read a document of RDF, whose blank nodes are other nodes than those of other documents."""
+    from rpq.readers.rdf.rdf_format import RdfDocuments, RdfReading
+
+    documents = documents or RdfDocuments(RdfReading())
+    return documents.read(body, syntax=syntax, name=NAME, scope=f"p{uuid4().hex[:16]}", timestamp=timestamp)
 
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:

@@ -22,7 +22,7 @@ import uvicorn
 
 import rpq
 from rpq.automata.errors import ExpressionError
-from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, topics_and_clients
+from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, rdf_documents, topics_and_clients
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
@@ -75,11 +75,13 @@ def serve_with(
     The other options are fields of `ServeLimits` and of `RunSettings`.
     """
     paths, streams = named_inputs(inputs)
+    options["static"], options["static_graphs"] = named_inputs(options["static"], "--static")
     option_limits = ServeLimits(**{one.name: options.pop(one.name) for one in fields_of(ServeLimits) if one.name in options})
     limits = replace(option_limits, connections=raise_file_limit(option_limits.connections))
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
     if settings.edges == "id":
         check_ids(settings)
+    documents = rdf_documents(settings) if settings.rdf_time is not None or settings.rdf_graph is not None else None
     _refuse_strangers(host, port, token, is_open=is_open)
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
@@ -102,7 +104,9 @@ def serve_with(
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
         admission = Admission(hosts=names, origins=tuple(origins), token=token)
         kernels = KernelCompiler(threads=settings.threads, state=checkpoint is not None)
-        application = Application(service, admission=admission, playback=playback, kernels=kernels)
+        application = Application(
+            service, admission=admission, playback=playback, kernels=kernels, documents=documents
+        )
         sys.setswitchinterval(SWITCH_SECONDS)
         # Objects created so far live on: the garbage collector need not visit them each time.
         gc.collect()

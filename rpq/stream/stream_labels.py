@@ -1,8 +1,11 @@
-"""The labels of edges: plain ones, those of named streams, and those with a condition.
+"""The labels of edges: plain ones, those of named streams and graphs, and those with a condition.
 
 A tuple of stream s with label l is an edge of the merged stream, and an edge of s: two edges, which come and go each by
 the tuples of its own stream. The snapshot graph and the queries have the second one under a label of its own, "l of s",
 so everything that holds of a label (windows, expiry, names, what was lost) holds of it as well.
+
+So it is with static edges that were loaded as a named graph: they have a label of a stream that no tuple bears, so they are
+edges of that graph alone, beside those of the default graph (`stream_of_graph`).
 
 So it is with conditions on properties, `transfer[amount > 1000]`: a tuple with label l that satisfies a condition c is an
 edge with the label "l where c" too, a `ConditionLabel`.
@@ -46,6 +49,34 @@ EDGE_ENDS = ("subject", "object", "subject, no loops,", "object, no loops,")
 
 LabelName = str | StreamLabel | ConditionLabel
 """The name of a label id: a label in the merged stream, with or without a condition, or in a stream that has a name."""
+
+
+STATIC_ALONE = ""
+"""A stream name that no tuple has: a relation over it holds static edges only."""
+
+OF_GRAPH = "\0"
+"""The character with which the streams of named graphs begin, and no name of a stream that tuples have."""
+
+
+def stream_of_graph(graph: str) -> str:
+    """Return the name of the stream under whose labels the static edges of a named graph are stored."""
+    return OF_GRAPH + graph
+
+
+def is_static_stream(stream: str | None) -> bool:
+    """Return whether a relation over a stream holds static edges only, of the default graph or of a named one."""
+    return stream is not None and (stream == STATIC_ALONE or stream.startswith(OF_GRAPH))
+
+
+def graph_of(name: LabelName) -> str | None:
+    """Return the named graph of static edges whose edges have a label; None for labels of the stream.
+
+    >>> graph_of(StreamLabel("a", stream_of_graph("g"))), graph_of(StreamLabel("a", "s")), graph_of("a")
+    ('g', None, None)
+    """
+    if isinstance(name, StreamLabel) and name.stream.startswith(OF_GRAPH):
+        return name.stream.removeprefix(OF_GRAPH)
+    return None
 
 
 def label_in(name: LabelName, stream: str | None) -> LabelSymbol | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from itertools import combinations
 from pathlib import Path
 
@@ -33,8 +32,10 @@ from rpq.automata import (
 )
 from rpq.automata.compiler import Table, equivalent_blocks, thompson
 from tests.automata.test_expression_words import STEPS, all_words, expressions, words
+from tests.calls import counted_calls
 from tests.real import SHARED
 from tests.reference import is_relevant
+from tests.twins import examples
 
 ALPHABET = Alphabet.from_groups(*({step} for step in STEPS))
 NOTHING = FSM(ALPHABET, {0}, 0, set(), {0: {}})
@@ -126,7 +127,7 @@ def test_language_is_that_of_the_expression(tree: Expression) -> None:
 
 
 @given(expressions(leaves=4))
-@settings(max_examples=60, deadline=None)
+@examples(300)
 def test_language_and_size_agree_with_interegular(tree: Expression) -> None:
     dfa = automata.compile(tree)
     reference = interegular_of(tree).reduce()
@@ -136,7 +137,7 @@ def test_language_and_size_agree_with_interegular(tree: Expression) -> None:
 
 
 @given(expressions(leaves=4))
-@settings(max_examples=40, deadline=None)
+@examples(200)
 def test_all_states_differ(tree: Expression) -> None:
     dfa = automata.compile(tree)
     for s, t in combinations(range(min(len(dfa.accepting), 8)), 2):
@@ -164,7 +165,7 @@ def tables(draw: st.DrawFn) -> Table:
 
 
 @given(tables())
-@settings(max_examples=500, deadline=None)
+@examples(2500)
 def test_hopcroft_finds_the_blocks_of_moore(table: Table) -> None:
     ours, theirs = equivalent_blocks(table), refined(table)
     assert len(set(zip(ours, theirs, strict=True))) == len(set(ours)) == len(set(theirs))
@@ -247,7 +248,7 @@ LAWS = [
 
 
 @given(expressions(leaves=2), expressions(leaves=2))
-@settings(max_examples=25, deadline=None)
+@examples(125)
 def test_laws(x: Expression, y: Expression) -> None:
     for law in LAWS:
         left, right = (automata.compile(side.replace("X", f"({x})").replace("Y", f"({y})")) for side in law)
@@ -255,7 +256,7 @@ def test_laws(x: Expression, y: Expression) -> None:
 
 
 @given(expressions(leaves=2), expressions(leaves=2))
-@settings(max_examples=150, deadline=None)
+@examples(750)
 def test_equality_is_equality_of_languages(x: Expression, y: Expression) -> None:
     first, second = automata.compile(x), automata.compile(y)
     equal = interegular_from(first, 0).equivalent(interegular_from(second, 0))
@@ -351,15 +352,12 @@ def test_nested_loops_are_written_once(quantifier: str) -> None:
     assert automata.compile(text) == automata.compile(f"a{quantifier}")
 
 
-def test_typical_expressions_compile_in_five_milliseconds() -> None:
+def test_typical_expressions_compile_without_much_work() -> None:
     automata.compile("a")
     for text in PAPER:
-        best = float("inf")
-        for _ in range(20):
-            start = time.perf_counter()
+        with counted_calls() as calls:
             automata.compile(text)
-            best = min(best, time.perf_counter() - start)
-        assert best < 0.005, text
+        assert calls.count < 2_000, (text, calls.count)
 
 
 def test_import_is_light() -> None:

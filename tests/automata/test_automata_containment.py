@@ -16,6 +16,7 @@ from rpq import automata
 from rpq.automata import DFA, Expression, Symbol
 from tests.automata.test_automata import interegular_from
 from tests.automata.test_expression_words import STEPS, Word, expressions
+from tests.twins import examples
 
 Edge = tuple[int, str, int]
 Pairs = set[tuple[int, int]]
@@ -81,7 +82,7 @@ def test_the_searches_on_a_graph_worked_by_hand() -> None:
 
 
 @given(expressions(leaves=4))
-@settings(max_examples=40, deadline=None)
+@examples(200)
 def test_contains_agrees_with_interegular(tree: Expression) -> None:
     dfa = automata.compile(tree)
     states = range(min(len(dfa.accepting), 5))
@@ -158,14 +159,14 @@ graphs = st.lists(
 
 
 @given(expressions(leaves=4).map(automata.compile).filter(lambda dfa: dfa.simple_equals_walk), graphs)
-@settings(max_examples=150, deadline=None)
+@examples(750)
 def test_where_the_property_holds_simple_answers_are_walk_answers(dfa: DFA, edges: list[Edge]) -> None:
     assert simple_answers(dfa, edges) == {(x, y) for x, y in walk_answers(dfa, edges) if x != y}
 
 
 @pytest.mark.parametrize("text", ["a*", "(a|b|z)*", "(a|b|z)+", "a*/b*", "a?/b*", "(a|^b)*"])
 @given(edges=graphs)
-@settings(max_examples=40, deadline=None)
+@examples(200)
 def test_simple_answers_of_queries_with_the_property(text: str, edges: list[Edge]) -> None:
     dfa = automata.compile(text)
     assert simple_answers(dfa, edges) == {(x, y) for x, y in walk_answers(dfa, edges) if x != y}
@@ -221,7 +222,7 @@ def missing_nonempty(dfa: DFA, s: int, t: int) -> Word | None:
 
 
 @given(expressions(leaves=4))
-@settings(max_examples=150, deadline=None)
+@examples(750)
 def test_where_the_property_fails_some_graph_shows_it(tree: Expression) -> None:
     dfa = automata.compile(tree)
     conflicts = lassos(dfa)

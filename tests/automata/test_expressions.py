@@ -25,6 +25,7 @@ from rpq.automata import (
     parse,
 )
 from tests.automata.test_expression_words import expressions
+from tests.twins import examples
 
 a, b, c = Label("a"), Label("b"), Label("c")
 
@@ -258,7 +259,7 @@ def test_error_can_be_pickled() -> None:
 
 
 @given(st.text(alphabet="ab/|*+?^!(){}<>\"'\\,0 12", max_size=12))
-@settings(max_examples=300, deadline=None)
+@examples(1500)
 def test_text_is_an_expression_or_an_error_inside_it(text: str) -> None:
     try:
         tree = parse(text)

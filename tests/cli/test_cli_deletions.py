@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.readers.deletions import Deletions
+from tests.twins import examples
 
 Tuple = tuple[str, str, str, int, bool]
 
@@ -37,7 +38,7 @@ tuples = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@examples(1000)
 @given(stream=st.lists(tuples, max_size=40), size=st.integers(1, 12), slide=st.integers(1, 5), data=st.data())
 def test_what_is_deleted_was_in_the_window(stream, size, slide, data):
     options = {"size": size, "slide": slide, "percent": 60, "seed": data.draw(st.integers(-3, 3))}

@@ -29,6 +29,18 @@ def test_a_run_has_the_rows_of_a_pattern(ending, tmp_path):
     assert [(*row[:3], float(row[3]), *row[4:]) for row in found] == ROWS
 
 
+def test_witnesses_are_a_column(tmp_path):
+    stream, output = written(tmp_path, "csv"), tmp_path / "rows.jsonl"
+    options = ("--edges", "parallel", "--window", 10, "--slide", 1, "--witness", "--output", output)
+    run(TEXT, "--input", stream, *options)
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    assert len(rows) == len(ROWS)
+    for row in rows:
+        first, second = row["path"] if isinstance(row["path"], list) else json.loads(row["path"])
+        assert (first[0], first[-1], second[-1]) == (row["x"], second[0], row["z"])
+        assert first[2] < second[2] and second[3]["amount"] == row["f.amount"]
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_aggregates_of_loose_values_are_those_of_numbers(ending, tmp_path):
     stream, output = written(tmp_path, ending), tmp_path / "rows.parquet"

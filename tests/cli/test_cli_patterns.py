@@ -253,8 +253,13 @@ def test_witnesses_are_a_column_behind_those_of_the_pattern(rpq, edges):
 @pytest.mark.parametrize("report", ["slide", "time"])
 def test_reports_are_those_of_the_oracle(rpq, edges, report):
     arguments = ("--input", edges, *WINDOW, "--report", report, "--output", "-")
-    status, out, err = rpq("run", CHAIN, *arguments)
+    status, out, err = rpq("run", CHAIN, *arguments, "--no-flush")
     assert status == 0 and rows_of(out)[1] == expected(CHAIN, report=report)
+    status, out, _ = rpq("run", CHAIN, *arguments)
+    last = max(time for *_, time, _ in stream())
+    end = last + (-last % 3 if report == "slide" else 0)
+    tuples = [*stream(), ("nobody", "nobody", "nothing", end + 1, "+")]
+    assert status == 0 and rows_of(out)[1] == expected(CHAIN, report=report, tuples=tuples)
     assert "10, slide 3, explicit" in err.splitlines()[0]
     status, _, err = rpq("run", CHAIN, *arguments, "--semantics", "implicit")
     assert status == 2 and "its rows are explicit" in err

@@ -9,7 +9,6 @@ import csv
 import io
 import json
 import random
-import time
 from dataclasses import fields
 from pathlib import Path
 
@@ -357,15 +356,13 @@ def test_help_tells_the_fields(rpq):
         assert field in out
 
 
-def test_ten_thousand_queries_are_read_in_seconds(tmp_path, monkeypatch):
+def test_ten_thousand_queries_are_read_and_equal_ones_compiled_once(tmp_path, monkeypatch):
     compiled = []
     real = automata.compile
     monkeypatch.setattr(automata, "compile", lambda text: compiled.append(text) or real(text))
     path = tmp_path / "many.jsonl"
     path.write_text("".join(f'{{"name": "q{i}", "query": "a{i % 5000}/(b|c{i % 5000})*"}}\n' for i in range(10_000)))
-    started = time.process_time()
     queries = library.read_queries(path, window=100, slide=10)
-    assert time.process_time() - started < 10
     assert len(queries) == 10_000 and len(compiled) == 5_000
 
 

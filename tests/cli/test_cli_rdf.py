@@ -385,3 +385,63 @@ def test_a_checkpoint_is_of_one_way_of_reading(rpq, trig):
     assert rpq(*args)[0] == 0
     status, _, err = rpq(*args, "--rdf-time", "graph-position")
     assert status == 2 and "--rdf-time was not given, now graph-position" in re.sub(r"\s+", " ", err)
+
+
+# --- streams and graphs by their names -------------------------------------------------------------------------------
+
+ROOMS = f"""SELECT ?who ?room FROM NAMED WINDOW <w> ON <http://e.org/doors> [RANGE 100 STEP 1]
+{{ GRAPH <http://e.org/plan> {{ ?door <{E}leadsTo> ?room }} WINDOW <w> {{ ?who <{E}passes> ?door }} }}"""
+
+
+@pytest.fixture
+def doors(tmp_path, monkeypatch) -> list:
+    """The options of a run over a stream with a name and a static graph with a name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.nq").write_text(f"<{E}ann> <{E}passes> <{E}d1> <t:1> .\n<{E}bob> <{E}passes> <{E}d2> <t:2> .\n")
+    (tmp_path / "plan.ttl").write_text(f"@prefix : <{E}> . :d1 :leadsTo :hall .")
+    (tmp_path / "more.ttl").write_text(f"@prefix : <{E}> . :d2 :leadsTo :yard .")
+    options = ["--format", "rdf", "--rdf-time", "graph-name", "--input", f"{E}doors=s.nq", "--static-format", "rdf"]
+    return [*options, "--output", "-"]
+
+
+def test_a_stream_and_a_graph_are_named_by_iris(rpq, doors):
+    status, out, err = rpq("run", ROOMS, *doors, "--static", f"{E}plan=plan.ttl", "more.ttl", "--quiet")
+    assert (status, out.splitlines()[1:]) == (0, [f"{E}ann,{E}hall,1,+"]), err
+    status, out, err = rpq("run", ROOMS, *doors, "--static", f"<{E}plan>=plan.ttl", f"{E}plan=more.ttl", "--quiet")
+    assert (status, out.splitlines()[1:]) == (0, [f"{E}ann,{E}hall,1,+", f"{E}bob,{E}yard,2,+"]), err
+    from_ = ROOMS.replace("FROM NAMED", f"FROM <{E}plan> FROM NAMED", 1).replace("GRAPH <http://e.org/plan>", "")
+    status, out, err = rpq("run", from_, *doors, "--static", f"{E}plan=plan.ttl", "more.ttl", "--quiet")
+    assert (status, out.splitlines()[1:]) == (0, [f"{E}ann,{E}hall,1,+"]), err
+
+
+def test_a_graph_without_edges_is_told(rpq, doors):
+    status, out, err = rpq("run", ROOMS, *doors, "--static", f"{E}other=plan.ttl")
+    assert status == 0 and out.splitlines()[1:] == []
+    assert f"there are no edges of the graph <{E}plan>: give them with --static '<{E}plan>=FILE'" in err
+    status, _, err = rpq("run", ROOMS, *doors, "--static", f"{E}plan=")
+    assert status == 2 and f"--static {E}plan=: is neither a file nor NAME=FILE" in err
+    status, _, err = rpq("run", ROOMS, *doors, "--static", f"{E}plan=none.ttl")
+    assert status == 2 and "--static none.ttl: there is no such file" in err
+
+
+def test_a_run_goes_on_with_its_graphs_and_no_others(rpq, doors):
+    options = [*doors[:-1], "rows.csv", "--checkpoint", "run.state", "--quiet"]
+    status, _, err = rpq("run", ROOMS, *options, "--static", f"{E}plan=plan.ttl", "--limit", 1)
+    assert status == 0, err
+    status, _, err = rpq("run", ROOMS, *options, "--static", f"{E}other=plan.ttl")
+    assert status == 2 and "--static" in err
+    status, _, err = rpq("run", ROOMS, *options, "--static", f"{E}plan=plan.ttl")
+    assert status == 0, err
+    assert Path("rows.csv").read_text().splitlines()[1:] == [f"{E}ann,{E}hall,1,+"]
+
+
+def test_documents_a_line(rpq, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prov = "http://www.w3.org/ns/prov#generatedAtTime"
+    graphs = {time: {"@id": f"x:{time}", "l:p": {"@id": "x:end"}} for time in (3, 5)}
+    documents = [{"@id": f"g:{time}", prov: time, "@graph": graph} for time, graph in graphs.items()]
+    Path("s.ndjsonld").write_text("".join(json.dumps(one) + "\n" for one in documents))
+    options = ["--format", "rdf", "--rdf-time", prov, "--input", "s.ndjsonld", *WINDOW, "--output", "-"]
+    status, out, err = rpq("run", "l:p", *options)
+    assert status == 0, err
+    assert out.splitlines()[1:] == ["x:3,x:end,3,+", "x:5,x:end,5,+"]

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from rpq.cli import main
 from tests.reference import ReferenceEngine, ReferenceQuery
+from tests.twins import examples
 
 STATS_KEYS = """tuples inserted refreshed deleted absent_deletes late irrelevant rejected rows_added rows_removed
 answers_live edges_live index_cells engine_seconds total_seconds tuples_per_second latency_p50_us latency_p99_us
@@ -93,7 +94,7 @@ def edges_csv(stream) -> str:
     return file.getvalue()
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(125, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     stream=st.lists(tuples, max_size=25),
     expression=st.sampled_from(["a/b*", "(a|^b)+", "a*/c", "!(a|^c)"]),

@@ -67,9 +67,9 @@ def test_every_error_is_told_by_query_and_by_the_command_with_its_place(rpq, con
 
 
 def test_a_query_file_names_the_query_and_the_place(rpq):
-    Path("q.jsonl").write_text('{"query": "a"}\n{"query": "SELECT ?x { ?x <a> ?y } LIMIT 3", "name": "few"}\n')
+    Path("q.jsonl").write_text('{"query": "a"}\n{"query": "SELECT ?x { ?x <a> ?y } ORDER BY ?y", "name": "few"}\n')
     status, _, err = rpq("run", "--queries", "q.jsonl", "--input", "edges.csv", *WINDOW)
-    assert status == 2 and "q.jsonl, line 2, field query: line 1, column 25: LIMIT is refused" in err
+    assert status == 2 and "q.jsonl, line 2, field query: line 1, column 25: ORDER BY is refused" in err
 
 
 @pytest.mark.parametrize(
@@ -258,3 +258,75 @@ def test_tags_of_languages_are_in_small_letters(rpq):
         assert rows(rpq("run", f"SELECT ?x {{ {where} }}", *run)[1])[1:] == [["http://e/x", "1", "+"]]
     made = '?x <http://e/name> ?n FILTER(sameTerm(?n, STRLANG("chat", "FR")) && LANG(?n) = LANG("x"@FR))'
     assert rows(rpq("run", f"SELECT ?x {{ {made} }}", *run)[1])[1:] == [["http://e/x", "1", "+"]]
+
+
+# --- the last report --------------------------------------------------------------------------------------------------
+
+WHOLE = "REGISTER RSTREAM <now> AS SELECT ?x FROM NAMED WINDOW <w> [RANGE 5 STEP 5] { WINDOW <w> { ?x <a> ?y } }"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_last_report_is_written_at_the_end_of_the_input_and_taken_back_when_the_run_goes_on(rpq, ending):
+    run = ("run", WHOLE, "--input", "edges.csv", "--output", f"rows.{ending}", "--checkpoint", "state")
+
+    def rows():
+        if ending == "csv":
+            return [tuple(row) for row in csv.reader(io.StringIO(Path("rows.csv").read_text()))][1:]
+        import pyarrow.parquet as pq
+
+        return [tuple(map(str, row.values())) for row in pq.read_table("rows.parquet").to_pylist()]
+
+    status, _, err = rpq(*run)
+    assert status == 0 and "waiting   1 rows of the next report, written at the end of the input" in err
+    first = [("p", "5", "="), ("q", "15", "=")]
+    assert rows() == first
+    status, _, err = rpq(*run)  # nothing has come
+    assert status == 0 and rows() == first
+    with Path("edges.csv").open("a") as file:
+        file.write("s,t,a,14\nu,v,b,31\n")
+    status, _, err = rpq(*run)
+    assert status == 0 and rows() == [("p", "5", "="), ("q", "15", "="), ("s", "15", "=")]
+    assert "waiting" not in err
+
+
+def test_the_last_report_is_left_out_on_request(rpq):
+    status, out, err = rpq("run", WHOLE, "--input", "edges.csv", "--output", "-", "--no-flush")
+    assert status == 0 and out.split() == ["x,timestamp,op", "p,5,="]
+    assert "waiting   1 rows until the next report" in err
+
+
+def test_the_last_report_moves_no_time_of_other_queries(rpq):
+    other = {"name": "other", "query": "?x a ?y", "window": "3", "slide": "1", "semantics": "explicit", "output": "o.csv"}
+    Path("q.jsonl").write_text(f"{json.dumps({'name': 'now', 'query': WHOLE, 'output': 'n.csv'})}\n{json.dumps(other)}\n")
+    status, _, err = rpq("run", "--queries", "q.jsonl", "--input", "edges.csv", "--stats", "stats.json")
+    assert status == 0, err
+    assert Path("n.csv").read_text().split()[1:] == ["now,p,5,=", "now,q,15,="]
+    assert Path("o.csv").read_text().split()[1:] == ["other,p,q,1,+", "other,p,q,4,-", "other,q,r,12,+"]
+    assert json.loads(Path("stats.json").read_text())["rows_flushed"] == 1
+
+
+def test_topics_have_no_last_report(rpq):
+    status, _, err = rpq("run", WHOLE, "--input", "kafka://localhost/t", "--no-flush")
+    assert status == 2 and "--flush applies to files, not to topics" in err
+
+
+def test_empty_reports_are_rows_on_request(rpq):
+    run = ("run", WHOLE, "--input", "edges.csv", "--output", "-", "--quiet")
+    status, out, _ = rpq(*run, "--report-empty")
+    assert status == 0 and out.split() == ["x,timestamp,op", "p,5,=", ",10,0", "q,15,="]
+    status, out, _ = rpq("run", WHOLE.replace("SELECT ?x", "SELECT (COUNT(*) AS ?n)"), *run[2:], "--report-empty")
+    assert status == 0 and out.split() == ["n,timestamp,op", "1,5,=", "0,10,=", "1,15,="]
+    ask = "REGISTER RSTREAM <now> AS ASK FROM NAMED WINDOW <w> [RANGE 5 STEP 5] { WINDOW <w> { ?x <a> ?y } }"
+    status, out, _ = rpq("run", ask, *run[2:], "--report-empty")
+    assert status == 0 and out.split() == ["timestamp,op", "5,=", "10,0", "15,="]
+    made = WHOLE.replace("SELECT ?x", "CONSTRUCT { ?x <made> ?y }")
+    status, _, _ = rpq("run", made, "--input", "edges.csv", "--output", "made.nq", "--report-empty")
+    assert status == 0 and Path("made.nq").read_text().count("answer:") == 2 == len(Path("made.nq").read_text().splitlines())
+
+
+def test_empty_reports_keep_the_memory_limit():
+    engine = library.Engine(library.Query(WHOLE), report_empty=True, memory_limit=20_000_000)
+    engine.insert("p", "q", "a", 1)
+    assert len(engine.insert("p", "q", "a", 100_000)) == 19_999
+    with pytest.raises(library.MemoryLimitError):
+        engine.insert("p", "q", "a", 10**12)

@@ -11,12 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.cli.outputs import sinks
 from rpq.files.destinations import BorrowedFile
 from rpq.files.table_formats import JSON_LINES
+from tests.twins import examples
 
 
 def changes(rows, vertex_type=None):
@@ -43,7 +44,7 @@ jsons = st.none() | st.text(st.sampled_from('ab"\\/\r\n\t\x00\x1f\x7fé0\u2028')
 texts = st.text(st.sampled_from('ab ,"\r\n\té0'), max_size=5)
 
 
-@settings(deadline=None, max_examples=100)
+@examples(500)
 @given(
     st.lists(st.tuples(texts, texts, st.integers(-(2**63), 2**63 - 1), st.sampled_from("+-"), texts), max_size=6),
     st.data(),
@@ -59,7 +60,7 @@ def test_csv_is_what_a_csv_reader_reads(rows, data):
     assert read[1:] == [[source, target, str(time), op, path] for source, target, time, op, path in rows[start:]]
 
 
-@settings(deadline=None, max_examples=100)
+@examples(500)
 @given(
     st.lists(st.tuples(jsons, jsons, st.integers(-(2**63), 2**63 - 1), st.sampled_from("+-"), jsons), max_size=6),
     st.data(),

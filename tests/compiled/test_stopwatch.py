@@ -69,15 +69,19 @@ def test_compiling_in_the_middle_of_a_tuple_is_no_latency(monkeypatch: pytest.Mo
     engine.push_rows([("x", "y", "a", 1)])
     keep = DeltaIndex.keep_supports
 
+    compiled: list[float] = []
+
     def compiling(self: DeltaIndex, edges: Any) -> None:
+        began = perf_counter()
         fresh_kernel()(np.arange(10))
+        compiled.append(perf_counter() - began)
         keep(self, edges)
 
     monkeypatch.setattr(DeltaIndex, "keep_supports", compiling)
     engine.push_rows([("x", "y", "a", 1, "-")])
     statistics = engine.statistics()
     assert statistics.deleted == 1
-    assert statistics.latency_p99_us < 100_000
+    assert statistics.latency_p99_us < sum(compiled) / 2 * 1e6
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import rpq
 from rpq.errors import ThreadsWarning
 from rpq.language.readings import properties_of
-from tests.engine.test_edge_properties import (
+from tests.engine.edge_streams import (
     STATIC_EDGES,
     STATIC_EDGES_WITH_IDS,
     apply,

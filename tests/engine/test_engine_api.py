@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import functools
 import json
 import pickle
 import subprocess
@@ -28,7 +29,7 @@ from rpq.errors import ThreadsWarning
 from rpq.files.sealed import HEADER_BYTES, seal
 from tests.engine.damaging import as_version_1
 from tests.environments import ROOT, run
-from tests.reference import ReferenceEngine
+from tests.reference import ReferenceEngine, Row
 from tests.twins import reference_query, row
 
 WINDOW = rpq.Window(size=10, slide=1)
@@ -378,14 +379,20 @@ def dense(count: int) -> list[tuple[int, int, str, int]]:
     return [(7 * i % 61, 13 * i % 59, "a", i // 50) for i in range(count)]
 
 
+DENSE_QUERIES = (ask("a/a*", semantics="explicit"), rpq.Query("a", window=WINDOW, name="small"))
+
+
+@functools.cache
+def rows_of_dense(count: int) -> list[Row]:
+    """Return the rows of the oracle for the first tuples, which takes it long."""
+    reference = ReferenceEngine(*map(reference_query, DENSE_QUERIES))
+    return [r for one in dense(count) for r in reference.push(*one)]
+
+
 @pytest.mark.parametrize(("threads", "limit"), [(1, 150_000), (1, 190_000), (3, 360_000)])
 @pytest.mark.parametrize("collect", [True, False])
 def test_the_memory_limit(threads: int, limit: int, collect: bool) -> None:
-    questions = [
-        ask("a/a*", semantics="explicit"),
-        rpq.Query("a", window=WINDOW, name="small"),
-    ]
-    engine = rpq.Engine(*questions, memory_limit=limit, threads=threads)
+    engine = rpq.Engine(*DENSE_QUERIES, memory_limit=limit, threads=threads)
     tuples = dense(600)
     rows: list[rpq.Change] = []
     added = 0
@@ -401,8 +408,7 @@ def test_the_memory_limit(threads: int, limit: int, collect: bool) -> None:
     assert error.query == "q"
     assert error.limit == limit < error.size
     assert "'q'" in str(error) and f"tuple {error.row} " in str(error) and f"{error.size:,}" in str(error)
-    reference = ReferenceEngine(*map(reference_query, questions))
-    expected = [r for one in tuples[: begin + error.row] for r in reference.push(*one)]
+    expected = rows_of_dense(begin + error.row)
     assert added + error.changes.added == sum(r.op == "+" for r in expected)
     if collect:
         assert sorted(map(row, rows)) == sorted(expected)

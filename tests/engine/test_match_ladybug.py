@@ -19,6 +19,7 @@ import pytest
 import rpq
 from tests.drawn_match import Edge
 from tests.engine.test_match import Snapshots, table
+from tests.twins import scaled
 
 ladybug = pytest.importorskip("ladybug")
 
@@ -253,7 +254,7 @@ def check(
     return compared
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(scaled(6)))
 def test_answers_are_those_of_a_database(seed):
     assert check(seed, queries=8, size=24, moments=3, window=14)
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import rpq
 from tests.drawn_match import VERTICES, edge_streams
 from tests.engine.test_match import PHASES, SIZE, table
+from tests.twins import examples
 
 pytest.importorskip("lark", reason="the extra match is not installed")
 
@@ -158,7 +159,7 @@ def check(both: TwoTexts, stream: list[tuple[Any, ...]], identity: str, semantic
         assert found == Counter(map(tuple, engine.answers("pattern"))), both
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(300, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     queries(), edge_streams(), st.sampled_from(["parallel", "parallel", "triple"]),
     st.sampled_from(["explicit", "implicit"]), st.integers(1, 5),
@@ -168,7 +169,7 @@ def test_rows_are_those_of_the_pattern(both, stream, identity, semantics, chunk)
 
 
 @pytest.mark.ci
-@settings(max_examples=400, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(1000, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     queries(), edge_streams(size=40), st.sampled_from(["parallel", "parallel", "triple"]),
     st.sampled_from(["explicit", "implicit"]), st.integers(1, 7),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import rpq
 from rpq import automata
 from rpq.language.conditions import parse_expression
-from tests.engine.test_edge_properties import apply, as_batch, check_counts, drawn_events, drawn_tuples, restored
+from tests.engine.edge_streams import apply, as_batch, check_counts, drawn_events, drawn_tuples, restored
 from tests.oracle import test_reference_order as worked
 from tests.reference_order import OrderedAtom, OrderEngine, OrderQuery, PathOrder
 from tests.reference_patterns import Constant, Term, Variable

@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 
 import rpq
 from rpq.files.sealed import HEADER_BYTES
+from tests.calls import counted_calls
 from tests.cli.test_cli_checkpoint import call, command, make_stream
 from tests.engine.damaging import as_version_1, states
 
@@ -102,7 +102,7 @@ def test_a_state_of_version_1_is_the_same_state(saved: Path, name: str) -> None:
 
 
 @pytest.mark.ci
-def test_a_million_edges_are_saved_and_read_in_well_under_a_second(tmp_path: Path) -> None:
+def test_a_million_edges_are_saved_and_read_by_columns(tmp_path: Path) -> None:
     chance, count = np.random.default_rng(1), 1_000_000
     engine = rpq.Engine(rpq.Query("a/b", window=rpq.Window(size=10 * count, slide=count), sources=["v1"]))
     names = np.array([f"v{number}" for number in range(200_000)], object)
@@ -115,15 +115,10 @@ def test_a_million_edges_are_saved_and_read_in_well_under_a_second(tmp_path: Pat
     engine.save(tmp_path / "state")  # collects
     from rpq.engine.state.engine_state import read_state
 
-    seconds = []
-    for _ in range(3):
-        began = time.perf_counter()
+    with counted_calls() as calls:
         engine.save(tmp_path / "state")
-        saved_at = time.perf_counter()
         assert len(read_state(str(tmp_path / "state")).edges) > 0.99 * count
-        seconds.append((saved_at - began, time.perf_counter() - saved_at))
-    # Twice what it may take: the machine may have other work.
-    assert min(seconds)[0] < 2 and min(reading for _, reading in seconds) < 2, seconds
+    assert calls.count < 0.1 * count  # an edge, or a name, is no Python object on the way
 
 
 # --- the command --------------------------------------------------------------------------------------------------

@@ -6,13 +6,14 @@ semantics.md S8
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.workloads.formats.ordering import sort_by_time
+from tests.twins import examples
 
 
-@settings(max_examples=60, deadline=None)
+@examples(300)
 @given(
     batches=st.lists(st.lists(st.integers(-4, 4), min_size=1, max_size=6), max_size=8),
     run_rows=st.sampled_from([1, 3, 7, 1 << 22]),

@@ -16,18 +16,14 @@ MARK = "▶"
 
 REFUSALS = {
     "ORDER BY": "SELECT ?x { ?x <a> ?y }\n▶ORDER BY ?x",
-    "LIMIT": "SELECT ?x { ?x <a> ?y { SELECT ?y { ?y <a> ?z } ▶LIMIT 3 } }",
-    "OFFSET": "SELECT ?x { ?x <a> ?y } ▶offset 3 LIMIT 2",
-    "GROUP_CONCAT": 'SELECT (▶GROUP_CONCAT(?x ; SEPARATOR = ",") AS ?all) { ?x <a> ?y }',
     "DESCRIBE": "# all of it\n▶DESCRIBE <a>",
     "SERVICE": "SELECT ?x { ?x <a> ?y ▶SERVICE <http://e/> { ?y <b> ?z } }",
-    "FROM NAMED": "ASK ▶FROM NAMED <http://e/> { ?x <a> ?y }",
-    "GRAPH": "SELECT ?x { ▶GRAPH <g> { ?x <a> ?y } }",
     "STREAM": "SELECT ?x { ▶STREAM <s> [RANGE 10s] { ?x <a> ?y } }",
     "SEQ": "SELECT ?x { { ?x <a> ?y } ▶SEQ { ?y <b> ?z } }",
     "@": "SELECT ?x { ?x <a> ?y ▶@ ?t }",
     "f:timestamp": "PREFIX f: <http://larkc.eu/csparql/sparql/jena/ext#>\n"
     "SELECT ?x { ?x <a> ?y FILTER(1 < ▶f:timestamp(?x, <a>, ?y)) }",
+    "GRAPH in a CONSTRUCT template": "CONSTRUCT { ?x <b> ?y . ▶GRAPH ?x { ?y <c> ?x } } { ?x <a> ?y }",
     "NOW": "SELECT ?x { ?x <a> ?y FILTER(?y < ▶NOW()) }",
     "RAND": "SELECT ?x { ?x <a> ?y FILTER(▶rand() < 0.5) }",
     "UUID": "SELECT ?x (▶UUID() AS ?u) { ?x <a> ?y }",
@@ -37,7 +33,6 @@ REFUSALS = {
     "look-around in a regular expression": 'SELECT ?x { ?x <a> ?y FILTER(REGEX(?y, ▶"^(?!a)")) }',
     "a repetition of more than 1,000 in a regular expression": "SELECT ?x { ?x <a> ?y FILTER(REGEX(?y, ▶'a{1001}')) }",
     "a regular expression that is too large": "SELECT (REPLACE(?y, ▶'(\\\\w{500}){2}', '') AS ?n) { ?x <a> ?y }",
-    "a blank node in a CONSTRUCT template": "CONSTRUCT { ?x <b> ▶_:n } { ?x <a> ?y }",
     "DISTINCT in a path": "SELECT ?x { ?x ▶DISTINCT(<a>) ?y }",
     "DISTINCT in the call of a function": "SELECT ?x { ?x <a> ?y FILTER(▶<http://e/f>(DISTINCT ?x)) }",
     "INSERT": "▶INSERT DATA { <a> <b> <c> }",
@@ -83,7 +78,6 @@ OTHERS = {
     "?y in SELECT is not a key of GROUP BY": "SELECT ?x ▶?y (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x",
     "?x in SELECT is not a key of GROUP BY": "SELECT ▶(?x + 1 AS ?z) (COUNT(*) AS ?n) { ?x <a> ?y }",
     "?y in HAVING is not a key of GROUP BY": "SELECT ?x { ?x <a> ?y } GROUP BY ?x ▶HAVING (?y > 3)",
-    "?n in HAVING is not a key of GROUP BY": "SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x ▶HAVING (?n > 3)",
     "SELECT * cannot be grouped": "▶SELECT * { ?x <a> ?y } GROUP BY ?x",
     "an aggregate is not allowed in FILTER": "SELECT ?x { ?x <a> ?y ▶FILTER(COUNT(?y) > 1) }",
     "an aggregate is not allowed in BIND": "SELECT ?x { ?x <a> ?y ▶BIND(COUNT(?y) AS ?n) }",
@@ -115,7 +109,7 @@ OTHERS = {
     "unexpected ?c; expected AS": "SELECT (COUNT(?x) ▶?c) { ?x <p> ?y }",
     "the query ends too early; expected": "SELECT ?x { ?x <p> ?y▶\n\n",
     "the query ends too early; expected ASK, BASE, CONSTRUCT, PREFIX, SELECT": "▶",
-    "unexpected }; expected GROUP, HAVING, VALUES": "SELECT ?x { ?x <p> ?y } ▶}",
+    "unexpected }; expected GROUP, HAVING, LIMIT, OFFSET, VALUES": "SELECT ?x { ?x <p> ?y } ▶}",
     "unexpected '; expected": "SELECT ?x { ?x <p> ▶'abc }",
     "unexpected {; expected": "SELECT ?x { ?x <p>▶{x} ?y }",
     "unexpected SELECTED: did you mean SELECT?": "▶SELECTED ?x { ?x <p> ?y }",
@@ -157,7 +151,7 @@ def test_the_error_shows_the_line_and_the_place():
     with pytest.raises(rpq.QueryError) as caught:
         read("PREFIX : <http://e/>\r\nSELECT ?x {\r\n\t?x :é\\u00e9 'ü' , ?y ; : ?z ORDER }")
     assert str(caught.value) == (
-        "line 3, column 30: unexpected ORDER; expected BIND, FILTER, MINUS, OPTIONAL, VALUES, ,, ., ; …\n"
+        "line 3, column 30: unexpected ORDER; expected BIND, FILTER, GRAPH, MINUS, OPTIONAL, VALUES, ,, . …\n"
         "   ?x :é\\u00e9 'ü' , ?y ; : ?z ORDER }\n"
         "                               ^"
     )

@@ -10,6 +10,7 @@ import pytest
 
 from tests.drawn import graph, pairs
 from tests.reference import evaluate
+from tests.twins import scaled
 
 #   x --a--> y --a--> z --b--> w
 LINE = graph("x a y", "y a z", "z b w")
@@ -190,7 +191,7 @@ PATTERNS = {  # the same language for Python's matcher: a step is its label's le
 
 
 @pytest.mark.parametrize("paths", ["walk", "simple", "simple_cycle"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(scaled(8)))
 def test_a_second_opinion_by_listing_paths_and_matching_their_words(seed, paths):
     chance = random.Random(seed)
     vertices = range(3) if paths == "walk" else range(4)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.drawn_sparql import solved
-from tests.reference import Rejected
 from tests.reference_pattern_stream import Window
 from tests.reference_sparql_checks import check
 from tests.reference_sparql_parser import Refused, SyntaxFault, parse
@@ -117,15 +116,11 @@ def test_columns_show_vertices_counts_and_texts():
 BODY = "{ ?x <a> ?y }"
 REFUSED = [
     (f"SELECT ?x {BODY} ORDER BY ?x", "ORDER BY"),
-    (f"SELECT ?x {BODY} LIMIT 3", "LIMIT"),
-    (f"SELECT ?x {BODY} OFFSET 3", "OFFSET"),
-    (f"SELECT (GROUP_CONCAT(?x) AS ?g) {BODY}", "GROUP_CONCAT"),
     (f"DESCRIBE ?x {BODY}", "DESCRIBE"),
     ("SELECT ?x { SERVICE <s> { ?x <a> ?y } }", "SERVICE"),
     (f"SELECT ?x FROM NAMED <g> {BODY}", "FROM"),
     ("SELECT ?x { GRAPH <g> { ?x <a> ?y } }", "GRAPH"),
     *((f"SELECT ({name}() AS ?n) {BODY}", name) for name in ("NOW", "RAND", "UUID", "STRUUID", "BNODE")),
-    ("CONSTRUCT { _:b <c> ?x } { ?x <a> ?y }", "a blank node in the template"),
     (f"SELECT (@?x AS ?t) {BODY}", "@"),
     (f"SELECT (<f:timestamp>(?x) AS ?t) {BODY}", "f:timestamp"),
     (f"SELECT (SEQ(?x, ?y) AS ?t) {BODY}", "SEQ"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+ON_SPARK = [script for script in EXAMPLES if "spark" in script.name]
 
 
 def needs_spark() -> None:
@@ -36,10 +38,23 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 5
 
 
+def test_the_example_on_spark_prints_what_it_says_in_the_session_of_tests(session, monkeypatch, tmp_path, capsys) -> None:
+    (script,) = ON_SPARK
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(type(session), "stop", lambda _: None)
+    runpy.run_path(str(script))
+    assert capsys.readouterr().out.splitlines() == promised(script)
+
+
 @pytest.mark.ci
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+@pytest.mark.parametrize(
+    "script",
+    # Long by itself: it starts a JVM.
+    [pytest.param(script, marks=[pytest.mark.long] * (script in ON_SPARK)) for script in EXAMPLES],
+    ids=lambda script: script.stem,
+)
 def test_an_example_prints_what_it_says(script: Path, tmp_path: Path) -> None:
-    if "spark" in script.name:
+    if script in ON_SPARK:
         needs_spark()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "SPARK_LOCAL_IP": "127.0.0.1"}
     ran = subprocess.run(

@@ -90,11 +90,13 @@ def test_no_file_is_loaded_under_two_names(python, tmp_path):
     assert len(content["ours"]) > 100 and all(names[0].startswith("rpq") for names in content["ours"].values())
 
 
+@pytest.mark.ci
 def test_in_a_checkout_no_file_is_loaded_under_two_names():
     content = json.loads(run(Path(sys.executable), "-c", EVERYTHING, cwd=ROOT).stdout)
     assert content["twice"] == []
 
 
+@pytest.mark.ci
 def test_doctests_are_collected_under_the_names_that_are_imported():
     some = ["rpq/automata", "rpq/workloads/named_queries.py", "rpq/stream/window.py"]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *some]

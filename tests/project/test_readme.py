@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.commands import Caller, commands_in
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL = re.findall(r"^(<!-- command: (\w+) -->\n)?```sh\n(.*?)```", README, re.DOTALL | re.MULTILINE)
@@ -57,12 +59,12 @@ def over_topics(block: str, edges: str, answers: str) -> str:
     return f"{lines} --until-end"
 
 
-def told_rows(folder: Path) -> int:
+def told_rows(folder: Path, expression: str) -> int:
     """Return the number of rows that an engine returns for the stream."""
     import rpq
 
     day = 86_400
-    engine = rpq.Engine(rpq.Query("a2q/c2a", window=rpq.Window(size=30 * day, slide=day)))
+    engine = rpq.Engine(rpq.Query(expression, window=rpq.Window(size=30 * day, slide=day)))
     edges = [json.loads(line) for line in (folder / "edges.jsonl").read_text().splitlines()]
     return len(engine.push_rows([tuple(edge.values()) for edge in edges]))
 
@@ -77,7 +79,7 @@ def test_topics_go_to_topics_as_the_readme_says(kafka, folder: Path, tmp_path: P
     for _ in range(2):  # the second time it goes on, with nothing more to say
         ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
-    assert len(kafka.rows(answers)) == told_rows(folder)
+    assert len(kafka.rows(answers)) == told_rows(folder, "a2q/c2a")
 
 
 def without_docker(block: str) -> str:
@@ -86,8 +88,35 @@ def without_docker(block: str) -> str:
     return "\n".join(re.sub(r"^docker run (--\w+ )+rpq ", "rpq ", line) for line in lines)
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("block", WITHOUT_TOPICS, ids=lambda block: " ".join(block.split()[:3]))
+def assert_outputs(block: str, folder: Path, printed: str) -> None:
+    """Assert that each command of a block has written what it names."""
+    outputs = re.findall(r"--output (\S+)", block)
+    assert outputs, "a command of the README gives something"
+    for output in outputs:
+        assert len(printed.splitlines()) > 10 if output == "-" else (folder / output).exists(), output
+
+
+def test_spark_has_the_rows_of_the_engine_as_the_readme_says(rpq_on_spark: Caller, folder: Path, tmp_path: Path) -> None:
+    """The commands of the block, in a session whose JVM knows nothing of this process's folder, hence with whole paths."""
+    (block,) = (block for block in WITHOUT_TOPICS if "rpq spark" in block)
+    placed = re.sub(r"--input (?=sx-|incoming)", f"--input {folder}/", block)
+    commands = commands_in(re.sub(r"--(input|output|checkpoint) (?=\w)", rf"--\1 {tmp_path}/", placed))
+    assert commands and len(commands) == 3
+    for words in commands:
+        status, _, said = rpq_on_spark(*words)
+        assert status == 0 and "Traceback" not in said, said
+    assert_outputs(block, tmp_path, "")
+    rows = told_rows(folder, "a2q/c2a*")
+    assert rows == pq.read_table(tmp_path / "replayed").num_rows == pq.read_table(tmp_path / "streamed").num_rows
+
+
+# Each command of Spark starts a JVM: CI runs them in one, as the test above does.
+PASTED = [
+    pytest.param(block, marks=[pytest.mark.ci, *[pytest.mark.long] * ("rpq spark" in block)]) for block in WITHOUT_TOPICS
+]
+
+
+@pytest.mark.parametrize("block", PASTED, ids=lambda block: " ".join(block.split()[:3]))
 def test_commands_work_as_they_are_pasted(block: str, folder: Path) -> None:
     if "rpq spark" in block:
         pytest.importorskip("pyspark")
@@ -106,10 +135,7 @@ def test_commands_work_as_they_are_pasted(block: str, folder: Path) -> None:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert "Traceback" not in ran.stderr
-    outputs = re.findall(r"--output (\S+)", block)
-    assert outputs, "a command of the README gives something"
-    for output in outputs:
-        assert len(ran.stdout.splitlines()) > 10 if output == "-" else (folder / output).exists(), output
+    assert_outputs(block, folder, ran.stdout)
 
 
 def test_the_commands_with_a_name_are_run_by_ci() -> None:

@@ -9,13 +9,14 @@ import threading
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers import ColumnNames, open_reader
 from rpq.stream.fields import FieldError, check_time, times_of
+from tests.twins import examples
 
 NAMES = "source=user,target=item,timestamp=ts,label=kind,op=change"
 
@@ -254,7 +255,7 @@ zones = st.none() | st.timedeltas(datetime.timedelta(hours=-23), datetime.timede
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(1000)
 @given(moment=moments, zone=zones, separator=st.sampled_from("T "), unit=st.sampled_from(["s", "ms", "us"]))
 def test_times_are_those_of_python(moment, zone, separator, unit):
     moment = moment.replace(tzinfo=zone)

@@ -10,12 +10,13 @@ import gzip
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.readers import open_reader
 from rpq.readers.edges import open_edges
+from tests.twins import examples
 
 Row = tuple[str, str, str, int, bool]
 
@@ -180,7 +181,7 @@ tuples = st.tuples(names, names, names, st.integers(-(2**63), 2**63 - 1), st.boo
 orders = st.permutations(["source", "target", "label", "timestamp", "op"])
 
 
-@settings(max_examples=120, deadline=None)
+@examples(600)
 @given(
     rows=st.lists(tuples, max_size=12),
     separator=st.sampled_from(["\t", ",", " ", "  "]),

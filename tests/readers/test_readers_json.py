@@ -10,13 +10,14 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.readers import ColumnNames, open_reader
 from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, parse_exact
+from tests.twins import examples
 
 FIRST = {"source": "a", "target": "b", "label": "x", "timestamp": 1}
 
@@ -147,7 +148,7 @@ objects = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@examples(1000)
 @given(
     found=st.lists(objects, min_size=1, max_size=6),
     ascii_only=st.booleans(),

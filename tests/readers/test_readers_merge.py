@@ -9,12 +9,13 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.readers.edges import open_edges
 from rpq.readers.inputs import merge_by_heads
+from tests.twins import examples
 
 
 def by_hand(streams: list[list[int]]) -> Iterator[tuple[int, int]]:
@@ -49,7 +50,7 @@ def batches(stream: int, times: list[int], cuts: list[int]) -> Iterator[pa.Recor
         yield pa.RecordBatch.from_pydict(columns)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(1500)
 @given(
     streams=st.lists(st.lists(st.integers(-5, 5), max_size=12), min_size=1, max_size=4),
     cuts=st.lists(st.integers(0, 12), max_size=5),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.readers.source import Block, ByteSource
 from rpq.readers.text import parsing
 from rpq.readers.text.line_layout import Layout
 from rpq.readers.text.parsing import LineParser, Rows, parse_exact, parse_plain
+from tests.twins import examples
 
 EDGES = ("source", "target", "label", "timestamp", "op")
 LAYOUTS = [
@@ -62,7 +63,7 @@ def as_lists(rows: Rows) -> dict[str, list]:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-@settings(max_examples=100, deadline=None)
+@examples(500)
 @given(data=st.data())
 def test_what_the_plain_way_accepts_the_exact_way_reads_the_same(layout, data):
     check_same(layout, data.draw(texts(layout)))
@@ -108,7 +109,7 @@ def test_ordinary_blocks_take_the_plain_way(layout, data):
     assert parse_plain(data, layout) is not None
 
 
-@settings(max_examples=60, deadline=None)
+@examples(300)
 @given(data=texts(LAYOUTS[0]), size=st.integers(1, 40))
 def test_where_blocks_are_cut_does_not_matter(tmp_path_factory, data, size):
     path = tmp_path_factory.mktemp("blocks") / "text"
@@ -127,7 +128,7 @@ def test_where_blocks_are_cut_does_not_matter(tmp_path_factory, data, size):
     assert read(size) == read(1 << 20)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(300)
 @given(data=texts(LAYOUTS[0]), stop=st.booleans(), copies=st.integers(1, 3))
 def test_a_block_that_is_cut_in_halves_gives_what_it_gives_whole(data, stop, copies):
     block = Block((b"a\tb\tl\t1\n" * 3 + data + b"\n") * copies, 5)

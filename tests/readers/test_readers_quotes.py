@@ -6,7 +6,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
@@ -16,6 +16,7 @@ from rpq.readers.text import quotes
 from rpq.readers.text.line_layout import Layout
 from rpq.readers.text.parsing import parse_exact, parse_plain
 from rpq.readers.text.quotes import quotes_of, records
+from tests.twins import examples
 
 EDGES = ("source", "target", "label", "timestamp", "op")
 COMMAS = Layout(separator=",", fields=EDGES, optional=1)
@@ -117,7 +118,7 @@ texts = st.text(st.sampled_from("ab\",\n\t\r#' "), min_size=1, max_size=5).filte
 
 
 @pytest.mark.ci
-@settings(max_examples=200, deadline=None)
+@examples(1000)
 @given(
     rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=8),
     batch_rows=st.sampled_from([1, 2, 1000]),
@@ -140,7 +141,7 @@ PARTS = ["a", "b", '"', '"', '""', ",", "\t", "\n", "\n", "x,1\n", "x\t1\n", "# 
 
 
 @pytest.mark.parametrize("layout", [COMMAS, TABS], ids=["commas", "tabs"])
-@settings(max_examples=300, deadline=None)
+@examples(1500)
 @given(data=st.lists(st.sampled_from(PARTS), max_size=30).map(lambda parts: "".join(parts).encode()))
 def test_the_quick_way_through_quotes_is_that_of_records(layout, data):
     plain = parse_plain(data, layout)
@@ -158,7 +159,7 @@ def test_the_quick_way_through_quotes_is_that_of_records(layout, data):
 
 @pytest.mark.ci
 @pytest.mark.parametrize("separator", [",", pytest.param("\t", marks=pytest.mark.long)])
-@settings(max_examples=100, deadline=None)
+@examples(500)
 @given(parts=st.lists(st.sampled_from(PARTS), max_size=30), batch_rows=st.sampled_from([1, 2, 3]))
 def test_where_blocks_are_cut_does_not_matter(tmp_path_factory, separator, parts, batch_rows):
     path = tmp_path_factory.mktemp("blocks") / "edges"

@@ -20,6 +20,7 @@ from rpq.readers import RdfReading, open_reader
 from rpq.readers.rdf import canonical_lines, statements
 from rpq.readers.rdf import times as rdf_times
 from rpq.readers.rdf.canonical_lines import kinds_of, lines_of, rdf_term, vertex_text
+from tests.twins import scaled
 
 ox = pytest.importorskip("pyoxigraph")
 rdflib = pytest.importorskip("rdflib")
@@ -308,7 +309,7 @@ def drawn_turtle(chance: random.Random, statements: int) -> str:
     return "@prefix : <http://e/> .\n" + "".join(statement() for _ in range(statements))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(scaled(20)))
 def test_nodes_without_a_label_are_told_apart_and_named_the_same_every_time(tmp_path, seed):
     text = drawn_turtle(random.Random(seed), 6)
     path = written(tmp_path, "a.ttl", text)

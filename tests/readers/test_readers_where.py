@@ -9,12 +9,13 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
 from rpq.language.predicate import ColumnKind, Predicate
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
+from tests.twins import examples
 
 CSV = """source,target,label,timestamp,amount,first name
 a,b,x,1,5,ann
@@ -224,7 +225,7 @@ CONDITIONS = ["v = w", "v < w", "v > 1", "v = 1", "v != 2.5", "v = 'x'", "v", "n
               "v in (1, 100)", "v / w > 0", "number(v) = w", "text(v) = w", f"v >= {2**53 + 1}", f"v = {2**62}"]  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@examples(750)
 @given(
     rows=st.lists(st.tuples(st.sampled_from(VALUES), st.sampled_from(VALUES)), min_size=1, max_size=8),
     text=st.sampled_from(CONDITIONS),
@@ -254,7 +255,7 @@ def number(text: str) -> float | None:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(750)
 @given(
     value=st.sampled_from(VALUES),
     other=st.sampled_from([0, 1, 2.5, 4, 100, -1, 2**53 + 1, 2**62]),

@@ -332,6 +332,16 @@ def test_a_posted_match_text_has_rows_and_survives_a_restart(tmp_path):
         assert posted(served, line % ("x", "y", 1, 3) + line % ("x", "y", 2, 1) + line % ("y", "z", 2, 5)).status_code == 200
         assert {(x, n) for x, n, _ in served.answers("q")} == {("x", 1), ("y", 1)}
         assert "group by ?x" in served.of("q", "explain").json()["text"]
+        witness = served.of("r", "witness", value=["x", "z"]).json()
+        assert [(edge["source"], edge["target"], edge["timestamp"]) for edge in witness["edges"]][-1] == ("y", "z", 2)
+        assert witness["binding"] == {"x": "x", "y": "z"}
+        refused = served.of("q", "witness", value=["x", "1", "3"])
+        assert refused.status_code == 422 and "MATCH with aggregates" in error_of(refused)["message"]
+        optional = "MATCH (x)-[e:a]->(y) OPTIONAL MATCH (y)-[f:a]->(z) RETURN x, e.timestamp, f.n, z"
+        assert served.register(optional, window=10, slide=5, name="s").status_code == 201
+        witness = served.of("s", "witness", value=["y", "2", "", ""]).json()
+        assert [atom["atom"] for atom in witness["atoms"]] == ["?x ?e:a ?y"]
+        assert served.of("s", "witness", value=["x", "2", "", ""]).status_code == 404
     with Served(checkpoint=tmp_path / "state", edges="parallel") as served:
         assert served.answers("r") == {("x", "y"), ("y", "z"), ("x", "z")}
         assert posted(served, line % ("x", "y", 3, 4)).status_code == 200

@@ -6,8 +6,6 @@ semantics.md S14
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections import Counter
 from decimal import Decimal
 from typing import Any
@@ -93,17 +91,15 @@ def test_what_a_replay_has_no_types_for_is_refused(session):
             pipeline.replay(session, frame, rpq.Query(text, window=WINDOW), edges="parallel")
 
 
-def test_the_command_replays_what_binds_edges_without_properties(tmp_path):
+def test_the_command_replays_what_binds_edges_without_properties(rpq_on_spark, tmp_path):
     """Data sets that were prepared have no properties, but each insert may be an edge."""
     inserts = [row[:4] for row in drawn_edges(200) if row[4] == "+"]
     (tmp_path / "in.tsv").write_text("".join("\t".join(map(str, row)) + "\n" for row in inserts))
     text = "MATCH (a)-[e:T]->(b)-[f:S]->(c) WHERE f.timestamp > e.timestamp RETURN a, c, count(*) AS n"
 
-    def call(*args: str) -> str:
-        command = [sys.executable, "-m", "rpq.cli", "spark", *args, "--log", str(tmp_path / "log"), "--master", "local[2]"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stderr
+    def call(*args: str) -> None:
+        status, _, said = rpq_on_spark("spark", *args)
+        assert status == 0, said
 
     call("prepare", "--input", str(tmp_path / "in.tsv"), "--output", str(tmp_path / "data"))
     options = ["--window", "20", "--slide", "5", "--partitions", "2", "--edges", "parallel"]
@@ -114,21 +110,32 @@ def test_the_command_replays_what_binds_edges_without_properties(tmp_path):
     assert found.total() > 50
 
 
-def test_a_stream_has_the_rows_of_the_engine(session, tmp_path):
-    """Where inserts replace edges, a text that reads no values of edges binds none, and streams take it."""
-    text = "MATCH (a)-[:T]->(b), ANY (b)-[:S]->{1,2}(c) WHERE NOT EXISTS { (c)-[:T]->(a) } RETURN a, c, count(*) AS n"
+@pytest.mark.parametrize(
+    ("text", "identity"),
+    [
+        (
+            "MATCH (a)-[:T]->(b), ANY (b)-[:S]->{1,2}(c) WHERE NOT EXISTS { (c)-[:T]->(a) } RETURN a, c, count(*) AS n",
+            "triple",
+        ),
+        ("MATCH (a)-[e:T WHERE e.n > 0]->(b)-[f:S]->(c) WHERE f.n <= e.n RETURN a, c, e.n, f.x", "parallel"),
+    ],
+)
+def test_a_stream_has_the_rows_of_the_engine(session, tmp_path, text, identity):
+    """Whether the text binds edges, and reads their values, or not."""
     query = rpq.Query(text, window=WINDOW, name="q")
-    rows = [row[:5] for row in drawn_edges(200)]
-    schema = ", ".join(SCHEMA.split(", ")[:5])
-    engine, expected = rpq.Engine(query), Counter()
+    rows = drawn_edges(200)
+    names = [column.split()[0] for column in SCHEMA.split(", ")]
+    engine, expected = rpq.Engine(query, edges=identity), Counter()
     for number in range(4):
         batch = [row for row in rows if row[3] * 4 // (rows[-1][3] + 1) == number]
-        session.createDataFrame(batch, schema).coalesce(1).write.parquet(f"{tmp_path}/in/{number}")
+        session.createDataFrame(batch, SCHEMA).coalesce(1).write.parquet(f"{tmp_path}/in/{number}")
         # A micro-batch is sorted by time, deletes before inserts.
         ordered = sorted(batch, key=lambda row: (row[3], row[4] == "+"))
-        expected.update(map(tuple, engine.push_rows(ordered).rows()))
-        edges = session.readStream.schema(schema).parquet(f"{tmp_path}/in/*")
-        changes = pipeline.rpq_changes(edges, query, partitions=2)
+        columns = {name: [row[place] for row in ordered] for place, name in enumerate(names)}
+        changes = engine.push(pa.table({name: pa.array(columns[name]) for name in names})).to_arrow("q")
+        expected.update(tuple(row.values()) for row in changes.to_pylist())
+        edges = session.readStream.schema(SCHEMA).parquet(f"{tmp_path}/in/*")
+        changes = pipeline.rpq_changes(edges, query, partitions=2, identity=identity)
         writer = changes.writeStream.format("parquet").option("path", f"{tmp_path}/rows")
         running = writer.option("checkpointLocation", f"{tmp_path}/state").trigger(availableNow=True).start()
         running.awaitTermination()  # and goes on from its checkpoint with the next files

@@ -33,6 +33,7 @@ from rpq.spark.batch.splits import (  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.jvm import hadoop_files  # noqa: E402
 from rpq.spark.jvm.session import check_java, java_version, local_settings  # noqa: E402
+from tests.twins import left_to_ci  # noqa: E402
 
 
 def parsed(paths: list[str], format: str, split_bytes: int = 1 << 26, vertex: str = "string") -> tuple[list, list, list]:
@@ -81,7 +82,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("split_bytes", [pytest.param(1, marks=pytest.mark.ci), 7, 64, 1 << 20])
+@pytest.mark.parametrize("split_bytes", [7, 1 << 20, *left_to_ci(1, 64)])
 @pytest.mark.parametrize("name", TEXTS)
 def test_splits_are_the_whole(tmp_path, name: str, split_bytes: int):
     path = write(tmp_path / "edges.txt", TEXTS[name])

@@ -36,7 +36,7 @@ from rpq.spark.stream.processor import FORMAT, AnswerChanges, EngineCache, Recor
 from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported  # noqa: E402
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog, bucket_width  # noqa: E402
 from tests.spark.share_rows import changes_in  # noqa: E402
-from tests.twins import examples  # noqa: E402
+from tests.twins import examples, scaled  # noqa: E402
 
 Row = tuple[Any, Any, str, int, str]
 
@@ -494,7 +494,7 @@ def test_tuples_that_nothing_reads_do_not_travel_and_move_the_time(partitions: i
     assert (record.time, record.tuples, record.late) == (16, 1002, 0)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(scaled(6)))
 def test_random_streams_without_what_nothing_reads(seed: int):
     """Any cut into micro-batches, out of order too: the rows of an engine that sees every tuple."""
     chooser = random.Random(seed)
@@ -518,7 +518,7 @@ def test_random_streams_without_what_nothing_reads(seed: int):
         assert testers[keys[0]].peekValueState("record", keys[0])[5] == engine.time
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(scaled(6)))
 def test_tuples_wait_for_earlier_ones(seed: int):
     """With a delay as large as the disorder the rows are those of the sorted stream, but for what still waits."""
     chooser, delay = random.Random(seed), 6

@@ -23,6 +23,7 @@ from rpq.serve.feeds import FileFeed, Playback
 from rpq.stream.stream_time import AheadLimit, MaxAhead
 from tests.commands import Caller
 from tests.served import Command, Served
+from tests.twins import scaled
 
 WINDOW = rpq.Window(size=10, slide=1)
 FAR = 1_700_000_000_000
@@ -226,7 +227,7 @@ def test_an_event_is_refused_as_a_whole(mode: Any) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(scaled(12)))
 def test_the_cut_into_batches_plays_no_part(seed: int, threads: int) -> None:
     chance = random.Random(seed)
     limit = chance.choice([1, 7, 30])

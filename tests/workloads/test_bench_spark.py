@@ -82,7 +82,7 @@ def test_each_part_once(tmp_path, monkeypatch):
     sizes = {"WARMUP_REPLAYS": 0, "UNMEASURED": 3, "MEASURED": 1, "SHARES": (1, 2, 1000), "WORKERS": (1,)}
     for name, value in sizes.items():
         monkeypatch.setattr(spark_speed, name, value)
-    by_kind = measured(tmp_path, "--edges", 100_000, "--scale", 0.01, "--queries", "a2q/c2a*")
+    by_kind = measured(tmp_path, "--edges", 20_000, "--scale", 0.01, "--queries", "a2q/c2a*")
     assert {name: len(some) for name, some in by_kind.items()} == {
         "replay": 2, "micro-batch": 1, "share": 3, "model": 7, "workers": 1
     }  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from rpq.workloads.bench.command import bench
+from rpq.workloads.bench.comparisons import sparql_speed
 from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS
 
 pytest.importorskip("pyoxigraph")
@@ -15,7 +16,17 @@ pytest.importorskip("duckdb")
 
 
 @pytest.mark.ci
-def test_the_table_of_sparql_agrees_with_what_is_evaluated_anew(tmp_path):
+def test_the_table_of_sparql_agrees_with_what_is_evaluated_anew(tmp_path, monkeypatch):
+    """The memory of the first question, which three processes measure, stands for that of the others."""
+    measured = []
+    resident_memory = sparql_speed.resident_memory
+
+    def resident_memory_once(query, stream):
+        if not measured:
+            measured.append(resident_memory(query, stream))
+        return measured[0]
+
+    monkeypatch.setattr(sparql_speed, "resident_memory", resident_memory_once)
     options = ["--edges", 2_400, "--repeat", 1, "--sample", 5, "--seconds", 0.2, "--output", tmp_path]
     ran = CliRunner().invoke(bench, ["sparql", *map(str, options)], catch_exceptions=False)
     assert ran.exit_code == 0, ran.output

@@ -51,7 +51,7 @@ PAIR = ("source", "target")
 """The columns of rows that are edges whose label is the name of their query."""
 
 _INTEGER = f"{XSD}integer"
-_GRAPHS = {"+": "insert", "-": "delete", "=": "answer"}
+_GRAPHS = {"+": "insert", "-": "delete", "=": "answer", "0": "empty"}
 _LARGE = pa.large_string()
 
 Cell = Callable[[str], "str | None"]

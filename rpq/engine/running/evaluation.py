@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -35,11 +36,11 @@ from rpq.engine.running.multigraph import Identity, Multigraph
 from rpq.engine.running.output import Output
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
-from rpq.errors import LimitError, MemoryLimitError
+from rpq.errors import LimitError, MemoryLimitError, QueryError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.query import Vertex
-from rpq.language.readings import for_identity, has_conditions, is_ordered
+from rpq.language.readings import for_identity, from_clauses, has_conditions, is_ordered, static_graphs_of
 from rpq.rows.blocks import FEW, Block, FewRows, few_rows_of
 from rpq.rows.delta import Delta, split_by_query
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
@@ -49,7 +50,7 @@ from rpq.stream.edge_store import TIMELESS
 from rpq.stream.event_grouping import end_of_event
 from rpq.stream.outcomes import LATE, OUTCOME_COUNT
 from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import LabelName, merged_name, text_of
+from rpq.stream.stream_labels import LabelName, StreamLabel, graph_of, merged_name, stream_of_graph, text_of
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
@@ -62,6 +63,11 @@ _NONE = np.zeros(0, np.int64)
 _NO_VERTICES = np.zeros(0, np.int32)
 _FIRST = np.zeros(1, np.int64)
 _T = TypeVar("_T")
+
+_NAMED_BESIDE_VALUES = (
+    "static edges of {} do not go with conditions on edges, edge variables, and edges with an identity: load them without "
+    "the name of a graph"
+)
 
 ChunkRows = list[Block] | FewRows
 """The rows of one chunk."""
@@ -101,6 +107,7 @@ class Evaluation:
         sharing: Literal["auto", "always", "never"] = "auto",
         edges: Identity = "triple",
         keeps_values: bool = False,
+        report_empty: bool = False,
     ) -> None:
         self.events = events
         self.identity: Identity = edges
@@ -119,7 +126,8 @@ class Evaluation:
         )
         self.vertices = self.intake.vertices
         self.labels = self.intake.labels
-        self.running = RunningQueries()
+        self.running = RunningQueries(report_empty=report_empty)
+        self.report_empty = report_empty
         self.awaits_first = False  # whether rows precede the first tuple, which has not come
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.edge_bytes)
@@ -156,6 +164,8 @@ class Evaluation:
         """Give edges an identity and properties from now on; comes before the first tuple, and may come again."""
         if self.multigraph is not None:
             return
+        if graphs := self.static_graphs:
+            raise QueryError(_NAMED_BESIDE_VALUES.format(f"the graph <{min(graphs)}>"))
         self.multigraph = self.collector.multigraph = self.output.multigraph = Multigraph(
             self.identity,
             labels=self.labels,
@@ -485,8 +495,57 @@ class Evaluation:
 
     # --- static edges ----------------------------------------------------------------------------------------
 
+    @property
+    def static_graphs(self) -> frozenset[str]:
+        """The names of the graphs as which static edges were loaded. O(labels)."""
+        return frozenset(graph for name in self.labels.names if (graph := graph_of(name)) is not None)
+
+    def load_graph(self, edges: Columns, graph: str) -> None:
+        """Add static edges of a named graph; comes before the first tuple. Raises `QueryError`. O(edges)."""
+        if self.multigraph is not None:
+            raise QueryError(_NAMED_BESIDE_VALUES.format(f"the graph <{graph}>"))
+        known = len(self.labels)
+        mark = self.labels.add(StreamLabel("", stream_of_graph(graph)))  # a graph without edges is there, too
+        if len(self.labels) > known:
+            self._admit_labels(np.array([mark]))
+        if not len(edges):
+            return
+        stream = pa.DictionaryArray.from_arrays(np.zeros(len(edges), np.int32), pa.array([stream_of_graph(graph)]))
+        begun = self.intake.begin(
+            replace(edges, stream=stream), 0, len(edges), lambda label: np.ones(len(label), np.uint8), keeps_all=True
+        )
+        chunk = self.intake.chunk(begun).named
+        assert chunk is not None, "its labels are those of the graph"
+        self.graph.enter_static(chunk.source, chunk.target, chunk.label)
+        self.note_first()
+
+    def refuse_other_graphs(self, questions: Sequence[Question]) -> None:
+        """Raise `QueryError` if static edges without a name would stand for different graphs of FROM in queries."""
+        reading = [(question, static_graphs_of(question)) for question in questions]
+        reading = [(question, graphs) for question, graphs in reading if graphs]
+        if len(reading) < 2:
+            return
+        (first, expected), *others = ((question, graphs - self.static_graphs) for question, graphs in reading)
+        for question, graphs in others:
+            if graphs and expected and graphs != expected:
+                raise QueryError(
+                    f"query {question.name!r} reads {from_clauses(graphs)}, and {first.name!r} {from_clauses(expected)}: "
+                    "edges without time that were loaded without a name are one graph: name those of each, with --static "
+                    "'<graph>=FILE' or load_static(…, graph=…)"
+                )
+            expected = expected or graphs
+
+    @property
+    def _has_unnamed_statics(self) -> bool:
+        """True if static edges were loaded without the name of a graph. O(ids)."""
+        labels = np.unique(self.graph.chunk_of(self.graph.static_edges()).label).tolist() if self.graph.statics else []
+        is_unnamed = any(graph_of(self.labels.names[label]) is None for label in labels)
+        return is_unnamed or (self.multigraph is not None and bool(len(self.multigraph.statics)))
+
     def load_static(self, edges: Columns, given: Iterable[str] = ()) -> None:
-        """Add static edges, `given` with these properties; comes before the first tuple. O(edges)."""
+        """Add static edges, `given` with these properties; comes before the first tuple. Raises `QueryError`. O(edges)."""
+        if len(edges):
+            self.refuse_other_graphs([running.question for running in self.running])
         if not len(edges):
             return  # vertices of no kind
         multigraph, ids = self.multigraph, None
@@ -692,6 +751,8 @@ class Evaluation:
         had_multigraph = self.multigraph is not None
         for question in questions:
             refuse_order(question, self.identity)
+        if any(map(static_graphs_of, questions)) and self._has_unnamed_statics:
+            self.refuse_other_graphs([*(running.question for running in self.running), *questions])
         try:
             if not had_multigraph and any(has_conditions(question) for question in questions):
                 refuse_late_conditions(questions, self)

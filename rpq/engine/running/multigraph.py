@@ -81,6 +81,26 @@ def has_counted_window(question: Question, reading: Reading) -> bool:
     return reading.window.kind == "count" and not is_ordered(question)
 
 
+class _LabelFlags:
+    """Which labels of the merged stream have some properties, found once for each label id."""
+
+    def __init__(self, labels: LabelDictionary) -> None:
+        self._labels = labels
+        self._flags: dict[Hashable, np.ndarray] = {}
+
+    def of(self, key: Hashable, has: Callable[[LabelSymbol], bool]) -> np.ndarray:
+        """Return for each label id whether its name has the property of a key (uint8). O(new labels)."""
+        known, names = self._flags.get(key, np.zeros(0, np.uint8)), self._labels.names
+        if len(known) < len(names):
+            new = [isinstance(name, (str, ConditionLabel)) and has(name) for name in names[len(known) :]]
+            known = self._flags[key] = np.concatenate([known, np.array(new, np.uint8)])
+        return known
+
+    def clear(self) -> None:
+        """Forget all flags, as queries or the names of label ids have changed."""
+        self._flags.clear()
+
+
 class Multigraph:
     """The derived edges of a stream, and counts of its tuples.
 
@@ -135,10 +155,9 @@ class Multigraph:
         self._conditions_by_label: dict[str, set[str]] = {}
         self._open_label_sets: set[LabelSet] = set()
         """The sets of labels that queries read with conditions on labels that they do not name."""
-        self._is_ordered = np.zeros(0, np.uint8)
         self._tracked: dict[str, Hashable] = {}
         """For each query about paths in time order whose content does not follow from timestamps the key of its tracker."""
-        self._flags: dict[LabelSet, np.ndarray] = {}
+        self._flags = _LabelFlags(labels)
         self._capacity = capacity
         self._sets_after_collect = 1024
 
@@ -214,7 +233,7 @@ class Multigraph:
             self.parallel = ParallelEdges(capacity=self._capacity)
         for question in filter(is_ordered, questions):
             self._track(question.name, readings[question.name], is_late=is_late)
-        self._is_ordered = np.zeros(0, np.uint8)
+        self._flags.clear()
 
     def _track(self, name: str, reading: Reading, *, is_late: bool) -> None:
         """Track the content of a query about paths in time order unless it follows from timestamps."""
@@ -223,15 +242,11 @@ class Multigraph:
             return
         key = self._tracked[name] = count_key(reading, name if is_late else None)
         if key not in self.parallel.trackers:
-            self.parallel.track(key, ContentTracker(reading.window, partial(self._flags_of, reading.labels)))
+            self.parallel.track(key, ContentTracker(reading.window, partial(self._counted_labels, reading.labels)))
 
-    def _flags_of(self, labels: LabelSet) -> np.ndarray:
-        """Return which label ids are in a set of labels (uint8)."""
-        known, names = self._flags.get(labels, np.zeros(0, np.uint8)), self._labels.names
-        if len(known) < len(names):
-            new = [isinstance(name, str) and name != "" and labels.has(name) for name in names[len(known) :]]
-            known = self._flags[labels] = np.concatenate([known, np.array(new, np.uint8)])
-        return known
+    def _counted_labels(self, labels: LabelSet) -> np.ndarray:
+        """Return which label ids a content numbers that is one of some labels, without conditions (uint8)."""
+        return self._flags.of(("counted", labels), lambda name: isinstance(name, str) and name != "" and labels.has(name))
 
     def tracked(self, name: str) -> Hashable | None:
         """Return the key of the tracker of a query, None where its content follows from timestamps."""
@@ -251,7 +266,7 @@ class Multigraph:
         """Return which label ids queries about paths in time order read over windows of time, or unbounded ones (uint8)."""
         readings = (self._readings[question.name] for question in self._ordered_questions)
         labels = {one.labels for one in readings if not isinstance(one.window, CountWindow)}
-        return self._labels_read(lambda name: any(one.has(name) for one in labels), self._labels.names)
+        return self._flags.of("timed", lambda name: any(one.has(name) for one in labels))
 
     def running_form(self, question: Any) -> Any:
         """Return a query with the window over which it runs: an unbounded one where its window is decided here."""
@@ -314,7 +329,7 @@ class Multigraph:
             self.parallel = None
         if not self._readings:
             self.window_edges = None
-        self._is_ordered = np.zeros(0, np.uint8)
+        self._flags.clear()
 
     def _set_conditions(self) -> None:
         named = (label for reading in self._readings.values() for label in reading.labels.named)
@@ -349,17 +364,8 @@ class Multigraph:
 
     def _ordered_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read (uint8)."""
-        names, questions = self._labels.names, self._ordered_questions
-        if len(self._is_ordered) < len(names):
-            new = names[len(self._is_ordered) :]
-            are_read = self._labels_read(lambda name: any(question.reads(name) for question in questions), new)
-            self._is_ordered = np.concatenate([self._is_ordered, are_read])
-        return self._is_ordered
-
-    @staticmethod
-    def _labels_read(reads: Callable[[LabelSymbol], bool], names: Iterable[LabelName]) -> np.ndarray:
-        """Return which labels of the merged stream are read (uint8)."""
-        return np.array([isinstance(name, (str, ConditionLabel)) and reads(name) for name in names], np.uint8)
+        questions = self._ordered_questions
+        return self._flags.of("ordered", lambda name: any(question.reads(name) for question in questions))
 
     # --- properties ------------------------------------------------------------------------------------------
 
@@ -414,8 +420,7 @@ class Multigraph:
         """Note that label ids may have other names now."""
         self._links.forget_labels()
         self.outcome_counts.forget_labels()
-        self._is_ordered = np.zeros(0, np.uint8)
-        self._flags = {}
+        self._flags.clear()
 
     # --- the stream ------------------------------------------------------------------------------------------
 

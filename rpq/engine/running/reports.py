@@ -15,10 +15,10 @@ import numpy as np
 
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language.protocol import Guard, ReportContent
-from rpq.rows.blocks import WHOLE
+from rpq.rows.blocks import EMPTY, WHOLE
 from rpq.rows.delta import Delta, ids_of_columns
 from rpq.rows.typed_columns import Texts
-from rpq.rows.weighted_rows import WeightedRows, concatenate
+from rpq.rows.weighted_rows import UNBOUND, WeightedRows, concatenate
 from rpq.stream.stream_time import report_boundary, report_times
 from rpq.stream.vertices import VertexDictionary
 
@@ -38,8 +38,11 @@ class Reports:
         guard: Guard,
         content: ReportContent = "changes",
         texts: Texts | None = None,
+        report_empty: bool = False,
     ) -> None:
         self._content = content
+        self._report_empty = report_empty
+        """True if a whole answer that is empty is a row without values."""
         self._texts = texts
         self._whole = WeightedRows.empty(columns)
         """The answer at the last report, where reports are whole answers."""
@@ -59,6 +62,10 @@ class Reports:
     def due(self, times: np.ndarray) -> np.ndarray:
         """Return the times of the reports that cover changes at `times`."""
         return report_times(times, self._steps)
+
+    def boundary(self, time: int) -> int:
+        """Return the time of the first report that is made after a stream time."""
+        return report_boundary(time, self._steps)
 
     def take(self, deltas: Sequence[Delta], times: np.ndarray) -> Delta | None:
         """Queue what a chunk brought; return what is reported in it, if anything.
@@ -109,7 +116,8 @@ class Reports:
         if boundary >= last:
             self._net_if_large()
             return None
-        answers: list[tuple[int, WeightedRows]] = []
+        answers: list[tuple[np.ndarray, np.ndarray]] = []
+        """Boundaries with the same answer, and its rows; without rows it is empty."""
         while boundary < last:
             if self._raw and self._due <= boundary:
                 changes = self._net()
@@ -118,23 +126,35 @@ class Reports:
                 self._whole = WeightedRows(whole.rows, whole.weights, np.zeros(len(whole), np.int64)).consolidate()
                 self._replace(changes.where(~is_due))
             if len(self._whole):
-                answers.append((boundary, self._whole))
-            elif not self._raw:
-                break  # the answer is empty at all boundaries that remain
-            later = boundary + 1 if len(self._whole) else max(boundary + 1, self._due)
-            boundary = report_boundary(later, self._steps)
+                answers.append((np.array([boundary]), np.repeat(self._whole.rows, self._whole.weights, axis=0)))
+                boundary = report_boundary(boundary + 1, self._steps)
+                continue
+            until = min(last, max(boundary + 1, self._due)) if self._raw else last  # the answer is empty
+            if self._report_empty:
+                answers.append((self._boundaries(boundary, until), self._whole.rows))
+            boundary = report_boundary(until, self._steps)
         if not answers:
             return None
-        boundaries = np.array([boundary for boundary, _ in answers], np.int64)
+        boundaries = np.concatenate([some for some, _ in answers])
+        nothing = np.full((1, self._columns), UNBOUND, np.int32)
+        rows = [answer if len(answer) else np.repeat(nothing, len(some), axis=0) for some, answer in answers]
+        lengths = [[len(answer)] if len(answer) else [1] * len(some) for some, answer in answers]
+        kinds = [np.full(len(some), WHOLE if len(answer) else EMPTY, np.int8) for some, answer in answers]
         delta = Delta(
-            ids=ids_of_columns(np.concatenate([np.repeat(answer.rows, answer.weights, axis=0) for _, answer in answers])),
+            ids=ids_of_columns(np.concatenate(rows)),
             times=boundaries,
-            ends=np.cumsum([int(answer.weights.sum()) for _, answer in answers]),
-            kinds=np.full(len(answers), WHOLE, np.int8),
+            ends=np.cumsum(np.concatenate(lengths).astype(np.int64)),
+            kinds=np.concatenate(kinds),
             orders=2 * np.searchsorted(times, boundaries, "right"),
         )
         self.rows += delta.counts()
         return delta
+
+    def _boundaries(self, first: int, end: int) -> np.ndarray:
+        """Return the times of reports from `first` up to `end`, without that. Raises `MemoryLimitError`."""
+        count = sum((end - first) // step + 1 for step in self._steps)
+        self._guard(self._granted + count * (4 * self._columns + 40), 0)
+        return np.unique(np.concatenate([np.arange(first + -first % step, end, step) for step in self._steps]))
 
     def _net(self) -> WeightedRows:
         """Return the waiting rows in the order of time, each row of a report once."""

@@ -16,7 +16,7 @@ from rpq.engine.running.retention import count_key
 from rpq.errors import QueryError
 from rpq.language.kinds import kind_of
 from rpq.language.protocol import Figures, Guard, Part, Question, Resources, RunningQuery, Worker
-from rpq.language.readings import edges_accepted_by, from_clauses, readings_of, report_windows_of, static_graphs_of
+from rpq.language.readings import edges_accepted_by, readings_of, report_windows_of
 from rpq.rows.blocks import Schema
 from rpq.rows.changes import QueryNames
 from rpq.rows.typed_columns import Texts
@@ -37,7 +37,8 @@ GuardOfHost = Callable[[Callable[[], str], Callable[[], Iterable[Any]]], Guard]
 class RunningQueries:
     """Running queries by name, in the order in which they were registered, which numbers them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, report_empty: bool = False) -> None:
+        self._report_empty = report_empty
         self._by_name: dict[str, RunningQuery] = {}
         self._schemas: QueryNames | None = QueryNames()
         self._workers: tuple[Worker, ...] | None = ()  # those of all parts; None after these have changed
@@ -180,14 +181,6 @@ class RunningQueries:
         kind_of(question)
         if question.name in self._by_name:
             raise QueryError(f"there is a query named {question.name!r} already; give this one another name")
-        if graphs := static_graphs_of(question):
-            for other in self._by_name.values():
-                if (others := static_graphs_of(other.question)) and others != graphs:
-                    raise QueryError(
-                        f"query {question.name!r} reads {from_clauses(graphs)}, and {other.question.name!r} "
-                        f"{from_clauses(others)}: the edges without time of an engine are one graph, which all its queries "
-                        "read"
-                    )
 
     def start(
         self,
@@ -232,6 +225,7 @@ class RunningQueries:
                 guard=guard_of_host(lambda: question.name, lambda: (self._reports_of[question.name],)),
                 content=running.report_content,
                 texts=running.term_texts,
+                report_empty=self._report_empty,
             )
         return running
 

@@ -36,6 +36,8 @@ from rpq.engine.state.state_layout import (
     Edges,
     EdgeValueArrays,
     EdgeVertexArrays,
+    StateFile,
+    copy_of,
     read_file,
     table_bytes,
     write_file,
@@ -67,6 +69,17 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
 
     O(edges in the window).
     """
+    described, edges = _content_of(evaluation, about)
+    with open_replacement(path, is_private=True) as file:
+        write_file(file, described, edges)
+
+
+def copy_state(evaluation: Evaluation, about: dict[str, Any]) -> SavedState:
+    """Return the state that `read_state` would return if it was written, without a file. O(edges in the window)."""
+    return _read_content(copy_of(*_content_of(evaluation, about)), "a copy of an engine")
+
+
+def _content_of(evaluation: Evaluation, about: dict[str, Any]) -> tuple[dict[str, Any], Edges]:
     graph = evaluation.graph
     evaluation.collector.collect()
     window_edges = graph.live_edges()
@@ -80,8 +93,7 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
         queries=[_state_of(running, evaluation) for running in evaluation.running],
         **about,
     )
-    with open_replacement(path, is_private=True) as file:
-        write_file(file, content.described(), _edges_of(evaluation, window_edges))
+    return content.described(), _edges_of(evaluation, window_edges)
 
 
 def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
@@ -832,7 +844,10 @@ def _most_of_one_slide(slides: np.ndarray) -> int:
 
 def read_state(path: str) -> SavedState:
     """Read a state. Raises `StateFormatError`, and `OSError` for a file that cannot be read. O(edges)."""
-    file = read_file(path)
+    return _read_content(read_file(path), path)
+
+
+def _read_content(file: StateFile, path: str) -> SavedState:
     with _damage_named(path):
         content = Content.read(file.described)
         _check_edges(content, file.edges)

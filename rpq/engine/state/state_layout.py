@@ -181,6 +181,13 @@ class StateFile:
 
 def write_file(file: IO[bytes], described: dict[str, Any], edges: Edges) -> None:
     """Write a state. O(bytes)."""
+    parts = _content_parts(described, edges)
+    for part in (seal(STATE, parts), *parts):
+        file.write(part)
+
+
+def _content_parts(described: dict[str, Any], edges: Edges) -> list[bytes | memoryview]:
+    """Return the parts of a file after its header."""
     arrays = _arrays(edges)
     types = {dtype: name for name, dtype in _TYPES.items()}
     content = {
@@ -191,8 +198,7 @@ def write_file(file: IO[bytes], described: dict[str, Any], edges: Edges) -> None
     parts: list[bytes | memoryview] = [_LENGTH.pack(len(text)), text, _padding(len(text))]
     for array in arrays.values():
         parts += [np.ascontiguousarray(array).data.cast("B") if len(array) else b"", _padding(array.nbytes)]
-    for part in (seal(STATE, parts), *parts):
-        file.write(part)
+    return parts
 
 
 def read_file(path: str) -> StateFile:
@@ -212,6 +218,11 @@ def read_file(path: str) -> StateFile:
             return _parse_content(content)
         except Damage as problem:
             raise damage_error(STATE, path, str(problem)) from problem
+
+
+def copy_of(described: dict[str, Any], edges: Edges) -> StateFile:
+    """Return what `read_file` returns of a file with this content, without a file. O(bytes)."""
+    return _parse_content(b"".join(_content_parts(described, edges)))
 
 
 # --- writing -----------------------------------------------------------------------------------------------------

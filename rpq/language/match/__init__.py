@@ -3,6 +3,11 @@
 - `match.lark`: the grammar
 - `syntax`: from the text to its syntax tree, with places for errors
 - `labels`: sets of labels, and the expressions that read edges with them
-- `translation`: from the syntax tree to the algebra
+- `path_expressions`: the path expressions of edges and quantified paths, with their conditions
+- `condition_trees`, `scope`: conditions as trees, and the values that their names stand for
+- `block`: the atoms and conditions of clauses, which become one operator
+- `any_paths`: paths behind ANY
+- `result`: RETURN
+- `translation`: from the syntax tree to the algebra, by all of these
 - `query`: the query as users create it
 """

@@ -727,7 +727,7 @@ def _reader(text: str) -> Any:
             refuse(
                 named.at,
                 f"the path variable {named.name} is refused: which of several it is would not be determined; leave it "
-                "out, or write a pattern, whose rows have witnesses",
+                "out: rows have witnesses, which tell the edges of a path",
             )
 
         # --- clauses

@@ -15,6 +15,7 @@ operator              its solutions, a bag
 `Group`               one solution for each group of inner solutions, with the aggregates of the group
 `Project`             the inner solutions, restricted to the columns
 `Distinct`            the inner solutions without duplicates
+`Slice`               the inner solutions at some positions of an order (ORDER BY, LIMIT, OFFSET), restricted to the columns
 ====================  ==============================================================================================
 
 A variable is identified by its name. Variables that a subselect does not project have names that no query text can contain
@@ -36,7 +37,7 @@ from rpq.stream.window import Window
 
 Form = Literal["select", "ask", "construct"]
 Reporting = Literal["ISTREAM", "DSTREAM", "RSTREAM"]
-AggregateName = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE"]
+AggregateName = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT"]
 
 
 # --- formulas, which SPARQL calls expressions ------------------------------------------------------------------------
@@ -67,6 +68,8 @@ class Aggregate:
     is_distinct: bool
     skips_unbound: bool = False
     """True if MIN and MAX are those of the bound values, as in MATCH; otherwise they are unbound where a value is."""
+    separator: str = " "
+    """The text between the values of GROUP_CONCAT."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ Formula = Variable | Constant | Call | Exists | Aggregate | EdgeCondition | Edge
 
 @dataclass(frozen=True)
 class WindowAtom:
-    """A pattern atom, and the name of the window that it reads (None for the default graph).
+    """A pattern atom, and the name of the window, or else the graph, that it reads (None for the default graph).
 
     With a `predicate` it matches the edges of all labels, which this variable has; the expression is then `!()`.
     """
@@ -211,7 +214,24 @@ class Distinct:
     inner: Operator
 
 
-Operator = Conjunction | Join | LeftJoin | Union | Filter | SemiJoin | Minus | Extend | Values | Group | Project | Distinct
+@dataclass(frozen=True)
+class Slice:
+    """ORDER BY, LIMIT and OFFSET: the solutions from position `offset` of their order on, at most `limit` of them.
+
+    The order is that of the variables in `order`, each ascending or, with True, descending, by value; solutions that agree
+    in these are in the order of the `columns`, by value and then by text: the positions of different ones are certain.
+    """
+
+    inner: Operator
+    columns: tuple[str, ...]
+    order: tuple[tuple[str, bool], ...]
+    offset: int
+    limit: int | None
+
+
+Operator = (
+    Conjunction | Join | LeftJoin | Union | Filter | SemiJoin | Minus | Extend | Values | Group | Project | Distinct | Slice
+)
 
 UNIT = Conjunction(())
 """One empty solution."""
@@ -294,8 +314,8 @@ class SparqlQuestion:
     """The parsed form of a query text.
 
     The solutions of `body` are the rows of SELECT, with `columns`; ASK returns whether there is a solution; CONSTRUCT
-    creates the edges of `template` for each solution. `graphs` are those of FROM, whose edges have no time. `warnings`
-    report constructs that may not mean what was intended.
+    creates the edges of `template` for each solution. `graphs` are those of FROM, and `named_graphs` those of FROM NAMED,
+    whose edges have no time. `warnings` report constructs that may not mean what was intended.
     """
 
     text: str
@@ -305,6 +325,7 @@ class SparqlQuestion:
     template: tuple[tuple[Term, str | Variable, Term], ...] = ()
     windows: tuple[WindowDeclaration, ...] = ()
     graphs: tuple[str, ...] = ()
+    named_graphs: tuple[str, ...] = ()
     registration: Registration | None = None
     warnings: tuple[str, ...] = ()
 
@@ -382,7 +403,7 @@ def possible_variables(operator: Operator) -> Names:
             return frozenset(variables)
         case Group(_, keys, aggregates):
             return frozenset(keys) | {name for name, _ in aggregates}
-        case Project(_, columns):
+        case Project(_, columns) | Slice(_, columns):
             return frozenset(columns)
 
 
@@ -407,7 +428,7 @@ def certain_variables(operator: Operator) -> Names:
             return (certain_variables(inner) & frozenset(keys)) | {
                 name for name, one in aggregates if one.function == "COUNT"
             }
-        case Project(inner, columns):
+        case Project(inner, columns) | Slice(inner, columns):
             return certain_variables(inner) & frozenset(columns)
 
 
@@ -494,17 +515,18 @@ def _occurrences_in_formula(formula: Formula) -> Iterator[str]:
 
 
 def is_monotone(operator: Operator) -> bool:
-    """Return whether more edges can only add solutions: no OPTIONAL, MINUS, NOT EXISTS, aggregate or EXISTS in a formula.
+    """Return whether more edges can only add solutions.
 
+    There is no OPTIONAL, MINUS, NOT EXISTS, aggregate, LIMIT or OFFSET, and no EXISTS in a formula.
     EXISTS as a condition of its own is monotone; inside another formula it may be negated.
     """
-    if isinstance(operator, (LeftJoin, Minus, Group)) or (isinstance(operator, SemiJoin) and operator.is_negated):
+    if isinstance(operator, (LeftJoin, Minus, Group, Slice)) or (isinstance(operator, SemiJoin) and operator.is_negated):
         return False
     return all(map(is_monotone, children(operator))) and not any(map(has_exists, formulas_of(operator)))
 
 
 def windows_read(operator: Operator) -> dict[str | None, tuple[WindowAtom, ...]]:
-    """Return the atoms that read each window, in order, including those in EXISTS; None is the default graph. O(size)."""
+    """Return the atoms that read each window or graph, in order, also in EXISTS; None is the default graph. O(size)."""
     found: dict[str | None, list[WindowAtom]] = {}
     for one in atoms_of(operator):
         found.setdefault(one.window, []).append(one)
@@ -529,7 +551,7 @@ def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
 
 
 def reads_default(operator: Operator) -> bool:
-    """Return whether an atom of an operator is outside every WINDOW."""
+    """Return whether an atom of an operator is outside every WINDOW and GRAPH."""
     return any(one.window is None for one in atoms_of(operator))
 
 
@@ -540,7 +562,7 @@ def children(operator: Operator) -> tuple[Operator, ...]:
             return parts
         case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
             return (left, right)
-        case Filter(inner) | Extend(inner) | Group(inner) | Project(inner) | Distinct(inner):
+        case Filter(inner) | Extend(inner) | Group(inner) | Project(inner) | Distinct(inner) | Slice(inner):
             return (inner,)
         case Conjunction() | Values():
             return ()
@@ -557,7 +579,7 @@ def formulas_of(operator: Operator) -> tuple[Formula, ...]:
             return (formula,)
         case Group(_, _, aggregates):
             return tuple(one.argument for _, one in aggregates if one.argument is not None)
-        case Conjunction() | Join() | SemiJoin() | Union() | Minus() | Values() | Project() | Distinct():
+        case Conjunction() | Join() | SemiJoin() | Union() | Minus() | Values() | Project() | Distinct() | Slice():
             return ()
 
 

@@ -25,6 +25,7 @@ from rpq.language.sparql.algebra import (
     Operator,
     Project,
     SemiJoin,
+    Slice,
     Union,
     Values,
     WindowAtom,
@@ -34,7 +35,7 @@ from rpq.language.sparql.algebra import (
     formulas_of,
     possible_variables,
 )
-from rpq.language.sparql.values.terms import XSD, is_blank, is_literal, number_literal, read_literal
+from rpq.language.sparql.values.terms import XSD, is_blank, is_literal, literal_text, number_literal, read_literal
 from rpq.language.sparql.values.typed_values import FALSE, TRUE
 from rpq.stream.stream_labels import EdgeEnd
 
@@ -92,7 +93,7 @@ def _lines(operator: Operator, depth: int) -> list[tuple[str, str]]:
     indent = "  " * depth
     lines = [(indent + _head(operator), _bound(operator))]
     if isinstance(operator, Conjunction):
-        lines += [(f"{indent}  {text}", "") for text in _atoms(operator.atoms)]
+        lines += [(f"{indent}  {text}", "") for text in atom_texts(operator.atoms)]
     for formula in formulas_of(operator):
         for body in bodies_of(formula):
             lines += [(f"{indent}  exists", ""), *_lines(body, depth + 2)]
@@ -128,6 +129,14 @@ def _head(operator: Operator) -> str:
             return f"project {_variables(columns)}"
         case Distinct():
             return "distinct"
+        case Slice(_, columns, order, offset, limit):
+            names = [f"?{name}{' descending' if is_descending else ''}" for name, is_descending in order]
+            texts = [
+                f"order by {', '.join([*names, _variables(columns)])}",
+                *([f"from {offset:,} on"] if offset else []),
+                *([] if limit is None else [f"at most {limit:,}"]),
+            ]
+            return ", ".join(texts)
 
 
 def _bound(operator: Operator) -> str:
@@ -137,7 +146,7 @@ def _bound(operator: Operator) -> str:
     return "binds " + (", ".join([*parts, *([f"perhaps {perhaps}"] if perhaps else [])]) or "nothing")
 
 
-def _atoms(atoms: Sequence[WindowAtom]) -> Iterator[str]:
+def atom_texts(atoms: Sequence[WindowAtom]) -> Iterator[str]:
     """Yield the texts of atoms; the two atoms of an edge that is bound are one, as patterns have it."""
     waiting: Atom | None = None
     for one in atoms:
@@ -172,7 +181,8 @@ def _formula(formula: Formula, outer_binding: int) -> str:
             return "NOT EXISTS {…}" if is_negated else "EXISTS {…}"
         case Aggregate(function, argument, is_distinct):
             inner = "*" if argument is None else _formula(argument, 0)
-            return f"{function}({'DISTINCT ' if is_distinct else ''}{inner})"
+            separator = f"; SEPARATOR = {term_text(literal_text(formula.separator))}" if formula.separator != " " else ""
+            return f"{function}({'DISTINCT ' if is_distinct else ''}{inner}{separator})"
         case EdgeCondition(condition):
             return condition.text
         case EdgeValue(value):

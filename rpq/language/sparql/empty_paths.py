@@ -1,14 +1,15 @@
 """Paths of length zero: an atom whose path accepts the empty path, in terms of atoms that join nonempty paths.
 
-By the standard (section 18.4) the pairs of such an atom are those that a nonempty path joins, every node of the active graph
-with itself, and a constant at an end of the atom with itself, whether or not the graph has it. Kernels join nonempty paths.
+By the standard (section 18.4) the pairs of such an atom are those that a nonempty path joins, every node of the active
+graph with itself, and a constant at an end of the atom with itself, whether or not the graph has it. Kernels join nonempty
+paths.
 So the solutions are those with a nonempty path between different ends, and those in which the ends are one:
 
     ?x <type> ?c . ?c <sub>* <Animal>    =    ?x <type> ?c . ?c <sub>+ <Animal> FILTER(?c is not Animal)
                                          ∪    ?x <type> <Animal>, with ?c = Animal
 
-The second branch needs no nodes where an end is a constant, or stands in another atom over the same window. Otherwise the nodes
-are those of all edges of the window, which are read for that alone.
+The second branch needs no nodes where an end is a constant, or stands in another atom over the same window. Otherwise the
+nodes are those of all edges of the window, which are read for that alone.
 """
 
 from __future__ import annotations
@@ -206,5 +207,5 @@ def _differ(operator: Operator, one: Formula, other: Formula) -> Operator:
 def _with_term(one: WindowAtom, replaced: Term, kept: Term) -> WindowAtom:
     """Return an atom with a term in place of a variable at its ends; a predicate stays, for it is a variable of its own."""
     of: Mapping[Term, Term] = {replaced: kept}
-    atom = replace(one.atom, subject=of.get(one.atom.subject, one.atom.subject), object=of.get(one.atom.object, one.atom.object))
-    return replace(one, atom=atom)
+    subject, object_ = (of.get(term, term) for term in (one.atom.subject, one.atom.object))
+    return replace(one, atom=replace(one.atom, subject=subject, object=object_))

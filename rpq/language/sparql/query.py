@@ -32,6 +32,7 @@ from rpq.language.sparql.algebra import (
     Operator,
     Project,
     SemiJoin,
+    Slice,
     SparqlQuestion,
     TimeExtent,
     Union,
@@ -54,7 +55,13 @@ from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 _TRIPLE = ("source", "label", "target")
 _NO_DEFAULT = "the query has no default window, so patterns outside WINDOW <name> { … } read only the edges without time"
 
-_FROM = "the edges of these graphs are those without time, which --static FILE or load_static brings, from whichever file"
+_FROM = (
+    "the edges of these graphs are those without time that --static '<graph>=FILE' or load_static(…, graph=…) brings; "
+    "without such ones, those that --static FILE or load_static brings without a name"
+)
+_NO_FROM = (
+    "FROM NAMED without FROM: patterns outside GRAPH and WINDOW read the default window alone, not the edges without time"
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -180,6 +187,8 @@ class SparqlQuery(Query):
         no_default: tuple[str, ...] = ()
         if self.parsed.graphs:
             no_default = (f"{from_clauses(self.static_graphs)}: {_FROM}",)
+        elif self.parsed.named_graphs and reads_default(self.parsed.body):
+            no_default = (_NO_FROM,)
         elif not self.has_default and reads_default(self.parsed.body):
             no_default = (_NO_DEFAULT,)
         atoms = [one.atom for one in atoms_of(self.parsed.body)] if self.paths == "simple" else []
@@ -314,6 +323,25 @@ class SparqlQuery(Query):
         return frozenset(self.parsed.graphs)
 
     @property
+    def default_graphs(self) -> tuple[str, ...] | None:
+        """The graphs of FROM, whose static edges the default graph has; None if it has those without the name of a graph.
+
+        >>> Query("ASK FROM <g> { ?x <a> ?y }").default_graphs, Query("ASK { GRAPH <g> { ?x <a> ?y } }").default_graphs
+        (('g',), None)
+        """
+        return self.parsed.graphs if self.parsed.graphs or self.parsed.named_graphs else None
+
+    @property
+    def named_graphs(self) -> frozenset[str]:
+        """The names of the graphs of static edges that GRAPH reads.
+
+        >>> sorted(Query("ASK { GRAPH <g> { ?x <a> ?y } }").named_graphs)
+        ['g']
+        """
+        windows = {None, *(one.name for one in self.parsed.windows)}
+        return frozenset(name for name in windows_read(self.parsed.body) if name not in windows and name is not None)
+
+    @property
     def unit(self) -> str | None:
         """The unit of time to which the windows were converted; None if they have their original unit."""
         unit: str | None = self._unit  # type: ignore[attr-defined]
@@ -417,7 +445,7 @@ def _kinds(operator: Operator) -> Mapping[str, ColumnKind]:
             return _either(*map(_kinds, parts))
         case LeftJoin(left, right):
             return _either(_kinds(left), _kinds(right))
-        case Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner) | Project(inner):
+        case Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner) | Project(inner) | Slice(inner):
             return _kinds(inner)
         case Extend(inner, variable, formula):
             kinds = _kinds(inner)

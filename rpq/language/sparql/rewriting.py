@@ -21,6 +21,7 @@ from rpq.language.sparql.algebra import (
     Operator,
     Project,
     SemiJoin,
+    Slice,
     Union,
     Values,
     certain_variables,
@@ -60,7 +61,7 @@ def rewrite(operator: Operator) -> Operator:
             return make_union(*map(rewrite, branches))
         case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
             return replace(operator, left=rewrite(left), right=rewrite(right))
-        case Extend(inner) | Group(inner) | Project(inner) | Distinct(inner):
+        case Extend(inner) | Group(inner) | Project(inner) | Distinct(inner) | Slice(inner):
             return replace(operator, inner=rewrite(inner))
         case Conjunction() | Values():
             return operator

@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.json_values import JsonValue
@@ -189,14 +188,6 @@ class DividedQuery(RunningQuery):
     ) -> Any:
         found = (lane.witness(answer, edges, vertices, labels, values) for lane in self.lanes)
         return next((witness for witness in found if witness is not None), None)
-
-    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
-        is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
-        found = (
-            self.witness(row, edges, vertices, labels) if added else None
-            for row, added in zip(delta.as_lists(), is_added, strict=True)
-        )
-        return pa.array(["" if one is None else one.to_json() for one in found], pa.string())
 
     def explain(self) -> Any:
         by = self.first.divided_by

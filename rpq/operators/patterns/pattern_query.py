@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import LimitError
@@ -438,14 +437,6 @@ class RunningPattern(HostedQuery):
             index_of=lambda read: paths[read].index,
             graph=WindowGraph(edges, name_of, labels, lambda edge: relations.time_of(edge, edges), values),
         )
-
-    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
-        is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
-        texts = []
-        for row, added in zip(delta.as_lists(), is_added, strict=True):
-            witness = self.witness(row, edges, vertices, labels) if added else None
-            texts.append("" if witness is None else witness.to_json())
-        return pa.array(texts, pa.string())
 
     @property
     def nbytes(self) -> int:

@@ -18,12 +18,13 @@ from rpq.language.query import PatternQuery
 from rpq.language.readings import LabelSet, Reading
 from rpq.operators.patterns.meanings import DirectedAtom, End, MeaningEdge, Neighbours, PathRead, Roots, divided_end
 from rpq.operators.patterns.pattern_host import PatternHost
-from rpq.operators.patterns.relations.path_relations import STATIC_ALONE, Need, PathContent, PathRelation, content_of
+from rpq.operators.patterns.relations.path_relations import Need, PathContent, PathRelation, content_of
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.stream.chunk import Chunk
 from rpq.stream.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
 from rpq.stream.parallel_edges import youngest_of_parallel
 from rpq.stream.snapshot import Edges
+from rpq.stream.stream_labels import STATIC_ALONE, LabelName, StreamLabel, graph_of, is_static_stream, stream_of_graph
 from rpq.stream.window import UnboundedWindow
 
 BYTES_AN_EDGE = 100
@@ -342,23 +343,31 @@ class ReadRelations:
 class WindowedEdge(NamedTuple):
     """The edges of a label over one of the query's readings, by its number.
 
-    Without a reading: the static edges, which have no window. With an `end`, the edges whose end there is this thread's.
+    Without a reading: static edges, which have no window, those of a named `graph` or else of the default graph. With an
+    `end`, the edges whose end there is this thread's.
     """
 
     label: LabelSymbol
     reading: int | None
     end: End = None
+    graph: str | None = None
 
 
 class WindowedPath(NamedTuple):
     """The pairs that a non-empty path of an expression joins over one of the query's readings, and the roots needed.
 
-    Without a reading: the pairs over the static edges, which have no window.
+    Without a reading: the pairs over static edges, which have no window, those of a named `graph` or of the default graph.
     """
 
     expression: str
     reading: int | None
     need: Need | None = None
+    graph: str | None = None
+
+
+def static_content(graph: str | None, graphs: tuple[str, ...] | None) -> tuple[str, tuple[str, ...] | None]:
+    """Return the stream and the graphs of a relation of static edges alone: of a named graph, or of the default graph."""
+    return (STATIC_ALONE, graphs) if graph is None else (stream_of_graph(graph), None)
 
 
 class WindowedReads:
@@ -370,7 +379,8 @@ class WindowedReads:
 
     `question` has a name and says how paths are meant (`paths`, `simple_budget`); with simple paths no relation of edges has
     loops. `origin` is 0, or what `PatternHost.new_origin` returned for a query that starts empty in mid-stream. `static` are
-    the readings that include the static edges: the default graph; others read their window alone.
+    the readings that include the static edges: the default graph; others read their window alone. `graphs` are those of
+    FROM, whose static edges the default graph has, None without FROM.
 
     `enter` takes the relations, before plans are put in; `leave` gives them back, when plans have been removed.
     """
@@ -384,12 +394,14 @@ class WindowedReads:
         *,
         origin: int = 0,
         static: Sequence[int] = (0,),
+        graphs: tuple[str, ...] | None = None,
     ) -> None:
         self.readings = tuple(readings)
         self.origin = origin
         self._host = host
         self._question = question
         self._static = frozenset(static)
+        self._graphs = graphs
         self._contents: dict[WindowedEdge | WindowedPath, Content | PathContent] = {
             read: self._content(read) for read in dict.fromkeys(reads)
         }
@@ -398,16 +410,22 @@ class WindowedReads:
     def _content(self, read: WindowedEdge | WindowedPath) -> Content | PathContent:
         loopless = self._question.paths == "simple"
         if read.reading is None:
+            alone, graphs = static_content(read.graph, self._graphs)
             if isinstance(read, WindowedEdge):
-                content = Content(read.label, UnboundedWindow(), None, self.origin, loopless, STATIC_ALONE)
-                return content._replace(divided_by=read.end)
-            return content_of(read.expression, self._question, self.origin, window=UnboundedWindow(), stream=STATIC_ALONE)
+                content = Content(read.label, UnboundedWindow(), None, self.origin, loopless, alone)
+                return content._replace(divided_by=read.end, graphs=graphs)
+            return content_of(
+                read.expression, self._question, self.origin, window=UnboundedWindow(), stream=alone, graphs=graphs
+            )
         reading = self.readings[read.reading]
         without_static = read.reading not in self._static
+        graphs = None if without_static else self._graphs
         if isinstance(read, WindowedEdge):
             numbered = reading.labels if reading.window.kind == "count" else None
             stream = reading.stream
-            return Content(read.label, reading.window, numbered, self.origin, loopless, stream, without_static, read.end)
+            return Content(
+                read.label, reading.window, numbered, self.origin, loopless, stream, without_static, read.end, graphs
+            )
         return content_of(
             read.expression,
             self._question,
@@ -416,6 +434,7 @@ class WindowedReads:
             numbered=reading.labels if reading.window.kind == "count" else None,
             stream=reading.stream,
             without_static=without_static,
+            graphs=graphs,
         )
 
     # --- relations -------------------------------------------------------------------------------------------
@@ -437,7 +456,7 @@ class WindowedReads:
         for content in self._edge_contents:
             self._host.relations.release(content)
 
-    def add(self, reads: Sequence[WindowedEdge]) -> None:
+    def add(self, reads: Sequence[WindowedEdge | WindowedPath]) -> None:
         """Take relations of labels that no edge had before. O(labels) where there are any."""
         contents = {read: self._content(read) for read in reads if read not in self._contents}
         taken = [content for content in dict.fromkeys(contents.values()) if content not in self._edge_contents]
@@ -453,6 +472,16 @@ class WindowedReads:
     def relation(self, read: WindowedEdge | WindowedPath) -> int:
         """Return the number of a relation in the store, as atoms of plans refer to it."""
         return self._host.number_of(self._contents[read])
+
+    def path_relation(self, read: WindowedPath) -> PathRelation:
+        """Return the relation of a path."""
+        content = self._contents[read]
+        assert isinstance(content, PathContent)
+        return self._host.paths[content]
+
+    def time_of(self, edge: int, edges: Edges) -> int | None:
+        """Return the timestamp of an edge of a query with one window, or None where the window does not hold it."""
+        return self._membership.timestamp(edge, int(edges.timestamp[edge]))
 
     @property
     def contents(self) -> set[Content | PathContent]:
@@ -506,7 +535,7 @@ class WindowedReads:
         self._host.ask_for(BYTES_AN_EDGE * len(chunk.edge))
         for content, place in self._edge_contents.items():
             if place is None or place in self._static:
-                mine = chunk.label == self._host.relations.label_id(content.label)
+                mine = np.isin(chunk.label, [*map(self._host.relations.label_id, self._static_labels(content))])
                 self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
         for read, path in self._paths:
             if read.reading is None or read.reading in self._static:
@@ -515,7 +544,27 @@ class WindowedReads:
                         f"query {self._question.name!r}: the path {read.expression} over the default window, ON the "
                         f"stream {path.stream!r}, does not run across static edges yet: give the stream a window with a name"
                     )
-                self._host.paths.load_static(path, chunk)
+                self._host.paths.load_static(path, chunk if path.graphs is None else self._of_graphs(chunk, path.graphs))
+
+    def _static_labels(self, content: Content) -> list[LabelName]:
+        """Return the names of the labels whose static edges a relation has."""
+        if content.stream != STATIC_ALONE and is_static_stream(content.stream):
+            return [content.name]
+        if content.graphs is None:
+            return [content.label]
+        known = self._host.relations.static_graphs
+        assert isinstance(content.label, str), "SPARQL has no conditions"
+        named: list[LabelName] = [StreamLabel(content.label, stream_of_graph(graph)) for graph in content.graphs]
+        return named if known.issuperset(content.graphs) else [*named, content.label]
+
+    def _of_graphs(self, chunk: Chunk, graphs: tuple[str, ...]) -> Chunk:
+        """Return those static edges that graphs of FROM have; for a graph that was not loaded, also those without a name."""
+        if not self._host.relations.static_graphs.issuperset(graphs):
+            return chunk  # of which paths see no edges of other graphs
+        labels = zip(*self._host.relations.labels(), strict=True)
+        are_named = [number for number, name in labels if graph_of(name) is not None]
+        mine = np.isin(chunk.label, are_named)
+        return Chunk(*(column[mine] for column in chunk))
 
     def fill(self, chunk: Chunk, slides: Sequence[np.ndarray], *, is_checked: bool) -> None:
         """Fill the empty relations with their edges; with `is_checked` verify that the others hold theirs.

@@ -241,7 +241,7 @@ def witness_of(
             values = {_term_text(name): graph.name_of(value) for name, value in binding.items()}
             steps: dict[int, tuple[Step, ...]] = {}
             for chain, edge in zip(chains, meaning.edges, strict=True):
-                walk = _steps(chain.atom, edge, binding, host, relation_of, index_of, graph)
+                walk = steps_of_atom(chain.atom, edge, binding, host, relation_of, index_of, graph)
                 pieces = split_walk(chain, walk) if len(chain.links) > 1 else [walk]
                 for link, piece in zip(chain.links, pieces, strict=True):
                     steps[link.place] = piece
@@ -256,9 +256,9 @@ def witness_of(
     return None
 
 
-def bindings_of(parts: Sequence[Part], known: Binding, host: PatternHost) -> Iterator[Binding]:
-    """Yield all bindings of the parts of a meaning in which some variables have known values."""
-    return find_bindings(_HostRelations(host), parts, known)
+def bindings_of(parts: Sequence[Part], known: Binding, host: PatternHost, *, first: bool = False) -> Iterator[Binding]:
+    """Yield all bindings of the parts of a meaning in which some variables have known values; with `first` perhaps one."""
+    return find_bindings(_HostRelations(host), parts, known, first=first)
 
 
 def _term_text(variable: str) -> str:
@@ -266,7 +266,7 @@ def _term_text(variable: str) -> str:
     return variable.removeprefix("?") if variable.startswith("?_:") else variable
 
 
-def _steps(
+def steps_of_atom(
     atom: Atom,
     edge: tuple[str | NamedVertex, LabelSymbol | PathRead, str | NamedVertex],
     binding: Binding,

@@ -23,7 +23,7 @@ from rpq.stream.edge_vertices import EdgeVertices
 from rpq.stream.vertices import VertexDictionary
 
 
-class _BindingCondition(BoundFilter):
+class BindingCondition(BoundFilter):
     """A filter over rows some of whose variables are unbound, or terms that are no vertices."""
 
     def __init__(self, condition: EdgeCondition, columns: Sequence[str], terms: TermIds) -> None:
@@ -70,6 +70,20 @@ def edge_values(edges: EdgeVertices, value: Value, ids: np.ndarray) -> pa.Array:
     return found.take(pa.array(np.cumsum(is_bound) - 1, mask=~is_bound))
 
 
+def value_ids(formula: EdgeValue, ids: np.ndarray, terms: TermIds) -> np.ndarray:
+    """Return the ids of the terms that a value of edges is (int32), unbound where it is null. O(ids)."""
+    assert terms.vertices is not None
+    edges, value = terms.vertices.edges, formula.value
+    different, places = np.unique(ids, return_inverse=True)
+    values = edge_values(edges, value, different)
+    texts = value_texts(values)
+    if formula.is_summed and pa.types.is_floating(values.type):
+        texts = [None if text is None else literal_text(_FLOATS.get(text, text), XSD + "double") for text in texts]
+    if formula.is_summed and pa.types.is_string(values.type) and value.name not in edges.types.loose:
+        texts = [None if text is None else literal_text(text) for text in texts]
+    return np.array([terms.intern(text) for text in texts], np.int32)[places.reshape(-1)]
+
+
 class EdgeConditionNode(Node):
     """A filter of a pattern: the rows for which a condition holds. Δ Filter(C, Ω) = Filter(C, ΔΩ)."""
 
@@ -79,7 +93,7 @@ class EdgeConditionNode(Node):
         ]
         assert not missing, (missing, inner.columns)
         super().__init__(inner.columns, inner.sure, inner)
-        self._condition = _BindingCondition(condition, inner.columns, terms)
+        self._condition = BindingCondition(condition, inner.columns, terms)
         self._terms = terms
         self._text = condition.filter.text
 
@@ -113,15 +127,7 @@ class EdgeValueNode(Node):
             return WeightedRows.empty(self.width)
         rows = np.empty((len(change), self.width), np.int32)
         rows[:, :-1] = change.rows
-        different, places = np.unique(change.rows[:, self._place_of_edge], return_inverse=True)
-        values = edge_values(vertices.edges, self._formula.value, different)
-        texts = value_texts(values)
-        if self._formula.is_summed and pa.types.is_floating(values.type):
-            texts = [None if text is None else literal_text(_FLOATS.get(text, text), XSD + "double") for text in texts]
-        is_loose = self._formula.value.name in vertices.edges.types.loose
-        if self._formula.is_summed and pa.types.is_string(values.type) and not is_loose:
-            texts = [None if text is None else literal_text(text) for text in texts]
-        rows[:, -1] = np.array([self._terms.intern(text) for text in texts], np.int32)[places.reshape(-1)]
+        rows[:, -1] = value_ids(self._formula, change.rows[:, self._place_of_edge], self._terms)
         return change.with_rows(rows)
 
     def describe(self) -> str:

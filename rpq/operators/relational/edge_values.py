@@ -20,7 +20,7 @@ from rpq.language.edge_steps import ALWAYS, step_of
 from rpq.language.edge_variables import Filter, Value
 from rpq.language.filter_columns import filter_kinds
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
-from rpq.language.pattern import Atom, edge_column
+from rpq.language.pattern import edge_column
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.protocol import Figures, Resources
 from rpq.language.query import EdgeValuesQuery
@@ -292,24 +292,11 @@ class RunningEdgeValues(RunningPattern):
                     return None
                 found.append(int(self._terms.replace_aliases(np.array([identity]))[0]))
                 continue
-            text = self._text_of(value, given)
+            text = text_of_value(value.kind, value.column, given, self._own_columns)
             if text is None and given is not None:
                 return None
             found.append(self._terms.intern(text))
         return tuple(found)
-
-    def _text_of(self, value: Value, given: Any) -> str | None:
-        """Return the text that stands for a value of an edge in rows; None for a null, and for what is no such value."""
-        kind = pa.int64()
-        if value.kind != "timestamp":
-            assert isinstance(self._own_columns, ValueColumns)
-            kind = self._own_columns.types.get(value.column, pa.string())
-        try:
-            is_text = isinstance(given, str) and not pa.types.is_string(kind)
-            array = texts_to_values([given], kind) if is_text else pa.array([given], kind, from_pandas=False)
-        except (pa.ArrowException, OverflowError):
-            return None
-        return value_texts(array)[0]
 
     def witness(
         self,
@@ -335,7 +322,9 @@ class RunningEdgeValues(RunningPattern):
             if atom.variable is not None:
                 next(of_join)  # from the edge to its other end
                 first = found.steps[0].source
-                step = self._step(atom, first, binding, vertices, labels, has_values=values is not None)
+                edge = binding[variable(edge_column(atom.variable))]
+                expression = str(atom.expression)
+                step = step_of_edge(expression, first, edge, vertices, labels, has_values=values is not None)
                 found = AtomWitness(atom=str(atom), steps=(step,))
             atoms.append(replace(found, atom=str(atom)))
         return Witness(binding=tuple(self._named_values(binding, vertices)), atoms=tuple(atoms))
@@ -363,36 +352,6 @@ class RunningEdgeValues(RunningPattern):
                 if is_solution.any():
                     return some[int(np.argmax(is_solution))]
         return None
-
-    def _step(
-        self,
-        atom: Atom,
-        first: Vertex,
-        binding: Binding,
-        vertices: VertexDictionary,
-        labels: list[str],
-        *,
-        has_values: bool,
-    ) -> Step:
-        """Return the edge that an edge variable is bound to, in the direction in which its atom walks it from `first`."""
-        edges, ids = vertices.edges, np.array([binding[variable(edge_column(atom.variable or ""))]])
-        (source, label, target, _, _, _) = (column.item() for column in edges.columns(ids))
-        conditions = step_of(str(atom.expression)).conditions_on(labels[label])
-        if source != target:
-            against = first != vertices.name_of(source)
-        elif None in conditions:
-            against = conditions[0] is None
-        else:  # a loop that may be walked both ways is walked along its direction where it can be
-            against = conditions[0] != ALWAYS and not edges.are_current(ids)[0]
-        found = {name: edges.values(name, ids)[0].as_py() for name in edges.properties} if has_values else None
-        return Step(
-            source=vertices.name_of(source),
-            label=labels[label],
-            target=vertices.name_of(target),
-            timestamp=edges.timestamps(ids)[0].as_py(),
-            against=against,
-            properties=None if found is None else {name: value for name, value in found.items() if value is not None},
-        )
 
     def _named_values(self, binding: Binding, vertices: VertexDictionary) -> Iterator[tuple[str, Any]]:
         """Yield the variables and blank nodes of a binding with their values; edges have some by their identity."""
@@ -434,6 +393,47 @@ class RunningEdgeValues(RunningPattern):
             self._distinct.check()
             stored = {tuple(row) for row in self._distinct.rows().tolist()}
             assert stored == {tuple(row) for row in self._answer().tolist()}, "other rows are stored than there are"
+
+
+def text_of_value(kind: str, column: str, given: Any, columns: tuple[str, ...]) -> str | None:
+    """Return the text that stands for a value of an edge in rows; None for a null, and for what is no such value.
+
+    `kind` is that of a `Value`, `column` one of the columns, which know the types of properties and ids.
+    """
+    of_type = pa.int64()
+    if kind != "timestamp":
+        assert isinstance(columns, ValueColumns)
+        of_type = columns.types.get(column, pa.string())
+    try:
+        is_text = isinstance(given, str) and not pa.types.is_string(of_type)
+        array = texts_to_values([given], of_type) if is_text else pa.array([given], of_type, from_pandas=False)
+    except (pa.ArrowException, OverflowError):
+        return None
+    return value_texts(array)[0]
+
+
+def step_of_edge(
+    expression: str, first: Vertex, edge: int, vertices: VertexDictionary, labels: Sequence[str], *, has_values: bool
+) -> Step:
+    """Return the edge that is a vertex, in the direction in which an expression of one step walks it from a vertex."""
+    edges, ids = vertices.edges, np.array([edge])
+    (source, label, target, _, _, _) = (column.item() for column in edges.columns(ids))
+    conditions = step_of(expression).conditions_on(labels[label])
+    if source != target:
+        against = first != vertices.name_of(source)
+    elif None in conditions:
+        against = conditions[0] is None
+    else:  # a loop that may be walked both ways is walked along its direction where it can be
+        against = conditions[0] != ALWAYS and not edges.are_current(ids)[0]
+    found = {name: edges.values(name, ids)[0].as_py() for name in edges.properties} if has_values else None
+    return Step(
+        source=vertices.name_of(source),
+        label=labels[label],
+        target=vertices.name_of(target),
+        timestamp=edges.timestamps(ids)[0].as_py(),
+        against=against,
+        properties=None if found is None else {name: value for name, value in found.items() if value is not None},
+    )
 
 
 class DividedEdgeValues(DividedQuery):

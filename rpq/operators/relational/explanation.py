@@ -125,7 +125,7 @@ def explain_query(
         columns=tuple(query.columns),
         semantics=query.semantics,
         report=query.report,
-        windows=tuple(windows),
+        windows=(*windows, *((f"<{name}>", "edges without time") for name in sorted(query.named_graphs))),
         algebra=algebra_text(rewrite(query.parsed.body)),
         operators=operators,
         warnings=query.warnings,

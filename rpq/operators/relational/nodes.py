@@ -5,13 +5,16 @@ References are to sections of SPARQL 1.1. All but `DistinctNode` and `ProductNod
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
+from hashlib import blake2b
+from itertools import repeat
 
 import numpy as np
 
-from rpq.language.pattern import Constant, Variable
+from rpq.language.pattern import Blank, Constant, Term, Variable
 from rpq.language.sparql.algebra import Aggregate, Call, Formula
 from rpq.language.sparql.algebra_text import formula_text
 from rpq.language.sparql.values.terms import is_blank, is_literal
@@ -316,43 +319,64 @@ class UnionNode(Node):
 class ConstructNode(Node):
     """CONSTRUCT: the valid RDF triples (source, label, target) of a template for each row of the input (§16.2).
 
-    A `DistinctNode` above removes duplicates.
+    A blank node of the template is another one for each `solution`: its name is a hash of its label and of the terms of
+    these columns, so that a triple leaves as it entered. A `DistinctNode` above removes duplicates.
     """
 
     def __init__(
-        self, template: Sequence[tuple[Variable | Constant, str | Variable, Variable | Constant]], inner: Node, terms: TermIds
+        self,
+        template: Sequence[tuple[Term, str | Variable, Term]],
+        inner: Node,
+        terms: TermIds,
+        *,
+        solution: Sequence[str] = (),
     ) -> None:
         super().__init__(("source", "label", "target"), ("source", "label", "target"), inner)
         self._terms = terms
-        # Of each triple: the place of its column, or the id of its constant.
+        self._solution = places_of(solution, inner.columns)
+        # Of each triple: the place of its column, or the id of its constant, or the label of its blank node.
         self._triples = [
-            tuple(self._place(term, inner) for term in (source, Constant(label) if isinstance(label, str) else label, target))
-            for source, label, target in template
+            tuple(self._term(Constant(term) if isinstance(term, str) else term, inner) for term in triple)
+            for triple in template
         ]
 
     @property
     def parameters(self) -> Hashable:
-        return tuple(self._triples)
+        return tuple(self._triples), tuple(self._solution)
 
-    def _place(self, term: Variable | Constant, inner: Node) -> tuple[int, int]:
-        if isinstance(term, Constant):
-            return -1, self._terms.intern(term.name)
-        place = inner.columns.index(term.name) if term.name in inner.columns else -1
-        return place, UNBOUND
+    def _term(self, term: Term, inner: Node) -> tuple[int, int, str]:
+        match term:
+            case Constant(name):
+                return -1, self._terms.intern(name), ""
+            case Blank(label):
+                return -1, UNBOUND, label
+        return (inner.columns.index(term.name) if term.name in inner.columns else -1), UNBOUND, ""
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
         if not len(change):
             return WeightedRows.empty(self.width)
+        labels = dict.fromkeys(label for places in self._triples for _, _, label in places if label)
+        blanks = {label: self._blank_nodes(label, change.rows) for label in labels}
         parts = []
         for places in self._triples:
             columns = [
-                change.rows[:, place] if place >= 0 else np.full(len(change), identity, np.int32)
-                for place, identity in places
+                change.rows[:, place]
+                if place >= 0
+                else blanks[blank]
+                if blank
+                else np.full(len(change), identity, np.int32)
+                for place, identity, blank in places
             ]
             triples = change.with_rows(np.stack(columns, axis=1))
             parts.append(triples.where(self._are_triples(triples.rows)))
         return merge(parts)
+
+    def _blank_nodes(self, label: str, rows: np.ndarray) -> np.ndarray:
+        """Return the ids (int32) of a blank node of the template in the solutions of some rows."""
+        solutions = zip(*(self._terms.texts(rows[:, place]) for place in self._solution), strict=True)
+        each = solutions if self._solution else repeat((), len(rows))
+        return np.array([self._terms.intern(blank_node_of(label, solution)) for solution in each], np.int32)
 
     def _are_triples(self, rows: np.ndarray) -> np.ndarray:
         """Return for each row whether both ends are bound, the first is no literal, and the label is an IRI."""
@@ -369,7 +393,17 @@ class ConstructNode(Node):
         return found
 
     def ids(self) -> Iterable[int] | np.ndarray:
-        return [identity for places in self._triples for _, identity in places]
+        return [identity for places in self._triples for _, identity, _ in places]
+
+
+def blank_node_of(label: str, solution: Sequence[str | None]) -> str:
+    """Return the blank node with a label in a template for a solution: the same one in every run.
+
+    >>> blank_node_of("b", ("x", None))
+    '_:bf411200787d1e48c90134e7c'
+    """
+    text = json.dumps([label, *solution], ensure_ascii=False)
+    return f"_:b{blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=12).hexdigest()}"
 
 
 class StoringNode(Node):

@@ -21,9 +21,8 @@ from functools import reduce
 from typing import NamedTuple
 
 from rpq.automata.symbols import LabelSymbol
-from rpq.language.pattern import Variable
+from rpq.language.pattern import Blank, Variable
 from rpq.language.sparql.algebra import (
-    Aggregate,
     Call,
     Conjunction,
     Distinct,
@@ -40,6 +39,7 @@ from rpq.language.sparql.algebra import (
     Operator,
     Project,
     SemiJoin,
+    Slice,
     SparqlQuestion,
     Union,
     Values,
@@ -47,7 +47,6 @@ from rpq.language.sparql.algebra import (
     conditions_of,
     has_exists,
     mentioned_variables,
-    name_of,
     possible_variables,
     variables_in_order,
     variables_of,
@@ -82,6 +81,7 @@ from rpq.operators.relational.nodes import (
     RowsNode,
     UnionNode,
 )
+from rpq.operators.relational.slices import SliceNode
 from rpq.operators.relational.term_ids import TermIds
 from rpq.operators.relational.value_joins import MIRRORED, Comparison, ValueMatchNode
 
@@ -112,7 +112,7 @@ class ConjunctionPart(NamedTuple):
     meaning: Meaning
     columns: tuple[str, ...]
     label_column: str | None = None
-    """The column that has the label of the edge, behind the others; None unless the part reads every label, and it is needed."""
+    """The column that has the label of the edge, behind the others; None where it is not needed, or of one label."""
 
     @property
     def reads_every_label(self) -> bool:
@@ -148,12 +148,17 @@ def parts_of(conjunction: Conjunction, needed: Sequence[str]) -> list[list[Conju
     """
     if any(one.predicate is not None for one in conjunction.atoms):
         return _parts_of_every_label(conjunction, needed)
+    return [_parts(meaning, needed) for meaning in meanings_in(conjunction)]
+
+
+def meanings_in(conjunction: Conjunction) -> list[Meaning]:
+    """Return the meanings of a conjunction, in which the atoms are in the order of their windows. O(atoms²)."""
     atoms = []
     windows = [*dict.fromkeys(one.window for one in conjunction.atoms)]
     for window in windows:
         mine = [one.atom for one in conjunction.atoms if one.window == window]
         atoms += [DirectedAtom(atom.source, Read(window, atom.reads), atom.target) for atom in direct_atoms(mine)]  # type: ignore[arg-type]
-    return [_parts(meaning, needed) for meaning in meanings_of(atoms, isomorphism=False)]
+    return meanings_of(atoms, isomorphism=False)
 
 
 def separate_predicates(conjunction: Conjunction) -> Operator:
@@ -234,7 +239,7 @@ def is_join(body: Operator, outer: Names) -> bool:
         return names & outer <= certain_variables(inner)
 
     match body:
-        case Conjunction() | Values() | Group():
+        case Conjunction() | Values() | Group() | Slice():
             return True  # the values of a grouped subselect are compared when it is done
         case Join(parts) | Union(parts):
             return all(is_join(part, outer) for part in parts)
@@ -291,10 +296,13 @@ def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
         case "ask":
             top = DistinctNode(ProjectNode((), planner.node(body, frozenset())))
         case "construct":
-            terms_of_template = (term for triple in question.template for term in triple if not isinstance(term, str))
-            names = {name_of(term) for term in terms_of_template}
-            inner = planner.node(body, frozenset(name for name in names if name is not None))
-            top = DistinctNode(ConstructNode(question.template, inner, terms))  # type: ignore[arg-type]  # no blank nodes
+            terms_of_template = [term for triple in question.template for term in triple if not isinstance(term, str)]
+            names = {term.name for term in terms_of_template if isinstance(term, Variable)}
+            solution: list[str] = []
+            if any(isinstance(term, Blank) for term in terms_of_template):  # whose names depend on the whole solution
+                solution = sorted(name for name in possible_variables(body) if not name.startswith(("_:", ".")))
+            inner = planner.node(body, frozenset(names).union(solution))
+            top = DistinctNode(ConstructNode(question.template, inner, terms, solution=solution))
     return NetworkPlan(top, tuple(planner.leaves))
 
 
@@ -357,6 +365,10 @@ class _Planner:
             case Distinct(inner):
                 names = self._sort_names(possible_variables(inner))
                 return DistinctNode(_project(names, self.node(inner, frozenset(names))))
+            case Slice(inner, columns, order, offset, limit):
+                wanted = [*dict.fromkeys([*columns, *(name for name, _ in order)])]
+                ordered = _project(wanted, self.node(inner, frozenset(wanted)))
+                return SliceNode(ordered, columns, order, offset, limit, self._terms)
 
     # --- conjunctions and joins ------------------------------------------------------------------------------
 
@@ -620,7 +632,7 @@ class _Planner:
         for name, one in group.aggregates:
             if one.argument is not None and has_exists(one.argument):
                 inner, argument = self._mark_exists(inner, one.argument)
-                one = Aggregate(one.function, argument, one.is_distinct)
+                one = replace(one, argument=argument)
             aggregates.append((name, one))
         return GroupNode(inner, group.keys, aggregates, self._terms)
 

@@ -35,8 +35,8 @@ from rpq.operators.patterns.meanings import (
     variable,
 )
 from rpq.operators.patterns.pattern_host import PatternHost
-from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
-from rpq.operators.patterns.relations.path_relations import STATIC_ALONE, Need
+from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads, static_content
+from rpq.operators.patterns.relations.path_relations import Need
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.relational.edge_formulas import EdgeConditionNode, EdgeValueNode
@@ -52,7 +52,7 @@ from rpq.rows.weighted_rows import WeightedRows, as_changes, merge
 from rpq.stream.chunk import Chunk
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import LabelName, label_in
+from rpq.stream.stream_labels import LabelName, graph_of, label_in, merged_name, stream_of_graph
 from rpq.stream.stream_time import report_steps, report_times
 from rpq.stream.vertices import VertexDictionary, as_vertex
 from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
@@ -123,7 +123,7 @@ class OperatorPool:
 
 
 class _InstalledPart(NamedTuple):
-    """A part of a leaf in the host: the ids of its constants, its number, and the places of the leaf's columns in its rows."""
+    """A part of a leaf in the host: the ids of its constants, its number, and the places of the columns in its rows."""
 
     ids: dict[str, int]
     number: int
@@ -171,6 +171,8 @@ class RunningSparql(HostedQuery):
         """The labels that each leaf reads which reads every label, as far as they are known."""
         self._is_netted |= bool(self._labels_read)  # an insert may evict an edge of another label
         self.nets_events |= self._is_netted
+        self._relation_reads: dict[tuple[MeaningEdge, LabelSymbol | None], WindowedEdge | WindowedPath] = {}
+        self._from_graphs = question.default_graphs
         self._parts: dict[tuple[int, LabelSymbol | None], _InstalledPart] = {}
         """The parts of each leaf by label; None is that of a leaf that does not read every label."""
         self._parts_with: dict[int, list[tuple[int, LabelSymbol | None]]] = {}
@@ -199,7 +201,13 @@ class RunningSparql(HostedQuery):
         ]
         default = [place for name, place in self._places.items() if name is None]
         self._relations = WindowedReads(
-            self._host, self.question, self.question.readings, reads, origin=self._origin, static=default
+            self._host,
+            self.question,
+            self.question.readings,
+            reads,
+            origin=self._origin,
+            static=default,
+            graphs=self._from_graphs,
         )
         self._relations.enter()
         if self._labels_read:
@@ -240,31 +248,50 @@ class RunningSparql(HostedQuery):
         return atoms, tuple(places[name] for name in part.select), self._report_steps
 
     def _window_relation(self, edge: MeaningEdge, label: LabelSymbol | None = None) -> WindowedEdge | WindowedPath:
-        """Return the relation that an atom requires, an edge of a meaning; `label` is one of those of a read of every label."""
+        """Return the relation that an atom, an edge of a meaning, requires for one `label` if it reads every label."""
+        if (edge, label) not in self._relation_reads:
+            self._relation_reads[edge, label] = self._read_relation(edge, label)
+        return self._relation_reads[edge, label]
+
+    def _read_relation(self, edge: MeaningEdge, label: LabelSymbol | None) -> WindowedEdge | WindowedPath:
         source, read, target = edge
         assert isinstance(read, Read)  # it is of these that the planner makes meanings
         place = self._places.get(read.window)  # None: the static edges alone
+        graph = self._named_graph(read.window)
         if isinstance(read.of, PathRead):
-            return WindowedPath(read.of.expression, place, self._need(read.of.roots, place))
+            return WindowedPath(read.of.expression, place, self._need(read.of.roots, read.window), graph)
         if isinstance(read.of, EveryLabel):
             assert label is not None
-            return WindowedEdge(label, place)
-        return WindowedEdge(read.of, place, divided_end((source, target), self.divided_by))
+            return WindowedEdge(label, place, graph=graph)
+        return WindowedEdge(read.of, place, divided_end((source, target), self.divided_by), graph)
 
-    def _need(self, roots: Roots, place: int | None) -> Need | None:
+    def _named_graph(self, window: str | None) -> str | None:
+        """Return the named graph of static edges that an atom reads; None if it reads a window, or the default graph."""
+        return None if window in self._places else window
+
+    def _need(self, roots: Roots, window: str | None) -> Need | None:
         if roots is None:
             return None
         if not isinstance(roots, Neighbours):
             return Need(roots)
         is_simple = self.question.paths == "simple"
+        place = self._places.get(window)
         if place is None:
-            content = Content(roots.label, UnboundedWindow(), None, self._origin, is_simple, STATIC_ALONE)
+            stream, graphs = static_content(self._named_graph(window), self._from_graphs)
+            content = Content(roots.label, UnboundedWindow(), None, self._origin, is_simple, stream, graphs=graphs)
             return Need(roots.names, content, roots.inward)
         reading = self.question.readings[place]
         counted_labels = reading.labels if reading.window.kind == "count" else None
         without_static = self._places.get(None) != place
         content = Content(
-            roots.label, reading.window, counted_labels, self._origin, is_simple, reading.stream, without_static
+            roots.label,
+            reading.window,
+            counted_labels,
+            self._origin,
+            is_simple,
+            reading.stream,
+            without_static,
+            graphs=None if without_static else self._from_graphs,
         )
         return Need(roots.names, content, roots.inward)
 
@@ -315,9 +342,17 @@ class RunningSparql(HostedQuery):
         (edge,) = self._leaves[leaf][1].meaning.edges
         read = edge[1]
         assert isinstance(read, Read)
+        graph = self._named_graph(read.window)
         place = self._places.get(read.window)
-        stream = None if place is None else self.question.readings[place].stream
-        return [label for name in names if isinstance(label := label_in(name, stream), str)]
+        if graph is not None:
+            stream: str | None = stream_of_graph(graph)
+        else:
+            stream = None if place is None else self.question.readings[place].stream
+        found = dict.fromkeys(label for name in names if isinstance(label := label_in(name, stream), str))
+        if graph is None and read.window is None:  # the default graph has the static edges of the graphs of FROM
+            graphs = {*(self._from_graphs or ())}
+            found |= dict.fromkeys(merged_name(name) for name in names if graph_of(name) in graphs)
+        return [label for label in found if isinstance(label, str)]
 
     def learn_labels(self, names: Sequence[LabelName]) -> None:
         """Read these labels too, where a leaf reads every label. They are new, so that no edge has them yet."""
@@ -541,6 +576,9 @@ class DividedSparql(DividedQuery):
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
         return self.first.ids_of_terms(texts)
+
+    def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
+        return self.first.ids_of_answer(values, vertices)
 
 
 _LINEAR = FilterNode | ExtendNode | EdgeConditionNode | EdgeValueNode | DistinctNode | UnionNode

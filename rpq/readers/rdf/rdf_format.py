@@ -10,13 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from threading import Lock
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
 from rpq.readers.column_names import EVENT
+from rpq.readers.edges import InMemorySource
 from rpq.readers.input_format import Format
 from rpq.readers.inputs import (
     BATCH_ROWS,
@@ -27,11 +31,13 @@ from rpq.readers.inputs import (
     check_arguments,
     concatenate_inputs,
     merge_by_heads,
+    order_rows,
 )
 from rpq.readers.rdf.blank_nodes import BlankNodes
 from rpq.readers.rdf.rdf_syntax import SYNTAX_NAMES, RdfSyntax, pyoxigraph, syntax_by_name, syntax_of
 from rpq.readers.rdf.statements import SCHEMA, BadStatement, Statements
 from rpq.readers.rdf.times import (
+    FixedTimes,
     GraphNameTimes,
     GraphPositionTimes,
     GraphPropertyTimes,
@@ -104,7 +110,7 @@ class RdfInput:
 
     def __init__(
         self,
-        source: ByteSource,
+        source: ByteSource | InMemorySource,
         *,
         syntax: RdfSyntax,
         reading: RdfReading,
@@ -120,6 +126,7 @@ class RdfInput:
         self._times = times
         self._stop = on_error == "stop"
         self._statements = Statements(source, syntax, batch_rows=batch_rows, literal_graphs=reading.time == GRAPH_NAME)
+        self._scope = scope
         self._blanks = BlankNodes(
             scope,
             are_generated=not syntax.is_line_based,
@@ -144,10 +151,25 @@ class RdfInput:
             if isinstance(read, BadStatement):
                 self._reject(read.message, read.line, ends=read.ends)
             else:
-                columns = self._blanks.rename(read.columns[:-1])
-                named = pa.RecordBatch.from_arrays([*columns, read.column("number")], schema=SCHEMA)
-                yield from self._tuples_of(self._times.assign(named))
+                for part in self._documents_of(read) if self._syntax.has_documents else (read,):
+                    columns = self._blanks.rename(part.columns[:-1])
+                    named = pa.RecordBatch.from_arrays([*columns, part.column("number")], schema=SCHEMA)
+                    yield from self._tuples_of(self._times.assign(named))
         yield from self._tuples_of(self._times.finish())
+
+    def _documents_of(self, read: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the documents of a batch, whose blank nodes and graphs are their own; all at once if they have none."""
+        blanks = (pc.any(pc.starts_with(read.column(place), "_:")).as_py() for place in (0, 2, 3))
+        if self._reading.time != GRAPH_POSITION and not any(blanks):
+            yield read
+            return
+        numbers = read.column("number").to_numpy()
+        starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        for start, end in pairwise(starts):
+            self._blanks = BlankNodes(f"{self._scope}.{numbers[start]}", are_generated=True, are_local=False)
+            if isinstance(self._times, GraphPositionTimes):
+                self._times.begin_document()
+            yield read.slice(start, end - start)
 
     def _tuples_of(self, results: Iterator[TimedResult]) -> Iterator[pa.RecordBatch]:
         for one in results:
@@ -230,6 +252,74 @@ def open_rdf(
 
 
 RDF = Format(name="rdf", open=open_rdf)
+
+
+class RdfDocuments:
+    """Reads documents that come one by one, as posts or messages; the first time decides whether all are integers or dates.
+
+    `reading` says how; a document whose time is a position among others needs a timestamp of its own. Blank nodes of each
+    document are other nodes than those of the others.
+
+    >>> documents = RdfDocuments(RdfReading(time="graph-name"))
+    >>> documents.read(b"<x:a> <x:p> <x:b> <x:t/7> .", syntax="nq", name="the body", scope="d1").to_pylist()
+    [{'source': 'x:a', 'target': 'x:b', 'label': 'x:p', 'timestamp': 7}]
+    """
+
+    def __init__(self, reading: RdfReading, *, time_unit: str | None = None, kind: Kind | None = None) -> None:
+        pyoxigraph()
+        self.reading = reading
+        self.kind = kind
+        """The kind of the times so far; None before the first one."""
+        self._time_unit = time_unit
+        self._lock = Lock()
+
+    def read(
+        self, data: bytes, *, syntax: str, name: str, scope: str, timestamp: int | None = None
+    ) -> pa.RecordBatch | None:
+        """Return the tuples of a document, None if it has none; with a `timestamp` all have this one.
+
+        Raises `InputError` with the line; then the document as a whole is not read. O(bytes).
+        """
+        terms = TimeTerms(unit=self._time_unit, kind=self.kind)
+        if timestamp is not None:
+            times: TripleTimes = FixedTimes(timestamp)
+        elif self.reading.has_graph_times:
+            times = _times(self.reading, terms)
+        else:
+            raise InputError(f"{name}: {NO_TIME}")
+        document = RdfInput(
+            InMemorySource(data, name=name),
+            syntax=syntax_by_name(syntax),
+            reading=self.reading,
+            times=times,
+            scope=scope,
+            on_error="stop",
+            batch_rows=BATCH_ROWS,
+            time_unit=terms.unit,
+        )
+        batches = [_with_deletes(batch) for batch in document]
+        with self._lock:  # several threads may read documents
+            if terms.kind is not None and self.kind not in (None, terms.kind):
+                raise InputError(f"{name}: its times are {terms.kind}, but those of earlier documents {self.kind}")
+            self.kind = terms.kind or self.kind
+        if len(batches) < 2:
+            return batches[0] if batches else None
+        return order_rows(batches, np.zeros(sum(map(len, batches)), np.int8))
+
+
+NO_TIME = (
+    "the triples have no time: --rdf-time says where it is, as graph-name or the IRI of a property of graphs such as "
+    "http://www.w3.org/ns/prov#generatedAtTime; or the document comes with a timestamp"
+)
+
+
+def _with_deletes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return tuples with a column delete behind the timestamps, as all batches of a document have it."""
+    if "delete" in batch.schema.names:
+        return batch
+    columns = {name: batch.column(name) for name in ("source", "target", "label", "timestamp")}
+    columns["delete"] = pa.array(np.zeros(len(batch), np.bool_))
+    return pa.RecordBatch.from_pydict(columns | {name: batch.column(name) for name in batch.schema.names})
 
 
 def _open_input(

@@ -17,7 +17,7 @@ class RdfSyntax:
 
     With `has_graphs` triples may be in named graphs; with `is_line_based` each statement is a line; with `recovers` the
     parser continues after an error. With `has_local_blanks`, blank nodes without a label are referred to only within
-    the statement of one subject.
+    the statement of one subject. With `has_documents`, each line is a document of its own.
     """
 
     name: str
@@ -28,6 +28,7 @@ class RdfSyntax:
     is_line_based: bool = False
     recovers: bool = True
     has_local_blanks: bool = False
+    has_documents: bool = False
 
 
 SYNTAXES = (
@@ -38,8 +39,26 @@ SYNTAXES = (
     RdfSyntax(
         name="jsonld", endings=(".jsonld", ".json"), member="JSON_LD", title="JSON-LD", has_graphs=True, recovers=False
     ),
+    RdfSyntax(
+        name="ndjsonld",
+        endings=(".ndjsonld", ".jsonldl", ".ndjson", ".jsonl"),
+        member="JSON_LD",
+        title="JSON-LD, one document a line",
+        has_graphs=True,
+        has_documents=True,
+    ),
     RdfSyntax(name="rdf", endings=(".rdf", ".owl", ".xml"), member="RDF_XML", title="RDF/XML", recovers=False),
 )
+SYNTAX_OF_TYPE = {
+    "application/n-quads": "nq",
+    "application/n-triples": "nt",
+    "text/turtle": "ttl",
+    "application/trig": "trig",
+    "application/ld+json": "jsonld",
+    "application/rdf+xml": "rdf",
+}
+"""The names of syntaxes by media type."""
+
 SYNTAX_NAMES = tuple(syntax.name for syntax in SYNTAXES)
 
 _PLACE = re.compile(

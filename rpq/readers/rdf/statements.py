@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rpq.readers.edges import InMemorySource
 from rpq.readers.gc_pause import gc_paused
 from rpq.readers.rdf.blank_nodes import LabelCollector
 from rpq.readers.rdf.canonical_lines import NAMES, columns_of, kinds_of, lines_of, split_statement, texts_of
@@ -58,7 +59,14 @@ class Statements:
     a statement by its number.
     """
 
-    def __init__(self, source: ByteSource, syntax: RdfSyntax, *, batch_rows: int, literal_graphs: bool = False) -> None:
+    def __init__(
+        self,
+        source: ByteSource | InMemorySource,
+        syntax: RdfSyntax,
+        *,
+        batch_rows: int,
+        literal_graphs: bool = False,
+    ) -> None:
         self._source = source
         self._syntax = syntax
         self._batch_rows = batch_rows
@@ -67,6 +75,8 @@ class Statements:
         pyoxigraph()
 
     def __iter__(self) -> Iterator[ReadResult]:
+        if self._syntax.has_documents:
+            return self._read_documents()
         return self._read_lines() if self._syntax.is_line_based else self._read_document()
 
     @property
@@ -76,7 +86,7 @@ class Statements:
 
     def line_of(self, number: int) -> int | None:
         """Return the line of the statement with this number, or None if the input cannot be read again."""
-        if self._syntax.is_line_based:
+        if self._syntax.is_line_based or self._syntax.has_documents:
             return number
         return self._line_where(lambda count: count > number)
 
@@ -165,6 +175,35 @@ class Statements:
             return parser_message(error)
         return quads[0] if len(quads) == 1 else "is not a complete statement"
 
+    # --- a document a line -----------------------------------------------------------------------------------------
+
+    def _read_documents(self) -> Iterator[ReadResult]:
+        """Read lines that are documents; of a bad one no statement is read. The number of a statement is its line."""
+        for block in self._source.blocks(max(64, min(BLOCK_BYTES, self._batch_rows * _BYTES_A_LINE))):
+            quads: list[Any] = []
+            lines: list[int] = []
+            bad: dict[int, str] = {}
+            for line, data in enumerate(_LINE.findall(block.data), block.line):
+                if not data.strip():
+                    continue
+                try:
+                    with gc_paused():
+                        found = list(parser_of(data, self._syntax))
+                except SyntaxError as error:
+                    bad[line] = f"{parser_message(error)}; expected a document of JSON-LD in each line"
+                    continue
+                quads += found
+                lines += [line] * len(found)
+            parsed = _columns_of_quads(quads, self._syntax) if quads else None
+            if parsed is None:
+                yield from (BadStatement(message=message, line=line) for line, message in sorted(bad.items()))
+                continue
+            numbers = np.array(lines, np.int64)
+            of_rdf12 = {lines[row]: message for row, message in parsed.bad.items()}
+            whole = ~np.isin(numbers[parsed.rows], [*of_rdf12])
+            columns = [column.filter(pa.array(whole)) for column in parsed.columns]
+            yield from _yield_in_order(columns, numbers[parsed.rows][whole], {**bad, **of_rdf12})
+
     # --- documents -------------------------------------------------------------------------------------------------
 
     def _read_document(self) -> Iterator[ReadResult]:
@@ -215,7 +254,7 @@ class Statements:
         """Parse the source again up to a statement; return the line at which it is reached or at which parsing fails."""
         if self._source.size is None:
             return None
-        file = _LineByLine(ByteSource(self._source.path))
+        file = _LineByLine(self._source.again())
         parser = iter(parser_of(file, self._syntax))
         count = 0
         while True:
@@ -311,7 +350,7 @@ class _Chunks:
 class _LineByLine:
     """A source as a file that returns at most one line per call; `line` is the number of the last line."""
 
-    def __init__(self, source: ByteSource) -> None:
+    def __init__(self, source: ByteSource | InMemorySource) -> None:
         self._blocks = source.blocks(_CHUNK)
         self._lines: list[bytes] = []
         self._rest = b""

@@ -158,6 +158,20 @@ class PositionTimes:
         yield from ()
 
 
+class FixedTimes:
+    """All triples have one time, that of the document in which they come."""
+
+    def __init__(self, timestamp: int) -> None:
+        self._timestamp = timestamp
+
+    def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
+        times = np.full(statements.num_rows, self._timestamp, np.int64)
+        yield TimedStatements(statements=statements, timestamps=times, graph=statements.column("graph"))
+
+    def finish(self) -> Iterator[TimedResult]:
+        yield from ()
+
+
 class GraphPositionTimes:
     """The triples of the n-th graph have the time n; a graph is a run of consecutive triples with one graph name."""
 
@@ -177,8 +191,12 @@ class GraphPositionTimes:
 
     def finish(self) -> Iterator[TimedResult]:
         """End the current graph: the same name in another input is another graph."""
-        self._last = None
+        self.begin_document()
         yield from ()
+
+    def begin_document(self) -> None:
+        """End the current graph: the same name in another document is another graph."""
+        self._last = None
 
 
 class GraphNameTimes:

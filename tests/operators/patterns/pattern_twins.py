@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,16 @@ class PatternTwins:
         rows = self.reference.advance(time)
         times = sorted({r.timestamp for r in rows})
         self._compare(rows_of(self.engine.advance(time)), begun + [[r for r in rows if r.timestamp == at] for at in times])
+
+    def flush(self) -> None:
+        """Compare what is reported if the stream ends here; neither changes."""
+        expected: list[Row] = []
+        reporting = [one for one in self.questions.values() if one.report != "change" and self.reference.time is not None]
+        for boundary, name in sorted((one.reports_at(self.reference.time), one.name) for one in reporting):
+            rows = deepcopy(self.reference).advance(boundary + 1)
+            expected += [row for row in rows if row.query == name and row.timestamp <= boundary]
+        times = sorted({r.timestamp for r in expected})
+        self._compare(rows_of(self.engine.flush()), [[r for r in expected if r.timestamp == at] for at in times])
 
     def register(self, question: PatternQuestion, start: str) -> None:
         try:

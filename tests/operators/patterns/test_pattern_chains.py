@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
@@ -18,6 +18,7 @@ from rpq.language.pattern import parse_pattern
 from rpq.operators.patterns.chains import chains_to_evaluate, merge_chains_of_atoms
 from tests import reference_patterns as oracle
 from tests.pattern_strategies import PATH_EXPRESSIONS, graphs
+from tests.twins import examples
 
 
 def merged(text: str, *columns: str) -> str:
@@ -135,7 +136,7 @@ def patterns(draw: st.DrawFn) -> tuple[tuple[pattern.Atom, ...], tuple[str, ...]
 
 @pytest.mark.ci
 @given(question=patterns(), graph=graphs)
-@settings(deadline=None, max_examples=300)
+@examples(1500)
 def test_both_forms_have_the_same_solutions(question: tuple, graph: list) -> None:
     atoms, columns = question
     fewer = merge_chains_of_atoms(atoms, columns)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from rpq.operators.patterns.joins import condition_graph
 from rpq.operators.patterns.joins.plan import Atom, plan_pattern
 from tests.operators.patterns.test_pattern_kernels import LABELS, VERTICES, Runner, patterns, streams, windows
+from tests.twins import examples
 
 
 @st.composite
@@ -28,7 +29,7 @@ def anchored(draw: st.DrawFn, relations: int) -> list[Atom]:
 
 
 @pytest.mark.ci
-@settings(max_examples=150, deadline=None, suppress_health_check=[*HealthCheck])
+@examples(750, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_conditions_follow_the_edges_and_are_never_seen(data: st.DataObject) -> None:
     held = data.draw(st.lists(windows, min_size=1, max_size=2))

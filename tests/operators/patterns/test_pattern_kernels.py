@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 
 from rpq.operators.patterns.joins.live_patterns import LivePatterns
@@ -16,6 +16,7 @@ from rpq.operators.patterns.joins.plan_tables import PlanTables
 from rpq.operators.patterns.relations.consistency import check
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import Tuples
+from tests.twins import examples
 
 PHASES=[Phase.explicit,Phase.reuse,Phase.generate]
 LABELS = 3
@@ -251,7 +252,7 @@ def _net(events):
 # --- properties -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[*HealthCheck])
+@examples(500, suppress_health_check=[*HealthCheck])
 @given(data=st.data())
 def test_rows_are_the_changes_of_the_answer(data):
     windows_read = data.draw(st.lists(windows, min_size=1, max_size=2))

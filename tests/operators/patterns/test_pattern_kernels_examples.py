@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.errors import QueryError
@@ -17,6 +17,7 @@ from rpq.operators.patterns.joins.plan_tables import PlanTables
 from rpq.operators.patterns.relations.consistency import check
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import Tuples
+from tests.twins import examples
 
 a, b, c = range(3)
 
@@ -193,7 +194,7 @@ def test_implicit_windows_are_silent_about_expiry_and_not_about_deletes():
     assert stream.push((3, a, 4, 10, True), (5, a, 6, 20)) == [(-1, (3, 4), 10), (1, (5, 6), 20)]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(500)
 @given(
     size=st.integers(0, 50).flatmap(lambda bits: st.integers(1, 1 << bits)),
     slide=st.integers(0, 40).flatmap(lambda bits: st.integers(1, 1 << bits)),

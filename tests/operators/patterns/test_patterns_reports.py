@@ -96,6 +96,37 @@ def test_saved_with_rows_that_wait(tmp_path):
     assert other.statistics().rows_added == 2
 
 
+def test_the_last_report_moves_nothing():
+    slow = rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=10), report="slide", name="slow")
+    quick = rpq.Query("?x a ?y", window=rpq.Window(size=3, slide=3), report="slide", name="quick")
+    every = rpq.Query("?x a ?y", window=rpq.Window(size=3, slide=1), semantics="explicit", name="every")
+    engine = rpq.Engine(slow, quick, every)
+    assert not engine.flush().rows()  # nothing has come
+    told = []
+    engine.on_change(told.extend, query="slow")
+    engine.insert("x", "y", "a", 7)
+    wanted = [("quick", "x", "y", 9, "+"), ("slow", "x", "y", 10, "+")]
+    assert [tuple(row) for row in engine.flush().rows()] == wanted
+    assert [tuple(row) for row in told] == wanted[1:] and engine.time == 7
+    figures = engine.statistics()
+    assert (figures.rows_added, figures.rows_waiting) == (1, 2)
+    engine.delete("x", "y", "a", 9)  # the same report, with what has come since
+    assert [tuple(row) for row in engine.flush().rows()] == []
+    assert [tuple(row) for row in engine.advance(30).rows()] == []
+
+
+def test_the_last_report_keeps_the_limit_on_rows():
+    engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=10), report="slide"), max_rows=1)
+    engine.insert("x", "y", "a", 7)
+    assert len(engine.flush()) == 1
+    engine.insert("x", "z", "a", 7)
+    with pytest.raises(rpq.RowLimitError) as caught:
+        engine.flush()
+    assert not caught.value.changes
+    engine.delete("x", "z", "a", 7)  # it goes on
+    assert len(engine.flush()) == 1
+
+
 # --- the question -----------------------------------------------------------------------------------------------------
 
 
@@ -121,6 +152,7 @@ def test_rows_and_answers(question, tuples, size, ahead, capacity):
     twins = PatternTwins(question, capacity=capacity)
     for begin in range(0, len(tuples), size):
         twins.push(tuples[begin : begin + size])
+        twins.flush()
         twins.collect()
     event(f"waiting: {min(twins.engine.statistics().rows_waiting, 3)}")
     twins.advance(twins.engine.time + ahead)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,16 +51,19 @@ class Twins:
         static: Sequence[tuple[str, str, str]] = (),
         capacity: int = 4,
         threads: int = 1,
+        report_empty: bool = False,
     ) -> None:
+        self._restoring = {"threads": threads, "report_empty": report_empty}
         self.questions = {one.name: one for one in questions}
         try:
-            self.engine = tiny(capacity)(*map(query_of, questions), time_unit="s", threads=threads)
+            self.engine = tiny(capacity)(*map(query_of, questions), time_unit="s", **self._restoring)
             if static:
                 self.engine.load_static([(source, target, label) for source, label, target in static])
         except rpq.QueryError as problem:
             assume("does not run across static edges" not in str(problem))
             raise
         self.reference = SparqlReference(*questions, static=static)
+        self.reference.report_empty = report_empty
 
     def shown(self, rows: list[Row]) -> list[tuple]:
         """Rows of the oracle as the engine has them."""
@@ -91,6 +95,18 @@ class Twins:
         self.compare(found, self.shown(self.reference.advance(time)))
         return found
 
+    def flush(self) -> list[tuple]:
+        """Compare what is reported if the stream ends here; the rows. Neither changes, as the steps that follow show."""
+        end = deepcopy(self.reference)
+        expected: list[Row] = []
+        reporting = [one for one in self.questions.values() if one.report != "change" and end.time is not None]
+        for boundary, name in sorted((one.reports_at(end.time), one.name) for one in reporting):
+            ended = deepcopy(end)
+            expected += [row for row in ended.advance(boundary + 1) if row.query == name and row.timestamp <= boundary]
+        found = [tuple(row) for row in self.engine.flush().rows()]
+        self.compare(found, self.shown(expected))
+        return found
+
     def register(self, question: SparqlQuestion, start: str) -> None:
         """Register a query with both, where neither refuses it."""
         try:
@@ -107,12 +123,13 @@ class Twins:
         self.questions[question.name] = question
         self.compare(found, self.shown(expected))
 
-    def restore(self, threads: int = 1) -> None:
+    def restore(self, threads: int | None = None) -> None:
         """Go on with an engine that is restored from what this one saved."""
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "state")
             self.engine.save(path)
-            self.engine = type(self.engine).restore(path, threads=threads)
+            options = self._restoring if threads is None else self._restoring | {"threads": threads}
+            self.engine = type(self.engine).restore(path, **options)
         self.engine._check()
 
     def compare_counts(self) -> None:

@@ -28,6 +28,7 @@ from rpq.operators.relational.exact_sums import (
 from rpq.operators.relational.formula_columns import amount_of, read_amounts
 from rpq.operators.relational.group_sums import AVERAGED, COUNTED, NO_NUMBER, SUMMED, SummedGroups
 from rpq.operators.relational.quotient_ids import computed_text
+from tests.twins import scaled
 
 FUNCTIONS = (COUNTED, SUMMED, AVERAGED)
 INTEGERS = ("0", "1", "-5", "9223372036854775807", "-9223372036854775808", "300000000000")
@@ -95,7 +96,7 @@ def apply(sums, changes):
     return found
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(scaled(12)))
 def test_sums_are_those_of_fractions_rounded_once(seed):
     chance = random.Random(seed)
     sums, expected, live = ExactSums(1, FUNCTIONS), {}, []

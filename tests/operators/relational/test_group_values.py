@@ -25,6 +25,7 @@ from rpq.operators.relational.term_ids import TermIds
 from rpq.operators.relational.text_order import key_of, read_names
 from rpq.operators.relational.value_order import ValueOrder
 from rpq.rows.weighted_rows import WeightedRows
+from tests.twins import scaled
 
 VALUE = Variable("v")
 
@@ -115,7 +116,7 @@ def shown(row):
     return tuple(None if term is None else lexical_form(str(term)) for term in row)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(scaled(6)))
 @pytest.mark.parametrize("names", CHOICES, ids=" ".join)
 @pytest.mark.parametrize("keys", [("g",), ()], ids=["groups", "one group"])
 def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
@@ -168,7 +169,7 @@ def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
     assert node.nbytes > 0 and node.entries >= len(+answer) - (not keys)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(scaled(8)))
 def test_labels_have_the_order_of_terms(seed, monkeypatch):
     if seed % 2:
         monkeypatch.setattr("rpq.operators.relational.value_order.GAP", 2)  # so that gaps are exhausted
@@ -218,7 +219,7 @@ def test_keys_of_texts_have_the_order_of_terms():
     assert len(keys) > 60 and [key_of(key) for key in keys] == sorted(map(key_of, keys))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(scaled(6)))
 @pytest.mark.parametrize("report", ["change", "slide"])
 def test_rows_of_the_engine_are_those_of_the_window(seed, report, tmp_path):
     """Names come and go, so that ids denote other terms; edges expire and are deleted; there are batches and a restart."""

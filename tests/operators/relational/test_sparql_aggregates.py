@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from rpq.language.pattern import Variable
 from rpq.language.sparql.algebra import Aggregate
 from rpq.language.sparql.values.aggregates import Extremum, accumulator
+from rpq.language.sparql.values.functions import text_of
 from rpq.language.sparql.values.operators import order_key
 from rpq.language.sparql.values.terms import XSD, literal_text
 from rpq.language.sparql.values.typed_values import NoValue, Number, value_of
@@ -29,7 +30,7 @@ TERMS = [
     ),
 ]  # fmt: skip
 NUMBERS = [term for term in TERMS if term[0] in "-.0123456789" or "XMLSchema#d" in term or "XMLSchema#i" in term]
-FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE")
+FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT")
 
 
 def brute_force(function: str, values: list[str | None]) -> str | None:
@@ -41,6 +42,10 @@ def brute_force(function: str, values: list[str | None]) -> str | None:
         if not bound or (function != "SAMPLE" and len(bound) < len(values)):
             return None
         return (max if function == "MAX" else min)(bound, key=order_key)
+    if function == "GROUP_CONCAT":
+        if len(bound) < len(values) or "_:b" in bound:
+            return None
+        return literal_text(" ".join(text_of(one) for one in sorted(bound, key=order_key)))
     numbers = []
     for one in values:
         try:

@@ -69,15 +69,29 @@ def test_saving_and_restoring_cannot_be_seen(question, tuples, place, static):
 
 
 @examples(40)
-@given(st.data(), st.sampled_from(["slide", "time"]), streams(), st.integers(1, 9), st.integers(0, 15))
-def test_reports_are_those_of_the_oracle(data, report, tuples, size, saved):
+@given(st.data(), st.sampled_from(["slide", "time"]), streams(), st.integers(1, 9), st.integers(0, 15), st.booleans())
+def test_reports_are_those_of_the_oracle(data, report, tuples, size, saved, report_empty):
     question = data.draw(questions(report=report))
     note(f"{write(question.query)} over {question.window}, {report}")
-    twins = Twins(question)
+    twins = Twins(question, report_empty=report_empty)
     for begin in range(0, len(tuples), size):
         twins.push(tuples[begin : begin + size])
         if begin <= saved < begin + size:
             twins.restore()
+    twins.advance(tuples[-1][3] + 30)
+    twins.compare_counts()
+
+
+@examples(30)
+@given(st.data(), st.sampled_from(["slide", "time"]), streams(), st.integers(1, 9), st.lists(edges, max_size=2, unique=True))
+def test_the_last_report_is_that_of_the_oracle_and_changes_nothing(data, report, tuples, size, static):
+    others = data.draw(questions("s", report=data.draw(st.sampled_from(["slide", "time", "change"]))))
+    question = data.draw(questions(report=report))
+    note(f"{write(question.query)} over {question.window}, {report}; {write(others.query)} over {others.window}")
+    twins = Twins(question, others, static=static)
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+        twins.flush()
     twins.advance(tuples[-1][3] + 30)
     twins.compare_counts()
 
@@ -116,4 +130,25 @@ def test_a_variable_of_an_outer_group_is_unbound_in_a_filter(text, tuples):
     twins = Twins(asked(text, Window(size=10, slide=5)))
     for one in tuples:
         twins.push([one])
+    twins.compare_counts()
+
+
+POSITIONS = [
+    "SELECT ?x ?z { ?x <urn:b> ?z { SELECT ?x { ?x <urn:a> ?y } ORDER BY DESC(?y) LIMIT 1 } }",
+    "SELECT ?x { ?x <urn:a> ?y FILTER EXISTS { SELECT ?y { ?y <urn:b> ?z } ORDER BY ?z LIMIT 2 } }",
+    "SELECT * { ?x <urn:a> ?y OPTIONAL { SELECT ?x (COUNT(*) AS ?n) { ?x <urn:b> ?z } GROUP BY ?x ORDER BY ?n LIMIT 1 } }",
+    "SELECT ?y { ?x <urn:a> ?y } ORDER BY EXISTS { ?y <urn:b> ?z } ?y LIMIT 2 OFFSET 1",
+]
+"""Queries with positions of an order within, beside those that are drawn."""
+
+
+@pytest.mark.parametrize("text", POSITIONS)
+@examples(15)
+@given(streams(), st.integers(1, 4), st.integers(0, 15))
+def test_positions_of_an_order_are_those_of_the_oracle(text, tuples, size, saved):
+    twins = Twins(asked(text, Window(size=10, slide=5)))
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+        if begin <= saved < begin + size:
+            twins.restore()
     twins.compare_counts()

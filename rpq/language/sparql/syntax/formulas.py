@@ -88,6 +88,7 @@ def source_name(name: str) -> str:
 
 
 _AGGREGATES = {f"Aggregate_{name.capitalize()}": name for name in ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE")}
+_AGGREGATES["Aggregate_GroupConcat"] = "GROUP_CONCAT"
 _CHAINS = {"ConditionalOrExpression": "||", "ConditionalAndExpression": "&&"}
 _UNARY = {"UnaryNot": "!", "UnaryMinus": "unary -", "UnaryPlus": "unary +"}
 _NEGATED_EXISTS = {"Builtin_EXISTS": False, "Builtin_NOTEXISTS": True}
@@ -195,10 +196,9 @@ class FormulaReader:
         return Call(iri, arguments)
 
     def _aggregate(self, node: Any, scope: Scope) -> Formula:
-        if node.name not in _AGGREGATES:
-            raise refusal(self._source, "GROUP_CONCAT", node.place)
         argument = None if node.vars == "*" else self.formula(node.vars, scope)
-        return Aggregate(_AGGREGATES[node.name], argument, bool(node.distinct))  # type: ignore[arg-type]
+        separator = {} if node.separator is None else {"separator": node.separator.text}
+        return Aggregate(_AGGREGATES[node.name], argument, bool(node.distinct), **separator)  # type: ignore[arg-type]
 
     def _builtin(self, node: Any, scope: Scope) -> Formula:
         function = node.name.removeprefix("Builtin_").upper()

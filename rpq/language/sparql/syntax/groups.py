@@ -11,7 +11,7 @@ Groups contain subselects, which contain groups; therefore both are in this modu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -41,6 +41,7 @@ from rpq.language.sparql.algebra import (
     Minus,
     Operator,
     Project,
+    Slice,
     Values,
     WindowAtom,
     aggregates_in,
@@ -181,8 +182,11 @@ class _ModifierReader:
         inner: Operator = reader.group(node.where, scope)[0] if node.where is not None else make_join()
         select = [(one, reader.formulas.formula(one.expr, scope)) for one in node.projection or () if one.expr is not None]
         having = [reader.formulas.formula(one, scope) for one in (node.having.condition if node.having else ())]
+        having = self._without_columns(having, select, possible_variables(inner))
         conditions_of_groups = node.groupby.condition if node.groupby else ()
-        has_aggregates = any(True for formula in [one for _, one in select] + having for _ in aggregates_in(formula))
+        order = self._order()
+        of_groups = [*(one for _, one in select), *having, *(formula for formula, _ in order)]
+        has_aggregates = any(True for formula in of_groups for _ in aggregates_in(formula))
         operator = inner
         keys: tuple[str, ...] | None = None
         if node.groupby or having or has_aggregates:
@@ -191,29 +195,76 @@ class _ModifierReader:
                 raise reader.source.error("SELECT * cannot be grouped", node.place, "the keys and aggregates by name")
             having = [self._without_aggregates(formula, keys, "HAVING", node.having.place) for formula in having]
             select = [(one, self._without_aggregates(formula, None, "SELECT", one.place)) for one, formula in select]
+            place = node.orderby.place if order else node.place
+            order = [(self._without_aggregates(formula, None, "ORDER BY", place), desc) for formula, desc in order]
             operator = Group(operator, keys, tuple((name, one) for one, name in self._aggregates.items()))
         for formula in having:
             operator = make_filter(operator, formula)
         if node.valuesClause:
             operator = make_join(operator, reader.values(node.valuesClause, scope))
         operator, columns = self._columns(operator, inner, select, keys)
+        if node.limitoffset:
+            if keys is not None:
+                self._check_order(order, {*keys, *self._aggregates.values(), *columns})
+            operator = self._slice(operator, columns, order)
         if self._selection.is_select:
             operator = Project(operator, columns)
-            if node.modifier == "DISTINCT":
+            if node.modifier == "DISTINCT" and not node.limitoffset:
                 operator = Distinct(operator)
         return operator, columns
 
+    # --- positions ---------------------------------------------------------------------------------------------------
+
+    def _order(self) -> list[tuple[Formula, bool]]:
+        """Return the conditions of ORDER BY, each with whether it is descending."""
+        found = []
+        for one in self._node.orderby.condition if self._node.orderby else ():
+            is_named = getattr(one, "name", None) == "OrderCondition"
+            formula = self._reader.formulas.formula(one.expr if is_named else one, self._scope)
+            found.append((formula, is_named and str(one.order or "").upper() == "DESC"))
+        return found
+
+    def _check_order(self, order: list[tuple[Formula, bool]], visible: set[str]) -> None:
+        for formula, _ in order:
+            if hidden := _plain_variables(formula) - visible:
+                raise self._ungrouped(min(hidden), "ORDER BY", self._node.orderby.place)
+
+    def _slice(self, operator: Operator, columns: tuple[str, ...], order: list[tuple[Formula, bool]]) -> Operator:
+        """Return the solutions at the positions of LIMIT and OFFSET."""
+        node = self._node
+        if not self._selection.is_select:
+            columns = tuple(sorted(name for name in possible_variables(operator) if not name.startswith(("_:", "."))))
+        if node.modifier == "DISTINCT":
+            operator = Distinct(Project(operator, columns))
+            if hidden := frozenset().union(*(variables_of(formula) for formula, _ in order)) - frozenset(columns):
+                what = f"?{name}" if (name := source_name(min(hidden))) else "an aggregate"
+                message = f"SELECT DISTINCT has no order by {what}, which it does not select"
+                raise self._reader.source.error(message, node.orderby.place, "a column, or GROUP BY and an aggregate")
+        names = []
+        for formula, is_descending in order:
+            if isinstance(formula, Variable):
+                names.append((formula.name, is_descending))
+                continue
+            names.append((f".order{len(names) + 1}", is_descending))
+            operator = Extend(operator, names[-1][0], formula)
+        limit, offset = (None if one is None else int(one.text) for one in (node.limitoffset.limit, node.limitoffset.offset))
+        return Slice(operator, columns, tuple(names), offset or 0, limit)
+
     def _refuse(self) -> None:
         node, source = self._node, self._reader.source
-        if node.orderby:
+        if node.orderby and not node.limitoffset:
             raise refusal(source, "ORDER BY", node.orderby.place)
-        if node.limitoffset:
-            first = "LIMIT" if node.limitoffset.limit is not None else "OFFSET"
-            at = source.parsed[node.limitoffset.place :]
-            raise refusal(source, "OFFSET" if at[:6].upper() == "OFFSET" else first, node.limitoffset.place)
-        for clause in node.datasetClause or ():
-            if clause.named is not None:
-                raise refusal(source, "FROM NAMED", clause.place)
+
+    def _without_columns(
+        self, having: list[Formula], select: list[tuple[Any, Formula]], bound: frozenset[str]
+    ) -> list[Formula]:
+        """Replace the columns that SELECT computes by their formulas, unless the group binds variables with these names."""
+        formulas: dict[str, Formula] = {}
+        for one, formula in select:
+            name = self._scope.name(one.evar.text)
+            if name not in bound:
+                formulas[name] = _replace_variables(formula, formulas)
+        return [_replace_variables(formula, formulas) for formula in having]
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
@@ -292,6 +343,15 @@ class _ModifierReader:
         return operator, tuple(columns)
 
 
+def _replace_variables(formula: Formula, formulas: Mapping[str, Formula]) -> Formula:
+    """Return a formula with others in place of variables, except in aggregates and EXISTS."""
+    if isinstance(formula, Variable):
+        return formulas.get(formula.name, formula)
+    if isinstance(formula, Call):
+        return Call(formula.function, tuple(_replace_variables(one, formulas) for one in formula.arguments))
+    return formula
+
+
 def _plain_variables(formula: Formula) -> frozenset[str]:
     """Return the variables of a formula, except those inside EXISTS."""
     if isinstance(formula, Call):
@@ -303,13 +363,22 @@ class GroupReader:
     """Translates groups and the subselects in them; its warnings and assignments cover the whole query."""
 
     def __init__(
-        self, source: SourceText, prologue: Prologue, *, windows: tuple[str, ...], uses: frozenset[int], is_split: bool
+        self,
+        source: SourceText,
+        prologue: Prologue,
+        *,
+        windows: tuple[str, ...],
+        named_graphs: tuple[str, ...] | None,
+        uses: frozenset[int],
+        is_split: bool,
     ) -> None:
         self.source = source
         self.prologue = prologue
         self.formulas = FormulaReader(source, prologue, self._body_of_exists)
         self.warnings: dict[str, None] = {}
         self._windows = windows
+        self._named_graphs = named_graphs
+        """The graphs of FROM NAMED; None for a query with neither FROM nor FROM NAMED, which may read any graph."""
         self._uses = uses
         self._is_split = is_split
         self._subselects = 0
@@ -356,10 +425,6 @@ class GroupReader:
         template: list[tuple[Any, str | Variable, Any]] = []
         for subject, predicate, object_ in _triples(triples):
             terms = [self.formulas.term(one, scope) for one in (subject, object_)]
-            for node, term in zip((subject, object_), terms, strict=True):
-                if isinstance(term, Blank):
-                    places = [one.place for one in (node, predicate, subject, object_) if isinstance(one, Leaf)]
-                    raise refusal(self.source, "a blank node in a CONSTRUCT template", places[0] if places else None)
             variable = self._predicate(predicate, scope)
             template.append((terms[0], variable or self.prologue.iri(predicate), terms[1]))
         return template
@@ -399,11 +464,32 @@ class GroupReader:
                 raise refusal(self.source, "SERVICE", part.place)
         raise AssertionError(part.name)
 
+    def _in_graph(self, part: Any, scope: Scope) -> Operator:
+        """Translate GRAPH, which reads a graph of edges without time."""
+        if isinstance(part.term, Leaf) and part.term.kind == "variable":
+            if not self._named_graphs:
+                message = "GRAPH with a variable reads all graphs that FROM NAMED names, which are none"
+                expected = "FROM NAMED <graph>, whose edges --static '<graph>=FILE' brings"
+                raise self.source.error(message, part.place, expected)
+            return self._in_each(self._named_graphs, part, scope)
+        name = self.prologue.iri(part.term)
+        place = getattr(part.term, "place", part.place)
+        if name in self._windows:
+            raise self.source.error(f"<{name}> is a window, not a graph", place, f"WINDOW <{name}> {{ … }}")
+        if self._named_graphs is not None and name not in self._named_graphs:
+            message = f"the query says which graphs it reads, and <{name}> is not among those of FROM NAMED"
+            raise self.source.error(message, place, f"FROM NAMED <{name}>, or neither FROM nor FROM NAMED")
+        return self._group_in(name, part, scope)
+
     def _in_window(self, part: Any, scope: Scope) -> Operator:
         if part.place not in self._uses:
-            raise refusal(self.source, "GRAPH", part.place)
+            return self._in_graph(part, scope)
         if isinstance(part.term, Leaf) and part.term.kind == "variable":
-            return self._in_each_window(part, scope)
+            if not self._windows:
+                message = "WINDOW with a variable reads all windows that the query declares, which are none"
+                expected = "FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S]"
+                raise self.source.error(message, part.place, expected)
+            return self._in_each(self._windows, part, scope)
         name = self.prologue.iri(part.term)
         if name not in self._windows:
             near = get_close_matches(name, self._windows, 1)
@@ -412,15 +498,12 @@ class GroupReader:
             raise self.source.error(f"there is no window <{name}>; {hint}", place)
         return self._group_in(name, part, scope)
 
-    def _in_each_window(self, part: Any, scope: Scope) -> Operator:
-        """Translate WINDOW with a variable: the union over all declared windows, each of which the variable names."""
-        if not self._windows:
-            message = "WINDOW with a variable reads all windows that the query declares, which are none"
-            raise self.source.error(message, part.place, "FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S]")
+    def _in_each(self, windows: tuple[str, ...], part: Any, scope: Scope) -> Operator:
+        """Translate WINDOW or GRAPH with a variable: the union over windows or graphs, each of which the variable names."""
         name = self.formulas.variable(part.term, scope)
         blocks = self._blocks
         branches = []
-        for window in self._windows:
+        for window in windows:
             self._blocks = blocks  # the blank nodes of the group stand in the same blocks each time
             group = self._group_in(window, part, scope)
             if name in possible_variables(group):
@@ -469,7 +552,8 @@ class GroupReader:
     def _triple(self, subject: Any, path: Any, object_: Any, scope: Scope, block: int) -> Operator:
         predicate = self._predicate(path, scope)
         if predicate is not None:
-            return self._triple_of_every_label(*self._ends((subject, object_), scope, block), predicate)
+            source, target = self._ends((subject, object_), scope, block)
+            return self._triple_of_every_label(source, target, predicate)
         try:
             expression = path_expression(
                 path, self.prologue.iri, lambda construct, node: refusal(self.source, construct, node.place)

@@ -6,8 +6,9 @@ translated to the algebra as section 18.2 of the standard defines it (`groups`).
 
 from __future__ import annotations
 
+from collections.abc import Set
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from rpq.errors import QueryError, SparqlError
 from rpq.language.notation import CHOICES
@@ -70,10 +71,12 @@ def read(
     if node.name == "DescribeQuery":
         raise refusal(source, "DESCRIBE", node.place)
     windows = _windows(source, prologue, clauses)
+    graphs = _graphs(source, prologue, node, {one.name for one in windows})
     reader = GroupReader(
         source,
         prologue,
         windows=tuple(one.name for one in windows),
+        named_graphs=graphs.named if graphs.are_given else None,
         uses=clauses.uses,
         is_split=paths == "walk",
     )
@@ -88,13 +91,38 @@ def read(
         columns=columns if form == "select" else (),
         template=tuple(template),
         windows=windows,
-        graphs=tuple(dict.fromkeys(prologue.iri(clause.default) for clause in node.datasetClause or ())),
+        graphs=graphs.default,
+        named_graphs=graphs.named,
         registration=_registration(prologue, clauses),
         warnings=(*reader.warnings, *_unbound(columns, body), *_literals_beside_vertices(body)),
     )
     if form == "select":
         _check_columns(reader, columns)
     return question
+
+
+class _Graphs(NamedTuple):
+    """The graphs of FROM, and those of FROM NAMED."""
+
+    default: tuple[str, ...]
+    named: tuple[str, ...]
+
+    @property
+    def are_given(self) -> bool:
+        return bool(self.default or self.named)
+
+
+def _graphs(source: SourceText, prologue: Prologue, node: Any, windows: Set[str]) -> _Graphs:
+    """Return the graphs of a query's dataset clauses. Raises `SparqlError` for one with the name of a window."""
+    default, named = [], []
+    for clause in node.datasetClause or ():
+        if clause.named is None:
+            default.append(prologue.iri(clause.default))
+            continue
+        named.append(name := prologue.iri(clause.named))
+        if name in windows:
+            raise source.error(f"<{name}> is a window and a graph", clause.place, "another name for one of the two")
+    return _Graphs(tuple(dict.fromkeys(default)), tuple(dict.fromkeys(named)))
 
 
 def _template(node: Any) -> Any:
@@ -134,7 +162,7 @@ def _check_columns(reader: GroupReader, columns: tuple[str, ...]) -> None:
 def _unbound(columns: tuple[str, ...], body: Operator) -> list[str]:
     """Return a warning for each column that nothing binds."""
     inner = body
-    while type(inner).__name__ in ("Project", "Distinct"):
+    while type(inner).__name__ in ("Project", "Distinct", "Slice"):
         inner = children(inner)[0]
     bound = possible_variables(inner)
     warnings = []

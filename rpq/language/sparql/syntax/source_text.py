@@ -120,19 +120,15 @@ class SourceText:
 
 
 REFUSED = {
-    "ORDER BY": "a stream of changes has no order of rows: sort the rows after collecting them",
-    "LIMIT": "a stream of changes does not determine which rows remain",
-    "OFFSET": "a stream of changes does not determine which rows to skip",
-    "GROUP_CONCAT": "the order of its parts is not determined",
+    "ORDER BY": "a stream of changes has no order of rows: sort the rows after collecting them, or add a LIMIT",
     "DESCRIBE": "write CONSTRUCT with the edges that you want",
     "SERVICE": "a query reads only its streams; pass constant edges with --static",
-    "FROM NAMED": "a query reads its streams; pass edges without time with --static, name windows with FROM NAMED WINDOW",
-    "GRAPH": "named graphs are windows here: FROM NAMED WINDOW <name> ON <stream> […] and WINDOW <name> { … }",
+    "GRAPH in a CONSTRUCT template": "rows of CONSTRUCT are triples; write a query for each graph, whose name its rows have",
     "STREAM": "write FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S] and WINDOW <name> { … }",
     "SEQ": "queries cannot refer to the order of edges in time; use windows",
     "@": "times of edges cannot be used in a query; use windows",
     "f:timestamp": "times of edges cannot be used in a query; use windows",
-    "NOW": "its value would change between two events",
+    "NOW": "its value would change between two events; rows have the time of their event, or report, as timestamp",
     "RAND": "its value would differ when a solution leaves",
     "UUID": "its value would differ when a solution leaves",
     "STRUUID": "its value would differ when a solution leaves",
@@ -141,7 +137,6 @@ REFUSED = {
     "look-around in a regular expression": "XPath has none; combine several REGEX with && and !",
     "a repetition of more than 1,000 in a regular expression": "write * or +, and bound the length with STRLEN",
     "a regular expression that is too large": "combine several REGEX with ||, or write * or + for a large repetition",
-    "a blank node in a CONSTRUCT template": "it would differ in every row; use a variable or an IRI",
     "DISTINCT in a path": "closures and negated sets are sets of pairs already; use SELECT DISTINCT",
     "DISTINCT in the call of a function": "it is allowed in aggregates only",
     "INSERT": "this is a query language: edges arrive with the stream",
@@ -165,8 +160,12 @@ def refusal(source: SourceText, construct: str, place: int | None) -> SparqlErro
 def foreign_words(source: SourceText) -> SparqlError | None:
     """Return the refusal of the first keyword of another streaming language in a text that does not parse, or None."""
     before: Token | None = None
-    is_prologue = True
+    is_prologue, is_template = True, False
     for token in source.tokens():
+        is_template |= not token.depth and token.is_word("CONSTRUCT")
+        is_template &= token.depth > 0 or token.text != "}"
+        if is_template and token.depth and token.is_word("GRAPH"):
+            return refusal(source, "GRAPH in a CONSTRUCT template", token.start)
         if is_prologue and token.is_word(*_UPDATES) and not (before and before.is_word("PREFIX")):
             return refusal(source, "an update of graphs", token.start)
         is_prologue &= token.kind != "word" or token.is_word("BASE", "PREFIX") or bool(before and before.is_word("PREFIX"))

@@ -11,6 +11,7 @@ COUNT       one number                                 the number of bound value
 SUM, AVG    two exact sums, and a count for each type  the exact sum or quotient, rounded once
 MIN, MAX    a heap of the distinct values              the first or last value in the order of `order_key`, as a term
 SAMPLE      as for MIN                                 the MIN of the bound values
+GROUP_CONCAT  the distinct values in their order       their texts, as often as they occur, joined by the separator
 DISTINCT    the number of occurrences of each term     the inner aggregate of the distinct terms
 ==========  =========================================  =============================================================
 """
@@ -24,10 +25,13 @@ from collections import Counter
 from collections.abc import Hashable
 from fractions import Fraction
 from functools import lru_cache, total_ordering
+from itertools import chain, repeat
 from typing import Any
 
 from rpq.language.sparql.algebra import Aggregate
+from rpq.language.sparql.values.functions import text_of
 from rpq.language.sparql.values.operators import number_of, order_key
+from rpq.language.sparql.values.terms import is_blank, literal_text
 from rpq.language.sparql.values.typed_values import (
     DECIMAL_UNIT,
     NUMBER_TYPES,
@@ -87,6 +91,8 @@ def accumulator(aggregate: Aggregate) -> Accumulator:
             inner = Extremum(is_lenient=True)
         case "MIN" | "MAX":
             inner = Extremum(is_last=aggregate.function == "MAX", is_lenient=aggregate.skips_unbound)
+        case "GROUP_CONCAT":
+            inner = Concatenation(aggregate.separator)
     return Distinct(inner) if aggregate.is_distinct else inner
 
 
@@ -215,7 +221,7 @@ class Extremum(Accumulator):
         return None
 
     def _entry(self, term: str) -> Any:
-        return _Backwards(order_key(term)) if self._is_last else order_key(term)
+        return Backwards(order_key(term)) if self._is_last else order_key(term)
 
     def _check(self) -> None:
         """Assert that the heap contains every current value once, and not too many deleted ones."""
@@ -223,6 +229,43 @@ class Extremum(Accumulator):
         assert len(terms) == len(set(terms)) and set(terms) == self._in_heap >= set(self._counts), (terms, self._counts)
         assert len(terms) <= 2 * len(self._counts) + _LEAST_DEAD, (len(terms), len(self._counts))
         assert all(number > 0 for number in self._counts.values()), self._counts
+
+
+class Concatenation(Accumulator):
+    """GROUP_CONCAT: the texts of the values in the order of `order_key`, each as often as it occurs, with separators.
+
+    With an unbound value, or a blank node, which has no text, the aggregate is unbound. O(log n) per change and O(n) for the
+    result; O(distinct values) memory.
+    """
+
+    def __init__(self, separator: str) -> None:
+        from sortedcontainers import SortedDict
+
+        self._separator = separator
+        self._without_text = 0
+        self._texts: Any = SortedDict(order_key)
+        """By the term its text and how often it occurs, in order."""
+
+    def insert(self, value: Any) -> None:
+        self._change(value, 1)
+
+    def delete(self, value: Any) -> None:
+        self._change(value, -1)
+
+    def _change(self, term: str | None, sign: int) -> None:
+        if term is None or is_blank(term):
+            self._without_text += sign
+            return
+        text, count = self._texts.get(term) or (text_of(term), 0)
+        if count + sign:
+            self._texts[term] = text, count + sign
+        else:
+            del self._texts[term]
+
+    def result(self) -> str | None:
+        if self._without_text:
+            return None
+        return literal_text(self._separator.join(chain.from_iterable(repeat(*one) for one in self._texts.values())))
 
 
 class Distinct(Accumulator):
@@ -248,8 +291,8 @@ class Distinct(Accumulator):
 
 
 @total_ordering
-class _Backwards:
-    """A heap entry in reverse order, so that the last key is at the top of the heap."""
+class Backwards:
+    """A key in reverse order, so that the last key of a heap is at its top."""
 
     __slots__ = ("key",)
 
@@ -257,9 +300,9 @@ class _Backwards:
         self.key = key
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Backwards) and self.key == other.key
+        return isinstance(other, Backwards) and self.key == other.key
 
-    def __lt__(self, other: _Backwards) -> bool:
+    def __lt__(self, other: Backwards) -> bool:
         return other.key < self.key
 
     __hash__ = None  # type: ignore[assignment]

@@ -39,9 +39,12 @@ def find_binding(relations: Relations, parts: Sequence[Part], known: Binding, *,
     return next(_bindings(relations, parts, known, isomorphism=isomorphism, first=True), None)
 
 
-def find_bindings(relations: Relations, parts: Sequence[Part], known: Binding) -> Iterator[Binding]:
-    """Yield all values for the variables of a pattern's parts, given some of them. O(edges, and the cost of the join)."""
-    return _bindings(relations, parts, known, isomorphism=False, first=False)
+def find_bindings(relations: Relations, parts: Sequence[Part], known: Binding, *, first: bool = False) -> Iterator[Binding]:
+    """Yield all values for the variables of a pattern's parts, given some of them. O(edges, and the cost of the join).
+
+    With `first` further ones come only as far as they are at hand.
+    """
+    return _bindings(relations, parts, known, isomorphism=False, first=first)
 
 
 def _bindings(

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rpq.automata.symbols import LabelSymbol
 from rpq.errors import MemoryLimitError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Guard, Overrun
@@ -39,7 +40,7 @@ from rpq.operators.patterns.relations.wheel import NEVER
 from rpq.operators.patterns.tables import NO_CHANGES, Changes
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.stream_labels import LabelName, label_in
+from rpq.stream.stream_labels import STATIC_ALONE, LabelName, graph_of, is_static_stream, label_in, merged_name
 from rpq.stream.window import AnyWindow
 
 
@@ -95,8 +96,6 @@ def _concatenate_changes(parts: Sequence[Changes]) -> Changes:
     return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs, spent)
 
 
-STATIC_ALONE = ""
-"""A stream name that no tuple has: a relation over it holds static edges only."""
 _BYTES_A_PAIR = 100
 """The approximate size of a pair in a relation: its record, and its entries in the hash table and in two lists."""
 
@@ -121,6 +120,8 @@ class PathContent(NamedTuple):
     """The order in time of the edges of its paths."""
     closes: bool = False
     """True if simple paths may end where they begin."""
+    graphs: tuple[str, ...] | None = None
+    """The graphs of FROM whose static edges it runs across; None without FROM: those that were loaded without a name."""
 
 
 class Need(NamedTuple):
@@ -144,6 +145,7 @@ def content_of(
     stream: str | None = None,
     without_static: bool = False,
     order: TimeOrder | None = None,
+    graphs: tuple[str, ...] | None = None,
 ) -> PathContent:
     """Return the content that a path atom of a query reads over its only window, or over another one."""
     words = words_of(compiled(expression))
@@ -151,7 +153,7 @@ def content_of(
     if window is None:
         window, numbered = question.window, question.label_set if question.window.kind == "count" else None
     closes = question.paths == "simple_cycle"
-    return PathContent(words, window, numbered, origin, budget, stream, without_static, order, closes)
+    return PathContent(words, window, numbered, origin, budget, stream, without_static, order, closes, graphs)
 
 
 class PathRelation:
@@ -170,8 +172,9 @@ class PathRelation:
         self.number = number
         """The number of its relation in the store."""
         self.stream = content.stream
-        self.is_static = content.stream == STATIC_ALONE
-        self._labels_of = None if self.is_static else content.stream
+        self.is_static = is_static_stream(content.stream)
+        self._labels_of = None if content.stream == STATIC_ALONE else content.stream
+        self._graphs = content.graphs or ()
         self._compiled = Compiled(compiled(expression), closes=content.closes)
         program = self._compiled.program
         options: dict[str, Any] = {"explicit": True, "capacity": capacity, "guard": guard}
@@ -221,11 +224,15 @@ class PathRelation:
                 self._is_numbered = np.concatenate([self._is_numbered, np.zeros(len(more), np.uint8)])
                 self.index.numbers_of(self._is_numbered)
         self._forward[labels], self._inverse[labels] = np.array(
-            [self._compiled.classes_of(label_in(name, self._labels_of)) for name in names], np.int16
+            [self._compiled.classes_of(self._label_of(name)) for name in names], np.int16
         ).T
         if self._numbered is not None:
-            seen = (label_in(name, self._labels_of) for name in names)
+            seen = map(self._label_of, names)
             self._is_numbered[labels] = [label is not None and self._numbered.has(label) for label in seen]
+
+    def _label_of(self, name: LabelName) -> LabelSymbol | None:
+        """Return the label that its paths see in an edge; None if they do not see the edge."""
+        return merged_name(name) if graph_of(name) in self._graphs else label_in(name, self._labels_of)
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
         """Return which labels the steps of its paths can have, as booleans."""

@@ -19,7 +19,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.language.readings import LabelSet
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.relations.relation import RelationStore
-from rpq.stream.stream_labels import LabelName, StreamLabel, merged_name, name_in
+from rpq.stream.stream_labels import LabelName, StreamLabel, graph_of, merged_name, name_in
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
 _DIVIDED_BY = {None: tables.UNDIVIDED, "source": tables.BY_SOURCE, "target": tables.BY_TARGET}
@@ -41,6 +41,8 @@ class Content(NamedTuple):
     """True if it is read without the static edges, as a named window is."""
     divided_by: Literal["source", "target"] | None = None
     """The end by which threads divide its edges; None: each thread that reads it has all of them."""
+    graphs: tuple[str, ...] | None = None
+    """The graphs of FROM whose static edges it has; None without FROM: those that were loaded without a name."""
 
     @property
     def name(self) -> LabelName:
@@ -71,6 +73,8 @@ class SharedRelations:
         self._readers: dict[LabelName, list[int]] = {}  # label to the relations that read it
         self._extents: Counter[Hashable] = Counter()  # extent to the number of its relations
         self._merged: Counter[LabelName] = Counter()  # label of the merged stream to the number of its names with ids
+        self.static_graphs: set[str] = set()
+        """The names of graphs as which static edges were loaded."""
         self._numbered: dict[int, Content] = {}  # number of a count window in the store to one of its relations
 
     def __getitem__(self, content: Content) -> int:
@@ -84,7 +88,8 @@ class SharedRelations:
 
     def take_all(self, contents: Sequence[Content]) -> None:
         """Take each of some relations for one more user. O(relations + labels) where there were none."""
-        if any([self._take(content) for content in contents]):
+        are_announced = [self._take(content) for content in contents]
+        if any(are_announced):
             self._announce_labels()
 
     def has_window(self, content: Content) -> bool:
@@ -171,6 +176,8 @@ class SharedRelations:
                 self._merged -= Counter([merged_name(old)])
                 changed |= self._is_read(old) or bool(self._numbered)
             self._label_names[number] = name
+            if (graph := graph_of(name)) is not None:
+                self.static_graphs.add(graph)
             is_relevant = self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values())
             changed |= is_relevant and self._label_ids.get(name) != number
             if name not in self._label_ids:

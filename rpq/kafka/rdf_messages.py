@@ -1,0 +1,123 @@
+"""Messages that are documents of RDF: the triples of a message come together, or not at all.
+
+The syntax of a message is that of its header `content-type`, else that of `--rdf-syntax`, else N-Quads. The time of a triple
+is what `--rdf-time` says, the name of its graph or a property of it; or that of its message, `--columns timestamp=@time`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import InputError
+from rpq.kafka.message_reader import BadMessage, MessageColumns, Tuples, place_of, text_beside
+from rpq.language.predicate import Predicate, tuple_kinds
+from rpq.language.where import Where
+from rpq.readers.batch import LABEL_TYPE
+from rpq.readers.inputs import order_rows
+from rpq.readers.rdf.rdf_format import NO_TIME, RdfDocuments, RdfReading
+from rpq.readers.rdf.rdf_syntax import SYNTAX_OF_TYPE
+from rpq.stream.fields import STREAM, FieldError
+
+
+class RdfMessages:
+    """A reader of the messages of one topic as documents of RDF.
+
+    Raises `InputError` if triples have no time, or columns are taken from where RDF has none, and `WhereError`.
+    """
+
+    def __init__(
+        self,
+        reading: RdfReading,
+        columns: MessageColumns,
+        *,
+        stream: str | None = None,
+        where: Where | None = None,
+        layout: dict[str, Any] | None = None,
+    ) -> None:
+        beside = dict(columns.beside)
+        others = {column: name for column, name in (*columns.beside, *columns.values.renamed) if column != "timestamp"}
+        if others or columns.values.constant_label is not None:
+            raise InputError("--columns, --label: triples have the columns of their terms; expected timestamp=@time alone")
+        if ("timestamp" in beside) == reading.has_graph_times:
+            both = "both --rdf-time and --columns timestamp= say the time of a triple: give one of the two"
+            raise InputError(both if reading.has_graph_times else NO_TIME_OF_MESSAGES)
+        if stream is not None and reading.graph == STREAM:
+            raise InputError("both the topics and the graphs are assigned to streams; use one of the two")
+        self._syntax = reading.syntax or "nq"
+        self._columns = columns
+        self._stream = stream
+        self._has_time = "timestamp" in beside
+        self._predicate = None if where is None else Predicate(where, tuple_kinds(vertex="text", unit=columns.unit))
+        kind = None if layout is None else layout["times"]
+        self._documents = RdfDocuments(reading, time_unit=columns.time_unit, kind=kind)
+        self.warnings: list[str] = []
+
+    @property
+    def layout(self) -> dict[str, Any] | None:
+        """The kind of the times, for a later reader of the same topic; None before the first one."""
+        return None if self._documents.kind is None else {"times": self._documents.kind}
+
+    @property
+    def integers(self) -> bool:
+        """False: vertices are terms."""
+        return False
+
+    def read(self, messages: Sequence[Any]) -> Tuples:
+        """Read messages, each of which may be many tuples. O(bytes)."""
+        bad: dict[int, BadMessage] = {}
+        batches: list[pa.RecordBatch] = []
+        numbers: list[np.ndarray] = []
+        filtered = undecided = 0
+        for number, message in enumerate(messages):
+            try:
+                found = self._tuples_of(message)
+            except InputError as error:
+                bad[number] = BadMessage(message, str(error).removeprefix(f"{place_of(message)}:"))
+                continue
+            except FieldError as error:
+                bad[number] = BadMessage(message, f"{error.column} {error.message}" if error.column else error.message)
+                continue
+            if found is None:
+                continue
+            if self._predicate is not None:
+                columns = {name: found.column(name) for name in found.schema.names}
+                wanted, doubtful = self._predicate.keep(columns, len(found))
+                undecided += doubtful
+                filtered += int(np.count_nonzero(~wanted))
+                found = found.filter(pa.array(wanted))
+            if len(found):
+                batches.append(found)
+                numbers.append(np.full(len(found), number))
+        if not batches:
+            return Tuples(None, np.empty(0, np.int64), bad, filtered, undecided)
+        of_rows = np.concatenate(numbers)
+        return Tuples(order_rows(batches, np.zeros(len(of_rows), np.int8)), of_rows, bad, filtered, undecided)
+
+    def _tuples_of(self, message: Any) -> pa.RecordBatch | None:
+        value = message.value()
+        if value is None:
+            raise FieldError("there is no value (a tombstone); expected a document of RDF")
+        type_ = (text_beside("@header.content-type", message) or "").partition(";")[0].strip().lower()
+        if type_ and type_ not in SYNTAX_OF_TYPE:
+            raise FieldError(f"the header content-type is {type_!r}; expected one of {', '.join(SYNTAX_OF_TYPE)}")
+        place = place_of(message)
+        found = self._documents.read(
+            value,
+            syntax=SYNTAX_OF_TYPE.get(type_, self._syntax),
+            name=place,
+            scope=f"{message.topic()}.{message.partition()}.{message.offset()}",
+            timestamp=self._columns.read(message)["timestamp"] if self._has_time else None,
+        )
+        if found is None or self._stream is None:
+            return found
+        names = pa.array([self._stream], LABEL_TYPE.value_type)
+        return found.append_column(STREAM, pa.DictionaryArray.from_arrays(np.zeros(len(found), np.int32), names))
+
+
+NO_TIME_OF_MESSAGES = NO_TIME.replace(
+    "or the document comes with a timestamp", "or --columns timestamp=@time takes that of messages"
+)

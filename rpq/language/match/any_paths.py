@@ -1,0 +1,160 @@
+"""Paths behind ANY: pairs of their ends, which any walk between them brings once.
+
+A path whose inner nodes are bare is one path expression. Any other is joined edge by edge in a block of its own, of which
+the ends remain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+from typing import Protocol
+
+from rpq.language.match.block import Block, BoundEdge
+from rpq.language.match.condition_trees import condition_nodes, mentioned_in, variables_of_paths
+from rpq.language.match.labels import chain_text
+from rpq.language.match.path_expressions import PathExpressions, has_trails
+from rpq.language.match.scope import Binding, Scope, ValueReader
+from rpq.language.match.syntax import EdgePattern, Element, Exists, Group, NodePattern, PathPattern, match_error
+from rpq.language.pattern import Atom, Term, Variable, edge_column
+from rpq.language.sparql import algebra
+from rpq.language.sparql.algebra import Distinct, Project
+from rpq.language.where import Name, Node
+
+_ALONE = "a condition inside a path behind ANY reads the path alone: write it in WHERE, or the path edge by edge"
+
+
+class Clauses(Protocol):
+    """The translation of nodes, edges and conditions, which a path behind ANY consists of."""
+
+    def add_node(self, block: Block, node: NodePattern) -> Term:
+        """Add the labels and conditions of a node to a block and return its term."""
+
+    def add_atom(self, block: Block, atom: Atom, at: int) -> None:
+        """Add an atom to a block."""
+
+    def add_steps(
+        self, block: Block, path: PathPattern, nodes: Sequence[NodePattern], connectors: Sequence[EdgePattern | Group]
+    ) -> list[BoundEdge]:
+        """Add each edge and each quantified path of a path to a block on its own, and return them."""
+
+    def add_condition(self, block: Block, condition: Node) -> None:
+        """Add a condition to a block."""
+
+
+def declare_inner(scope: Scope, element: Element, text: str) -> None:
+    """Make the variables inside a path whose ends alone are told known. Nothing compares them, so each stands once."""
+    if isinstance(element, Group):
+        for part in element.elements:
+            declare_inner(scope, part, text)
+    elif element.variable is not None:
+        if scope.get(element.variable) is not None:
+            raise match_error(
+                text,
+                element.at,
+                f"{element.variable} is inside a path whose ends alone are told, and stands in another place as well, "
+                "which nothing would compare: name them apart, or write the path edge by edge",
+            )
+        scope.own[element.variable] = Binding("inner", element.variable)
+
+
+def add_any_path(
+    clauses: Clauses,
+    block: Block,
+    path: PathPattern,
+    *,
+    expressions: PathExpressions,
+    values: ValueReader,
+) -> BoundEdge:
+    """Add the pairs of the ends of a path to a block, and return the path. Raises `MatchError`."""
+    nodes, connectors = expressions.alternating(path)
+    source = clauses.add_node(block, nodes[0])
+    for node in nodes[1:-1]:
+        if node.variable is not None and block.scope.get(node.variable) is not None:
+            raise match_error(
+                expressions.text,
+                node.at,
+                f"{node.variable} is inside a path behind ANY, and known outside it: divide the path there, as in "
+                f"ANY (a)-[…]->+({node.variable}), ANY ({node.variable})-[…]->+(b)",
+            )
+    target = clauses.add_node(block, nodes[-1])
+    if _is_one_expression(path, nodes, connectors, expressions):
+        for element in (*nodes[1:-1], *connectors):
+            declare_inner(block.scope, element, expressions.text)
+        steps = [expressions.step(one) for one in connectors]
+        labels = [of_step for _, of_step in steps]
+        expression = expressions.expression(chain_text([text for text, _ in steps]), path.at)
+        clauses.add_atom(block, Atom(source, expression, target), path.at)
+    else:
+        first, last = (replace(node, label=None, properties=(), where=None) for node in (nodes[0], nodes[-1]))
+        if first.variable is None or last.variable is None:
+            raise match_error(
+                expressions.text,
+                path.at,
+                "the ends of a path behind ANY need names where its edges or inner nodes have conditions or must differ",
+            )
+        inner = Block(Scope(block.scope), is_set=True)
+        labels = [edge.labels for edge in clauses.add_steps(inner, path, [first, *nodes[1:-1], last], connectors)]
+        inner.inherited.clear()  # the ends are columns of the part, whose values join it
+        _add_inner_conditions(clauses, inner, values)
+        body = inner.operator()
+        bound = algebra.possible_variables(body)
+        names = dict.fromkeys(term.name for term in (source, target) if isinstance(term, Variable) and term.name in bound)
+        block.parts.append(Distinct(Project(body, tuple(names))))
+        block.scope.own |= {name: Binding("inner", name) for name in inner.scope.own}
+    is_trail = len(connectors) == 1 and has_trails(connectors[0])
+    return BoundEdge(reduce(or_, labels), None, path.at, is_trail=is_trail)
+
+
+def _is_one_expression(
+    path: PathPattern,
+    nodes: Sequence[NodePattern],
+    connectors: Sequence[EdgePattern | Group],
+    expressions: PathExpressions,
+) -> bool:
+    """Return whether a path expression alone has the pairs of a path."""
+    if any(
+        isinstance(one, EdgePattern) and one.quantifier is None and expressions.own_conditions(one)[1] for one in connectors
+    ):
+        return False
+    if len(connectors) == 1 and path.mode != "ACYCLIC":
+        return True
+    if not all(node.is_bare for node in nodes[1:-1]) or path.mode not in (None, "WALK", "TRAIL"):
+        return False
+    patterns = [one for one in connectors if isinstance(one, EdgePattern)]  # TRAIL over a group has been refused
+    return path.mode != "TRAIL" or not expressions.has_common_labels(patterns)
+
+
+def check_alone(path: PathPattern, later: Sequence[PathPattern], scope: Scope, text: str) -> None:
+    """Refuse conditions inside a path behind ANY that read what a later path of its clause binds."""
+    own = {name for name, _ in variables_of_paths([path])}
+    names = {name for name, _ in variables_of_paths(later)} - own
+    last = len(path.elements) - 1
+    inner = [
+        replace(one, where=None) if place in (0, last) and isinstance(one, NodePattern) else one
+        for place, one in enumerate(path.elements)
+    ]
+    for name, at in mentioned_in([replace(path, elements=tuple(inner))]):
+        if name in names and scope.get(name) is None:
+            raise match_error(text, at, _ALONE)
+
+
+def _add_inner_conditions(clauses: Clauses, inner: Block, values: ValueReader) -> None:
+    """Add the conditions inside a path behind ANY, which read nothing else."""
+    bound = algebra.possible_variables(inner.operator())
+    known = [one for name in inner.scope.names() if (one := inner.scope.get(name)) is not None]
+    outer = {edge_column(one.internal) if one.kind == "edge" else one.internal for one in known} - bound
+    for part in inner.deferred:
+        for name in (node for node in condition_nodes(part) if isinstance(node, Name)):
+            if algebra.column_of_value(values.value(inner.scope, name)) not in bound:
+                raise match_error(values.text, name.column - 1, _ALONE)
+        before = len(inner.tests)
+        clauses.add_condition(inner, part)
+        for body, _ in inner.tests[before:]:
+            if not outer.isdisjoint(algebra.mentioned_variables(body)):
+                raise match_error(
+                    values.text, next(node.column for node in condition_nodes(part) if isinstance(node, Exists)) - 1, _ALONE
+                )
+    inner.deferred = []

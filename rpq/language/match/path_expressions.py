@@ -1,0 +1,157 @@
+"""The path expressions of edges and of quantified paths in MATCH: labels, conditions, repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NoReturn
+
+from rpq import automata
+from rpq.language.conditions import TAKEN, check_types, condition_text, parse_expression
+from rpq.language.match.condition_trees import condition_nodes, conjuncts, own_condition
+from rpq.language.match.labels import EdgeLabels, chain_text, edge_labels, repeated_text, step_text
+from rpq.language.match.syntax import (
+    Dialect,
+    EdgePattern,
+    Group,
+    NodePattern,
+    PathPattern,
+    Quantifier,
+    match_error,
+)
+from rpq.language.where import Comparison, Logical, Name, Node, Where, WhereError
+
+
+@dataclass(frozen=True)
+class PathExpressions:
+    """The path expressions of the edges in a text. What they refuse is a `MatchError` at its place.
+
+    `node_label` is the label of the edges from nodes to their labels, which an edge pattern without labels leaves out.
+    """
+
+    text: str
+    dialect: Dialect
+    node_label: str
+
+    def _fail(self, at: int, message: str) -> NoReturn:
+        raise match_error(self.text, at, message)
+
+    def alternating(self, path: PathPattern) -> tuple[list[NodePattern], list[EdgePattern | Group]]:
+        """Return the nodes of a path and what connects each with the next; nodes that are not written have no name."""
+        nodes: list[NodePattern] = []
+        connectors: list[EdgePattern | Group] = []
+        for element in path.elements:
+            if isinstance(element, NodePattern):
+                if len(nodes) > len(connectors):
+                    self._fail(element.at, "two nodes stand side by side: write an edge between them")
+                nodes.append(element)
+                continue
+            if len(nodes) == len(connectors):
+                nodes.append(nameless_node(element.at))
+            connectors.append(element)
+        if len(nodes) == len(connectors):
+            nodes.append(nameless_node(path.at))
+        return nodes, connectors
+
+    def labels(self, edge: EdgePattern) -> EdgeLabels:
+        labels = edge_labels(edge.label, self.node_label)
+        if labels.is_empty:
+            self._fail(edge.at, "no edge has all of these labels: an edge has one label")
+        return labels
+
+    def has_common_labels(self, connectors: Sequence[EdgePattern]) -> bool:
+        """Return whether two edges of a path may be one edge."""
+        return any(one.overlaps(other) for one, other in combinations(map(self.labels, connectors), 2))
+
+    def own_conditions(self, edge: EdgePattern) -> tuple[str, list[Node]]:
+        """Return the condition on an edge by itself, as a text, and the conditions that read something else as well."""
+        own: list[Node] = [
+            Comparison("==", Name(given.name, column=given.at + 1), given.value, column=given.at + 1)
+            for given in edge.properties
+        ]
+        others: list[Node] = []
+        for part in conjuncts(edge.where):
+            bare = None if edge.variable is None else own_condition(part, edge.variable)
+            (others if bare is None else own).append(part if bare is None else bare)
+        for name in (node for part in own for node in condition_nodes(part) if isinstance(node, Name)):
+            if name.name in TAKEN:
+                self._fail(
+                    name.column - 1, f"{name.name!r} is no property of an edge; there are timestamp and its properties"
+                )
+        if not own:
+            return "", others
+        whole = own[0] if len(own) == 1 else Logical("and", tuple(own), column=own[0].column)
+        return self._condition_text(whole), others
+
+    def _condition_text(self, tree: Node) -> str:
+        """Return a condition in the normal form of those in brackets. Raises `MatchError` for a misfit of types."""
+        try:
+            check_types(Where("", tree, frozenset(node.name for node in condition_nodes(tree) if isinstance(node, Name))))
+        except WhereError as error:
+            self._fail(error.column - 1, error.message)
+        return condition_text(tree)
+
+    def step(self, connector: EdgePattern | Group) -> tuple[str, EdgeLabels]:
+        """Return the expression of an edge or a quantified path, and the labels of its edges."""
+        quantifier = connector.quantifier
+        if quantifier is not None:
+            self._check_quantifier(quantifier)
+        if isinstance(connector, EdgePattern):
+            labels = self.labels(connector)
+            condition, others = self.own_conditions(connector)
+            if others:
+                self._fail(
+                    others[0].column - 1,
+                    "a condition inside a quantified path reads its own edge alone: write other conditions in the WHERE of "
+                    "the clause, or write the edges one by one",
+                )
+            return repeated_text(step_text(labels, connector.direction, condition), quantifier), labels
+        if connector.where is not None:
+            self._fail(
+                connector.at, "WHERE behind the path of a quantified group is refused: write it inside the edge it is on"
+            )
+        inner = PathPattern(False, None, connector.elements, connector.at)
+        nodes, steps = self.alternating(inner)
+        if not steps:
+            self._fail(connector.at, "a quantified path has at least one edge")
+        for node in nodes:
+            if not node.is_bare:
+                self._fail(node.at, "the nodes inside a quantified path are bare: labels and conditions stand outside it")
+        texts = [self.step(step) for step in steps]
+        labels = texts[0][1]
+        for _, more in texts[1:]:
+            labels = labels | more
+        return repeated_text(chain_text([text for text, _ in texts]), quantifier), labels
+
+    def _check_quantifier(self, quantifier: Quantifier) -> None:
+        if quantifier.is_cypher and self.dialect != "cypher":
+            least, most = quantifier.least, "" if quantifier.most is None else str(quantifier.most)
+            instead = f"{{{least}}}" if quantifier.most == least else f"{{{least},{most}}}"
+            if (least, quantifier.most) == (1, None):
+                instead = "+"
+            self._fail(
+                quantifier.at,
+                f"{quantifier.text} is written as in Cypher, where the edges of a clause are different: write {instead} "
+                "behind the edge, as in -[:a]->" + instead + ', or pass language="cypher"',
+            )
+
+    def expression(self, text: str, at: int) -> automata.Expression:
+        try:
+            return parse_expression(text)
+        except automata.ExpressionError as error:
+            self._fail(at, f"the path {text} is not understood: {error.message}")
+
+
+def nameless_node(at: int) -> NodePattern:
+    return NodePattern(None, None, (), None, at)
+
+
+def has_trails(connector: EdgePattern | Group) -> bool:
+    """Return whether all pairs of an edge or a quantified path are pairs of trails.
+
+    One edge is a trail, and so is a shortest path along edges of one direction.
+    """
+    if isinstance(connector, Group):
+        return False
+    return connector.quantifier is None or (connector.direction != "either" and connector.quantifier.least == 1)

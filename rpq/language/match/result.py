@@ -1,0 +1,183 @@
+"""RETURN: the columns of the rows of a MATCH text, groups and aggregates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
+
+from rpq.language.edge_variables import Value
+from rpq.language.match.scope import Scope, ValueReader
+from rpq.language.match.syntax import Aggregated, Dialect, Item, MatchText, match_error
+from rpq.language.pattern import Constant, Variable
+from rpq.language.sparql import algebra
+from rpq.language.sparql.algebra import (
+    Aggregate,
+    AggregateName,
+    Call,
+    Distinct,
+    EdgeValue,
+    Extend,
+    Formula,
+    Operator,
+    Project,
+)
+from rpq.language.sparql.values.typed_values import integer_term
+from rpq.language.where import Name
+
+_RESERVED = ("query", "timestamp", "op")
+
+ColumnSource = Literal["vertex", "number", "timestamp", "property", "count", "sum", "avg", "ends"]
+"""The content of a column: a vertex, a value of an edge, or an aggregate; "ends" is a least or greatest value."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of RETURN: its name, what it has, and the value of which it is that."""
+
+    name: str
+    source: ColumnSource
+    value: Value | None
+
+    @property
+    def is_aggregate(self) -> bool:
+        """True if the column has values of groups."""
+        return self.source in ("count", "sum", "avg", "ends")
+
+
+@dataclass(frozen=True)
+class Result:
+    """The rows of a text: the operator whose bag they are, its columns, and the properties of edges that these read."""
+
+    body: Operator
+    columns: tuple[Column, ...]
+    variables: tuple[str, ...]
+    """The variables of the operator that are the columns."""
+    properties: frozenset[str]
+
+
+def result_of(tree: MatchText, inner: Operator, scope: Scope, *, dialect: Dialect, values: ValueReader) -> Result:
+    """Return the rows that RETURN makes of the bindings of an operator. Raises `MatchError`. O(items · size)."""
+    return _Items(tree, dialect, values).result(inner, scope)
+
+
+@dataclass
+class _Items:
+    """The items of one RETURN."""
+
+    _tree: MatchText
+    _dialect: Dialect
+    _values: ValueReader
+    _properties: set[str] = field(default_factory=set)
+
+    def _fail(self, at: int, message: str) -> NoReturn:
+        raise match_error(self._tree.text, at, message)
+
+    def result(self, inner: Operator, scope: Scope) -> Result:
+        """Return the rows of all items."""
+        items = self._tree.items
+        columns: list[Column] = []
+        internals: list[str] = []
+        keys: list[str] = []
+        aggregates: dict[str, Aggregate] = {}
+        finals: list[tuple[str, Formula]] = []
+        is_grouped = any(isinstance(item.value, Aggregated) for item in items)
+        for number, item in enumerate(items):
+            name = item.name or item.text
+            if name in _RESERVED:
+                self._fail(item.at, f"all rows have a column called {name}: write AS and another name behind it")
+            if name in [one.name for one in columns]:
+                self._fail(item.at, f"two columns are called {name}: write AS and another name behind one of them")
+            if isinstance(item.value, Aggregated):
+                inner, column = self._aggregated(inner, scope, item.value, name, f".column {number}", aggregates, finals)
+                columns.append(column)
+                internals.append(f".column {number}")
+                continue
+            value = self._item_value(scope, item)
+            inner, internal = self._extended(inner, value)
+            if internal in internals:
+                inner, internal = Extend(inner, f".column {number}", Variable(internal)), f".column {number}"
+            columns.append(Column(name, value.kind, value))
+            internals.append(internal)
+            keys.append(internal)
+        if is_grouped:
+            inner = algebra.Group(inner, tuple(keys), tuple(aggregates.items()))
+            for internal, formula in finals:
+                inner = Extend(inner, internal, formula)
+        body: Operator = Project(inner, tuple(internals))
+        if self._tree.is_distinct:
+            body = Distinct(body)
+        return Result(body, tuple(columns), tuple(internals), frozenset(self._properties))
+
+    def _item_value(self, scope: Scope, item: Item) -> Value:
+        if not isinstance(item.value, Name):
+            self._fail(
+                item.at,
+                f"{item.text} in RETURN is refused: return variables, properties of edges and aggregates of them, and "
+                "compute with the rows",
+            )
+        return self._values.value(scope, item.value)
+
+    def _extended(self, inner: Operator, value: Value, *, is_summed: bool = False) -> tuple[Operator, str]:
+        """Return an operator with a value as a column, and the name of the column."""
+        if value.kind == "vertex":
+            return inner, value.variable
+        if value.kind == "property":
+            self._properties.add(value.name)
+        # A property may be called number.
+        what = f"{value.name} of" if value.kind == "property" else f"{value.kind} of the edge"
+        name = f".{what} {value.variable}{' as a number' if is_summed else ''}"
+        if name not in algebra.possible_variables(inner):
+            inner = Extend(inner, name, EdgeValue(value, is_summed))
+        return inner, name
+
+    def _aggregated(
+        self,
+        inner: Operator,
+        scope: Scope,
+        item: Aggregated,
+        name: str,
+        internal: str,
+        aggregates: dict[str, Aggregate],
+        finals: list[tuple[str, Formula]],
+    ) -> tuple[Operator, Column]:
+        """Return the operator below the group with the argument of an aggregate, and the column of the aggregate."""
+        if item.argument is None:
+            aggregates[internal] = Aggregate("COUNT", None, False)
+            return inner, Column(name, "count", None)
+        if not isinstance(item.argument, Name):
+            self._fail(
+                item.column - 1,
+                f"{item.function} of a computed value is refused: it takes a variable, or a property of an edge",
+            )
+        value = self._values.value(scope, item.argument)
+        if value.kind == "number" and item.function != "count":
+            self._fail(item.column - 1, f"{item.function} of an edge is refused: take one of its properties")
+        if value.kind == "timestamp" and item.function in ("sum", "avg"):
+            self._fail(
+                item.column - 1,
+                f"{item.function} of timestamps is refused: take min or max of them, or {item.function} of a property",
+            )
+        inner, column = self._extended(inner, value, is_summed=item.function != "count")
+        argument = Variable(column)
+        if item.function == "count":
+            aggregates[internal] = Aggregate("COUNT", argument, item.is_distinct)
+            return inner, Column(name, "count", value)
+        if item.function in ("min", "max"):
+            function: AggregateName = "MIN" if item.function == "min" else "MAX"
+            aggregates[internal] = Aggregate(function, argument, item.is_distinct, skips_unbound=True)
+            return inner, Column(name, "ends", value)
+        # Nulls are skipped: they count as 0 in the sum, and not at all in the number of values.
+        zero = Constant(integer_term(0))
+        total, count = f"{internal} sum", f"{internal} count"
+        aggregates[total] = Aggregate("SUM", Call("COALESCE", (argument, zero)), item.is_distinct)
+        if item.function == "sum" and self._dialect == "cypher":
+            finals.append((internal, Variable(total)))
+            return inner, Column(name, "sum", value)
+        aggregates[count] = Aggregate("COUNT", argument, item.is_distinct)
+        if item.function == "sum":
+            nothing = Variable(f"{internal} nothing")
+            is_some = Call(">", (Variable(count), zero))
+            finals.append((internal, Call("IF", (is_some, Variable(total), nothing))))
+            return inner, Column(name, "sum", value)
+        finals.append((internal, Call("/", (Variable(total), Variable(count)))))
+        return inner, Column(name, "avg", value)

@@ -1,0 +1,110 @@
+"""The names in a MATCH text, and the values that conditions and items read by them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+from rpq.errors import did_you_mean
+from rpq.language.conditions import TAKEN, condition_text
+from rpq.language.edge_variables import Filter, Value, filter_of
+from rpq.language.match.condition_trees import condition_nodes, rename
+from rpq.language.match.syntax import Aggregated, Exists, match_error
+from rpq.language.pattern import Constant
+from rpq.language.where import Name, Node, WhereError, parse_where
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The meaning of a name: a vertex, an edge, or something inside a quantified path."""
+
+    kind: Literal["vertex", "edge", "inner"]
+    internal: str
+    constant: Constant | None = None
+
+
+class Scope:
+    """The names that can be used at a place, by what they stand for."""
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self._outer = outer
+        self.own: dict[str, Binding] = {}
+
+    def get(self, name: str) -> Binding | None:
+        """Return what a name stands for, None if it is unknown."""
+        found = self.own.get(name)
+        return self._outer.get(name) if found is None and self._outer is not None else found
+
+    def names(self) -> list[str]:
+        """Return all names."""
+        return [*self.own, *(self._outer.names() if self._outer is not None else ())]
+
+
+@dataclass(frozen=True)
+class ValueReader:
+    """The reader of values of nodes and edges in a text. What it refuses is a `MatchError` at its place."""
+
+    text: str
+
+    def _fail(self, at: int, message: str) -> NoReturn:
+        raise match_error(self.text, at, message)
+
+    def value(self, scope: Scope, name: Name) -> Value:
+        """Return the value that a name in a condition or in RETURN stands for."""
+        variable, dot, attribute = name.name.partition(".")
+        at, known = name.column - 1, scope.get(variable)
+        if known is None:
+            names = scope.names()
+            hint = did_you_mean(variable, names) or (f"; there are {', '.join(names)}" if names else "")
+            self._fail(at, f"there is no variable {variable}{hint}")
+        if known.kind == "inner":
+            self._fail(
+                at,
+                f"{variable} is inside a path whose ends alone are told (a quantified one, or one behind ANY): read it in "
+                "the WHERE inside its own brackets, or write the path edge by edge",
+            )
+        if known.kind == "vertex":
+            if dot and attribute != "id":
+                self.refuse_node_property(variable, attribute, at)
+            return Value("vertex", known.internal)
+        if not dot:
+            return Value("number", known.internal)
+        if attribute == "timestamp":
+            return Value("timestamp", known.internal)
+        if attribute in TAKEN:
+            self._fail(at, f"{attribute!r} is no property of an edge; there are {variable}.timestamp and its properties")
+        return Value("property", known.internal, attribute)
+
+    def filter(self, scope: Scope, condition: Node) -> Filter:
+        """Return a condition as a filter over the bindings of a block."""
+        known: dict[str, Value] = {}
+        for node in condition_nodes(condition):
+            if isinstance(node, (Exists, Aggregated)):
+                what = f"the aggregate {node.function}" if isinstance(node, Aggregated) else "EXISTS"
+                if isinstance(node, Exists) and node.node is not None:
+                    what = "a label of a node"
+                advice = (
+                    "write it as a condition of its own, joined by AND, or by OR with others of its kind; NOT stands "
+                    "before all of it"
+                    if isinstance(node, Exists)
+                    else "aggregates stand in RETURN; filter rows of groups after collecting them"
+                )
+                self._fail(node.column - 1, f"{what} inside a condition is refused: {advice}")
+            if isinstance(node, Name):
+                value = self.value(scope, node)
+                known[value.column] = value
+        names = (node for node in condition_nodes(condition) if isinstance(node, Name))
+        tree = rename(condition, {node: self.value(scope, node).column for node in names})
+        try:
+            text = condition_text(tree)
+            return filter_of(parse_where(text), known)
+        except WhereError as error:
+            self._fail(condition.column - 1, error.message.replace("?", ""))
+
+    def refuse_node_property(self, name: str, attribute: str, at: int) -> NoReturn:
+        """Raise the error of a property of a node, of which there is none but `id`."""
+        self._fail(
+            at,
+            f"{name}.{attribute} is refused: a node has no property but id, its name; what is known of it are edges, as in "
+            f"({name})-[:{attribute}]->(value)",
+        )

@@ -1,0 +1,114 @@
+"""Documents of RDF that come one by one: JSON-LD one document a line, posts and messages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rpq.errors import InputError
+from rpq.readers import RdfReading, open_reader
+
+pytest.importorskip("pyoxigraph")
+
+from rpq.readers.rdf.rdf_format import RdfDocuments
+
+E = "http://e.org/"
+PROV = "http://www.w3.org/ns/prov#generatedAtTime"
+
+
+def document(graph: str, time: object, *edges: tuple[str, str, str]) -> str:
+    """Return a document of one graph, with its time, as one line of JSON-LD."""
+    nodes = [{"@id": source, label: {"@id": target}} for source, target, label in edges]
+    return json.dumps({"@id": graph, PROV: time, "@graph": nodes})
+
+
+def read(path, *, on_error: str = "stop", **options) -> tuple[list[tuple], list[str]]:
+    """Return the tuples (source, target, label, timestamp[, stream]) of a file, and what was rejected."""
+    reader = open_reader("rdf", str(path), rdf=RdfReading(**options), on_error=on_error)
+    return [tuple(row.values()) for batch in reader for row in batch.columns.to_pylist()], reader.rejections
+
+
+# --- a document a line -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.ndjsonld", "a.jsonldl", "a.ndjson", "a.jsonl", "a.jsonl.gz"])
+def test_a_line_is_a_document_with_the_time_of_its_graph(tmp_path, name):
+    lines = [document("g:1", 5, ("x:a", "x:b", "l:p")), "", document("g:2", 7, ("x:b", "x:c", "l:p"), ("x:c", "x:d", "l:q"))]
+    path = tmp_path / name
+    data = "\n".join(lines).encode()
+    if name.endswith(".gz"):
+        import gzip
+
+        data = gzip.compress(data)
+    path.write_bytes(data)
+    expected = [("x:a", "x:b", "l:p", 5), ("x:b", "x:c", "l:p", 7), ("x:c", "x:d", "l:q", 7)]
+    assert read(path, time=PROV)[0] == expected
+    assert [one[:3] for one in read(path, syntax="ndjsonld", time=PROV, graph="stream")[0]] == [one[:3] for one in expected]
+
+
+def test_blank_nodes_and_graphs_of_two_lines_are_two(tmp_path):
+    path = tmp_path / "a.ndjsonld"
+    same = '{"@id": "_:n", "l:p": {"l:q": {"@id": "x:a"}}}\n'
+    path.write_text(2 * same)
+    found = read(path, time="graph-position")[0]
+    first = {("_:f1.1.n", "_:f1.1-1", "l:p", 1), ("_:f1.1-1", "x:a", "l:q", 1)}
+    assert set(found) == first | {("_:f1.2.n", "_:f1.2-1", "l:p", 2), ("_:f1.2-1", "x:a", "l:q", 2)}
+    assert [row[-1] for row in read(path)[0]] == [1, 2, 3, 4]
+
+
+def test_a_bad_line_is_told_with_its_number_and_none_of_it_is_read(tmp_path):
+    path = tmp_path / "a.ndjsonld"
+    good = document("g:1", 5, ("x:a", "x:b", "l:p"))
+    untimed = document("g:3", "soon", ("x:a", "x:c", "l:p"))
+    path.write_text(f'{good}\n{{"@id": "x:a", "l:p": {{"@id": "x:b"}},\n{good}\n{untimed}\n')
+    with pytest.raises(InputError, match=r"a.ndjsonld:2: .*expected a document of JSON-LD in each line") as error:
+        read(path, time=PROV)
+    assert error.value.line == 2
+    found, rejected = read(path, time=PROV, on_error="skip")
+    assert found == [("x:a", "x:b", "l:p", 5)] * 2
+    assert len(rejected) == 3 and "a.ndjsonld:2:" in rejected[0] and "a.ndjsonld:4: the time of the graph" in rejected[1]
+
+
+# --- one by one ------------------------------------------------------------------------------------------------------
+
+DOCUMENTS = {
+    "nq": b"<x:a> <l:p> <x:b> <urn:rpq:insert:5> .\n<x:a> <l:p> _:n <urn:rpq:delete:5> .\n",
+    "trig": b"<urn:rpq:insert:5> { <x:a> <l:p> <x:b> } <urn:rpq:delete:5> { <x:a> <l:p> _:n }",
+    "jsonld": b'[{"@id": "urn:rpq:insert:5", "@graph": {"@id": "x:a", "l:p": {"@id": "x:b"}}}, '
+    b'{"@id": "urn:rpq:delete:5", "@graph": {"@id": "x:a", "l:p": {"@id": "_:n"}}}]',
+}
+
+
+@pytest.mark.parametrize("syntax", DOCUMENTS)
+def test_a_document_in_each_syntax_of_graphs(syntax):
+    found = RdfDocuments(RdfReading(time="graph-name")).read(DOCUMENTS[syntax], syntax=syntax, name="it", scope="d7")
+    rows = sorted((row["target"], row["timestamp"], row["delete"]) for row in found.to_pylist())
+    assert rows == [("_:d7.n", 5, True), ("x:b", 5, False)]
+
+
+def test_a_document_may_come_with_its_time():
+    documents = RdfDocuments(RdfReading())
+    found = documents.read(b"<x:a> <l:p> <x:b> , [] .", syntax="ttl", name="it", scope="d", timestamp=9)
+    assert [(row["target"], row["timestamp"]) for row in found.to_pylist()] == [("x:b", 9), ("_:d-1", 9)]
+    assert documents.read(b"# nothing\n", syntax="ttl", name="it", scope="d", timestamp=9) is None
+    with pytest.raises(InputError, match="it: the triples have no time: --rdf-time says where it is"):
+        documents.read(b"<x:a> <l:p> <x:b> .", syntax="ttl", name="it", scope="d")
+
+
+def test_an_error_has_the_line_and_leaves_the_next_document_alone():
+    documents = RdfDocuments(RdfReading(time=PROV), time_unit="s")
+    date = '"2024-05-01T12:00:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
+    good = f"<g:1> <{PROV}> {date} .\n<x:a> <l:p> <x:b> <g:1> .\n"
+    for data, message in (
+        (b"<x:a> <l:p> <x:b> <g:1> .\n<x:a> <l:p .\n", "it:2: at character"),
+        (b"<x:a> <l:p> <x:b> <g:1> .\n", "it:1: the graph 'g:1' has no time"),
+        (f'{good}<g:2> <{PROV}> "5" .\n'.encode(), "it:3: the time of the graph 'g:2'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            documents.read(data, syntax="nq", name="it", scope="d")
+        assert documents.kind is None
+    assert documents.read(good.encode(), syntax="nq", name="it", scope="d").column("timestamp").to_pylist() == [1714564800]
+    assert documents.kind == "aware"
+    with pytest.raises(InputError, match="it:1: the time of the graph"):
+        documents.read(f'<g:2> <{PROV}> "5" .'.encode(), syntax="nq", name="it", scope="d")
