@@ -207,8 +207,8 @@ def run_topics(
     at most `max_delay` seconds.  `edges` is that of an engine; messages have the properties that queries read, and with
     "id" the id of an edge, as further fields.  With `rdf` a message is a document of RDF, whose triples have the time that
     it names, or that of columns="timestamp=@time".  `on_error` is "stop", "skip", or a topic for messages that are no
-    tuples.  With `upsert` rows that leave are tombstones.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` are those
-    of an engine.  Raises `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
+    tuples.  With `upsert` rows that leave are tombstones.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness`
+    are those of an engine.  Raises `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
 
     >>> import rpq
     >>> from rpq.kafka import run_topics

@@ -197,7 +197,7 @@ def check_witnesses(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: 
 
 
 @pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
-@settings(max_examples=100, deadline=None, suppress_health_check=[*HealthCheck], phases=PHASES)
+@examples(300, suppress_health_check=[*HealthCheck], phases=PHASES)
 @given(
     st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
     edge_streams(size=14),
