@@ -122,7 +122,7 @@ class Evaluation:
 
         def made(end: Any) -> str | None:
             if isinstance(end, Blank):  # [2.10] named by a hash of the solution
-                text = json.dumps([end.name, *map(binding.get, names)], ensure_ascii=False)
+                text = json.dumps([end.label, *map(binding.get, names)], ensure_ascii=False)
                 return "_:b" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
             if isinstance(end, Label):
                 return end.name
