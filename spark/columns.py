@@ -14,7 +14,7 @@ from rpq.errors import InputError, QueryError
 from rpq.language.edge_variables import Value
 from rpq.language.match.query import MatchQuery
 from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import is_ordered, properties_of, readings_of, refuse_edge_values
+from rpq.language.readings import is_ordered, named_graphs_of, properties_of, readings_of, refuse_edge_values
 from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.rows.typed_columns import kinds_of
 from rpq.spark.envelopes import is_numbered_property, numbered_property
@@ -415,7 +415,7 @@ def refuse_unsupported_values(queries: Sequence[rpq.Query], identity: str) -> No
 def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq.Query, ...]:
     """Return the queries with windows in the unit of the timestamps, which is None if these are plain numbers.
 
-    Raises `PipelineError` for windows that are not of time, for durations over plain numbers, and for named streams.
+    Raises `PipelineError` for windows that are not of time, for durations over plain numbers, for named streams and graphs.
     """
     for query in queries:
         for name, length in getattr(query, "time_lengths", ()):
@@ -431,6 +431,11 @@ def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq
                     f"query {query.name!r} reads only the stream {reading.stream!r}, and tuples on Spark have no "
                     "stream name: leave out ON, or distinguish streams by their labels"
                 )
+        if graphs := sorted(named_graphs_of(query)):
+            raise PipelineError(
+                f"query {query.name!r} reads GRAPH <{graphs[0]}>, and on Spark there are no edges without time: run it with "
+                "rpq run --static, or leave out GRAPH"
+            )
     return tuple(_in_unit(query, unit or "ns") for query in queries)
 
 

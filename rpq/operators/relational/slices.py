@@ -91,8 +91,7 @@ class SliceNode(Node):
         """Return the keys of rows in the order of the input."""
         columns = []
         for place, is_descending in self._order:
-            ranks = map(_rank, self._terms.texts(change.rows[:, place]))
-            columns.append(map(Backwards, ranks) if is_descending else ranks)
+            columns.append(map(_descending if is_descending else _rank, self._terms.texts(change.rows[:, place])))
         columns += [map(_position, self._terms.texts(change.rows[:, place])) for place in self._places]
         return [*zip(*columns, strict=True)] if columns else [()] * len(change)
 
@@ -119,6 +118,13 @@ class SliceNode(Node):
 @lru_cache(maxsize=65_536)
 def _rank(term: str | None) -> tuple[Any, ...]:
     return rank_key(term)
+
+
+@lru_cache(maxsize=65_536)
+def _descending(term: str | None) -> tuple[Any, ...]:
+    """Return the sort key in reverse order; numbers are compared as numbers, which is several times as fast."""
+    kind, *values = rank_key(term)
+    return (-1, *(-value for value in values)) if kind == 1 else (-kind, Backwards((*values,)))
 
 
 @lru_cache(maxsize=65_536)

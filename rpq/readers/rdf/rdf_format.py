@@ -262,7 +262,7 @@ class RdfDocuments:
 
     >>> documents = RdfDocuments(RdfReading(time="graph-name"))
     >>> documents.read(b"<x:a> <x:p> <x:b> <x:t/7> .", syntax="nq", name="the body", scope="d1").to_pylist()
-    [{'source': 'x:a', 'target': 'x:b', 'label': 'x:p', 'timestamp': 7}]
+    [{'source': 'x:a', 'target': 'x:b', 'label': 'x:p', 'timestamp': 7, 'delete': False}]
     """
 
     def __init__(self, reading: RdfReading, *, time_unit: str | None = None, kind: Kind | None = None) -> None:

@@ -144,6 +144,16 @@ def test_edges_of_a_graph_come_before_the_first_tuple():
         engine.load_static([("x", "y", "a")], graph="g")
 
 
+def test_on_spark_there_are_no_graphs():
+    pytest.importorskip("pyspark")
+    from rpq.spark.columns import queries_in_unit
+    from rpq.spark.errors import PipelineError
+
+    query = rpq.Query("ASK { ?x <a> ?y GRAPH <g> { ?y <b> ?z } }", window=rpq.Window(size=10, slide=1))
+    with pytest.raises(PipelineError, match="reads GRAPH <g>, and on Spark there are no edges without time"):
+        queries_in_unit([query], None)
+
+
 # --- beside pyoxigraph -----------------------------------------------------------------------------------------------
 
 NODES = st.sampled_from(["n:1", "n:2", "n:3"])
