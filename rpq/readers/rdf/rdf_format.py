@@ -44,6 +44,7 @@ from rpq.readers.rdf.times import (
     Kind,
     PositionTimes,
     TimedResult,
+    TimedStatements,
     TimeTerms,
     TripleTimes,
     UntimedStatement,
@@ -141,6 +142,7 @@ class RdfInput:
         self.warnings: list[str] = []
         self.filtered = 0
         self.undecided = 0
+        self._bad_documents: set[int] = set()
 
     @property
     def bytes_read(self) -> int:
@@ -172,7 +174,7 @@ class RdfInput:
             yield read.slice(start, end - start)
 
     def _tuples_of(self, results: Iterator[TimedResult]) -> Iterator[pa.RecordBatch]:
-        for one in results:
+        for one in self._of_whole_documents(results) if self._syntax.has_documents else results:
             if isinstance(one, UntimedStatement):
                 self._reject(one.message, self._line_of(one.number), number=one.number)
                 continue
@@ -189,6 +191,27 @@ class RdfInput:
             if self._reading.graph is not None:
                 columns[self._reading.graph] = one.graph.dictionary_encode()
             yield pa.RecordBatch.from_pydict(columns)
+
+    def _of_whole_documents(self, results: Iterator[TimedResult]) -> Iterator[TimedResult]:
+        """Yield results without the documents in which a statement has no time; the first of these stands for its document."""
+        found = list(results)
+        fresh = {one.number for one in found if isinstance(one, UntimedStatement)} - self._bad_documents
+        self._bad_documents |= fresh
+        for one in found:
+            if isinstance(one, UntimedStatement):
+                if one.number in fresh:
+                    fresh.remove(one.number)
+                    yield one
+                continue
+            numbers = one.statements.column("number").to_numpy()
+            wanted = ~np.isin(numbers, [*self._bad_documents])
+            if wanted.all():
+                yield one
+            elif wanted.any():
+                mask = pa.array(wanted)
+                yield TimedStatements(
+                    statements=one.statements.filter(mask), timestamps=one.timestamps[wanted], graph=one.graph.filter(mask)
+                )
 
     def _line_of(self, number: int) -> int | None:
         """Return the line of a statement, or None after the first rejections, which are the only ones with messages."""
