@@ -65,10 +65,10 @@ TIME_SOURCES = (POSITION, GRAPH_POSITION, GRAPH_NAME)
 class RdfReading:
     """The options for reading RDF: its `syntax`, the source of the `time` of a triple, and the meaning of its `graph`.
 
-    `syntax` is one of nt, nq, ttl, trig, jsonld, rdf, or None to derive it from file names. `time` is "position" (the n-th
-    triple has the time n), "graph-position" (the triples of the n-th graph have the time n), "graph-name" (the name of the
-    graph ends in the time), or the IRI of a property with the time of a graph. `graph` is "stream" or "event", the column
-    for the name of the graph. Blank nodes of the n-th input are named `_:<scope>n.…`.
+    `syntax` is one of nt, nq, ttl, trig, jsonld, ndjsonld, rdf, or None to derive it from file names. `time` is "position"
+    (the n-th triple has the time n), "graph-position" (the triples of the n-th graph have the time n), "graph-name" (the
+    name of the graph ends in the time), or the IRI of a property with the time of a graph. `graph` is "stream" or "event",
+    the column for the name of the graph. Blank nodes of the n-th input are named `_:<scope>n.…`.
 
     Raises `InputError` for an unknown syntax, and for another `time`.
 
@@ -193,7 +193,7 @@ class RdfInput:
             yield pa.RecordBatch.from_pydict(columns)
 
     def _of_whole_documents(self, results: Iterator[TimedResult]) -> Iterator[TimedResult]:
-        """Yield results without the documents in which a statement has no time; the first of these stands for its document."""
+        """Yield results without documents in which a statement has no time; one error stands for a document."""
         found = list(results)
         fresh = {one.number for one in found if isinstance(one, UntimedStatement)} - self._bad_documents
         self._bad_documents |= fresh
