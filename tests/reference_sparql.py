@@ -10,8 +10,10 @@ terms.
 
 A binding is a dict from names of variables to terms; a bag of bindings a list. Decided here:
 
-- **Paths** are split as written: parentheses count. A sequence none of whose parts can be empty is a join, with a bag
-  of ways through the middle; one with a part that can (`a/b*`) one set of pairs; `a/(b/c*)` a join of `a` with a set.
+- **Paths** are split as written: parentheses count. A sequence is a join, with a bag of ways through the middle, an
+  alternative a union; what is left is a set of pairs. One that can be empty joins every node of the active graph with
+  itself, and each constant at its ends. A variable that EXISTS replaces stays a node: its value alone joins nothing.
+- **A variable as a predicate** matches edges one by one. Under simple paths no loop.
 - **Columns** of `*` are the variables in scope, in the order of the text.
 - **REDUCED** takes nothing away.
 - **EXISTS** replaces the variables of the group by their values (§18.6), in VALUES by leaving out the rows that say
@@ -34,8 +36,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
-from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, Repetition
+from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
 from tests.reference import Edge, evaluate
 from tests.reference_patterns import Blank, Ends, Graphs, Labels, accepted, is_relevant, labels_in
 from tests.reference_sparql_syntax import (
@@ -61,6 +64,7 @@ from tests.reference_sparql_syntax import (
     Variable,
     formulas_in,
     formulas_of,
+    groups_of,
     query_elements,
 )
 from tests.reference_sparql_values import (
@@ -100,6 +104,7 @@ class Evaluation:
     rules: Rules = CONTRACT
     paths: str = "walk"
     _pairs: dict = field(default_factory=dict)
+    _middles: int = 0
 
     # --- results
 
@@ -115,16 +120,20 @@ class Evaluation:
     def instantiated(self, binding: Binding) -> Iterator[Edge]:
         names = sorted(columns(self.query.select))
 
-        def made(end: Term) -> str | None:
+        def made(end: Any) -> str | None:
             if isinstance(end, Blank):  # [2.10] named by a hash of the solution
-                text = json.dumps([end.name, *map(binding.get, names)], ensure_ascii=False)
+                text = json.dumps([end.label, *map(binding.get, names)], ensure_ascii=False)
                 return "_:b" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+            if isinstance(end, Label):
+                return end.name
             return binding.get(end.name) if isinstance(end, Variable) else end.value
 
         for triple in self.query.template:
-            source, target = made(triple.subject), made(triple.object)
-            if source is not None and target is not None and not is_literal(source):
-                yield source, triple.path.name, target
+            source, label, target = map(made, (triple.subject, triple.path, triple.object))
+            if source is None or label is None or target is None or is_literal(source):
+                continue
+            if not (is_literal(label) or label.startswith("_:")):
+                yield source, label, target
 
     # --- groups: §18.2.2.6, §18.5
 
@@ -174,16 +183,33 @@ class Evaluation:
         """Return the bindings of a basic graph pattern, without those of its blank nodes."""
         found: list[dict[Term, str]] = [{}]
         for triple in triples:
-            extended = []
-            for binding in found:
-                for pair in self.pairs(triple.path, window):
-                    extended += self.at_pair(binding, triple, pair)
-            found = extended
+            found = [more for binding in found for more in self.walked(binding, triple, window)]
         return [{term.name: value for term, value in one.items() if isinstance(term, Variable)} for one in found]
 
-    def at_pair(self, binding: dict[Term, str], triple: Triple, pair: tuple[str, str]) -> list[dict[Term, str]]:
+    def walked(self, binding: dict[Term, str], triple: Triple, window: str | None) -> list[dict[Term, str]]:
+        """Return a binding with those of a triple, once for each match."""
+        source, path, target = triple
+        if not isinstance(path, Expression):
+            edges = [edge for edge in self.graphs[window] if self.paths != "simple" or edge[0] != edge[2]]
+            terms = source, target, path
+            return [more for s, label, t in edges for more in self.at_values(binding, terms, (s, t, label))]
+        if self.paths != "walk" or not splits(path):
+            pairs = self.pairs(path, window, frozenset(end.value for end in (source, target) if type(end) is Constant))
+            return [more for pair in pairs for more in self.at_values(binding, (source, target), pair)]
+        if isinstance(path, Inverse):
+            return self.walked(binding, Triple(target, path.inner, source), window)
+        if isinstance(path, Alternation):
+            return [more for part in path.parts for more in self.walked(binding, Triple(source, part, target), window)]
+        self._middles += 1
+        inner = [Blank(f"{place} of {self._middles}") for place in range(1, len(path.parts))]
+        found = [binding]
+        for part, start, end in zip(path.parts, [source, *inner], [*inner, target], strict=True):
+            found = [more for one in found for more in self.walked(one, Triple(start, part, end), window)]
+        return found
+
+    def at_values(self, binding: dict[Term, str], terms: Sequence[Term], values: Sequence[str]) -> list[dict[Term, str]]:
         more = dict(binding)
-        for term, value in zip((triple.subject, triple.object), pair, strict=True):
+        for term, value in zip(terms, values, strict=True):
             if isinstance(term, Constant):
                 if value != term.value and not (self.rules.literals_match_vertices and value in term.meanings):
                     return []
@@ -191,23 +217,15 @@ class Evaluation:
                 return []
         return [more]
 
-    def pairs(self, path: Expression, window: str | None) -> list[tuple[str, str]]:
-        """Return the pairs that a path joins, as often as §18.2.2 and §18.4 give them where it is split."""
-        key = path, window
+    def pairs(self, path: Expression, window: str | None, constants: frozenset[str]) -> list[tuple[str, str]]:
+        """Return the pairs that a path joins which is not split; `constants` stand at its ends (§18.4)."""
+        key = path, window, constants
         if key not in self._pairs:
             edges = self.graphs[window]
-            if self.paths != "walk" or not splits(path):
-                self._pairs[key] = sorted(evaluate(path, edges, self.paths))
-            elif isinstance(path, Inverse):
-                self._pairs[key] = [(y, x) for x, y in self.pairs(path.inner, window)]
-            elif isinstance(path, Alternation):
-                self._pairs[key] = [pair for part in path.parts for pair in self.pairs(part, window)]
-            else:
-                first, *rest = path.parts
-                found = self.pairs(first, window)
-                for part in rest:
-                    found = [(x, z) for x, y in found for y2, z in self.pairs(part, window) if y == y2]
-                self._pairs[key] = found
+            found = set(evaluate(path, edges, self.paths))
+            if can_be_empty(path):
+                found |= {(node, node) for node in {end for s, _, t in edges for end in (s, t)} | constants}
+            self._pairs[key] = sorted(found)
         return self._pairs[key]
 
     # --- SELECT: §18.2.4, §18.5.1 [2.8]
@@ -421,9 +439,7 @@ def can_be_empty(path: Expression) -> bool:
 
 def splits(path: Expression) -> bool:
     """Return whether a path is a join or union of its parts; otherwise it is a set of pairs."""
-    if isinstance(path, Concatenation):
-        return not any(map(can_be_empty, path.parts))
-    return isinstance(path, Alternation) or (isinstance(path, Inverse) and not isinstance(path.inner, Label))
+    return isinstance(path, Alternation | Concatenation) or (isinstance(path, Inverse) and not isinstance(path.inner, Label))
 
 
 def split(subject: Term, path: Expression, target: Term) -> Iterator[Triple]:
@@ -441,13 +457,77 @@ def split(subject: Term, path: Expression, target: Term) -> Iterator[Triple]:
             yield from split(start, part, end)
 
 
+def basic_patterns(group: Group, window: str | None = None) -> Iterator[tuple[tuple[Triple, ...], str | None]]:
+    """Yield the basic graph patterns of a group and of all groups within it, with the window that they stand in."""
+    for element in merged(group.elements):
+        if isinstance(element, Triples):
+            yield element.triples, window
+    for element in group.elements:
+        for below in groups_of(element):
+            yield from basic_patterns(below, element.name if isinstance(element, InWindow) else window)
+
+
+def conjunctions(triples: Iterable[Triple]) -> list[list[Triple]]:
+    """Return the steps of the paths of a basic graph pattern, those of each alternative apart."""
+    own: list[Triple] = []
+    apart: list[list[Triple]] = []
+
+    def walk(triple: Triple) -> None:
+        path = triple.path
+        if not isinstance(path, Expression) or not splits(path):
+            own.append(triple)
+        elif isinstance(path, Alternation):
+            for part in path.parts:
+                apart.extend(conjunctions([Triple(triple.subject, part, triple.object)]))
+        elif isinstance(path, Inverse):
+            walk(Triple(triple.object, path.inner, triple.subject))
+        else:
+            ends = [triple.subject, *(Blank(f"{place} of {id(path)}") for place in range(1, len(path.parts))), triple.object]
+            for part, start, end in zip(path.parts, ends, ends[1:], strict=False):
+                walk(Triple(start, part, end))
+
+    for triple in triples:
+        walk(triple)
+    return [own, *apart]
+
+
+def reads_nodes(triples: Sequence[Triple]) -> bool:
+    """Return whether some path of a conjunction joins all nodes with themselves, because nothing there binds its ends.
+
+    Bound are ends of what cannot be empty, and the other end of a path that has a constant or a bound end. A path is by
+    itself which has a literal at an end (then its nodes are read) or a variable that is a predicate too, and of others the
+    fifth and those behind it. So is a triple whose predicate is one of its ends.
+    """
+    triples = [triple for triple in triples if triple.path not in (triple.subject, triple.object)]
+    predicates = {triple.path for triple in triples if not isinstance(triple.path, Expression)}
+    bound: set[Term] = set()
+    empty: list[Triple] = []
+    for triple in triples:
+        ends = {triple.subject, triple.object}
+        if not can_be_empty(triple.expression):
+            bound |= ends
+        elif any(isinstance(end, Constant) and len(end.meanings) > 1 for end in ends):
+            return True
+        elif len(empty) == 4 or predicates & ends:
+            if not any(isinstance(end, Constant) for end in ends):
+                return True
+        else:
+            empty.append(triple)
+    for _ in triples:
+        for triple in empty:
+            ends = {triple.subject, triple.object}
+            if bound & ends or any(isinstance(end, Constant) for end in ends):
+                bound |= ends
+    return not all({triple.subject, triple.object} & bound for triple in empty)
+
+
 # --- EXISTS ---------------------------------------------------------------------------------------------------------
 
 
 def substituted(group: Group, binding: Mapping[str, str]) -> Group:
     """Return a group with values in the places of variables (§18.6)."""
 
-    def term(end: Term) -> Term:
+    def term(end: Any) -> Any:
         return Value(binding[end.name]) if isinstance(end, Variable) and end.name in binding else end
 
     def formula(node: Formula) -> Formula:
@@ -465,7 +545,7 @@ def substituted(group: Group, binding: Mapping[str, str]) -> Group:
     def element(node: Element) -> Element:
         match node:
             case Triples(triples):
-                return Triples(tuple(Triple(term(t.subject), t.path, term(t.object)) for t in triples))
+                return Triples(tuple(Triple(term(t.subject), term(t.path), term(t.object)) for t in triples))
             case Filter(condition):
                 return Filter(formula(condition))
             case Optional(inner) | Minus(inner):
@@ -507,7 +587,7 @@ def in_scope(group: Group) -> dict[str, None]:
     for element in group.elements:
         match element:
             case Triples(triples):
-                ends = [end for triple in triples for end in (triple.subject, triple.object)]
+                ends = [end for triple in triples for end in triple.terms]
                 found |= dict.fromkeys(end.name for end in ends if isinstance(end, Variable))
             case Optional(inner) | InWindow(_, inner):
                 found |= in_scope(inner)
@@ -603,7 +683,7 @@ class SparqlPattern:
 
     @cached_property
     def _atoms(self) -> list[tuple[Expression, str | None]]:
-        return [(triple.path, window) for triple, window in self._triples]
+        return [(triple.expression, window) for triple, window in self._triples]
 
     @property
     def windows(self) -> set[str | None]:
@@ -618,9 +698,23 @@ class SparqlPattern:
             return columns(self.query.select)
         return () if self.query.form == "ASK" else ("source", "label", "target")
 
+    @cached_property
+    def _readers_of_nodes(self) -> set[str | None]:
+        """The windows all of whose nodes are read, and so the edges of all labels."""
+        found = set()
+        for triples, window in basic_patterns(Group((self.query.select,))):
+            patterns = conjunctions(triples) if self.paths == "walk" else [list(triples)]
+            found |= {window for pattern in patterns if reads_nodes(pattern)}
+        return found
+
     def labels_read(self, window: str | None) -> Labels:
         """Return the labels that the query has a use for in this window [2.15]."""
         paths = [path for path, own in self._atoms if own == window]
+        if self.paths == "walk":  # of which those that always join one end with itself are not looked at
+            basic = [triples for triples, own in basic_patterns(Group((self.query.select,))) if own == window]
+            steps = [triple for triples in basic for pattern in conjunctions(triples) for triple in pattern]
+            paths = [one.expression for one in steps if one.subject != one.object or not can_be_empty(one.expression)]
+        paths += [NegatedSet(())] if window in self._readers_of_nodes else []
         named = {label for path in paths for label in labels_in(path)}
         never_named = max(named, default="") + "?"
         used = {label for label in {*named, never_named} for path in paths if is_relevant(path, label)}
@@ -631,7 +725,10 @@ class SparqlPattern:
         """Return which edges of a label some triple pattern has a use for [2.15], split as the standard splits it [2.1]."""
         atoms = [triple for triple, _ in self._triples]
         if self.paths == "walk":
-            atoms = [one for triple in atoms for one in split(*triple)]
+            atoms = [one for triple in atoms for one in split(triple.subject, triple.expression, triple.object)]
+            atoms = [one for one in atoms if one.subject != one.object or not can_be_empty(one.path)]
+        if self._readers_of_nodes:
+            atoms = [*atoms, Triple(Blank("source"), NegatedSet(()), Blank("target"))]
         return {ends for atom in atoms for ends in accepted(*atom, label)}
 
     def solutions(self, graphs: Graphs) -> Counter[Solution]:
@@ -661,9 +758,10 @@ def computed_columns(select: Select) -> dict[str, str]:
     for element, _ in _own_elements(select.body):
         match element:
             case Triples(triples):
-                for end in (end for triple in triples for end in (triple.subject, triple.object)):
-                    if isinstance(end, Variable):
-                        add(end.name, "vertex")
+                for triple in triples:
+                    for end in triple.terms:
+                        if isinstance(end, Variable):
+                            add(end.name, "text" if end is triple.path else "vertex")
             case Values(variables, _):
                 for variable in variables:
                     add(variable.name, "vertex")

@@ -367,7 +367,8 @@ class _Parser:
         token = self.take()
         if token.kind == "iri":
             text = token.text[1:-1]
-            return urljoin(self.base, text) if self.base else text
+            joined = urljoin(self.base, text) if self.base else text
+            return joined + "#" if text.endswith("#") and not joined.endswith("#") else joined  # which `urljoin` drops
         if token.kind == "name":
             prefix, _, local = token.text.partition(":")
             if prefix not in self.prefixes:
@@ -467,8 +468,11 @@ class _Parser:
     def properties(self, subject: Term, found: list[Triple], paths: bool) -> None:
         while True:
             if self.next.kind == "variable":
-                raise Refused("a variable as predicate")
-            path = self.path() if paths else Label(RDF + "type" if self.accept("A") else self.iri())
+                path: Expression | Term = self.term()
+            elif paths:
+                path = self.path()
+            else:
+                path = Label(RDF + "type" if self.accept("A") else self.iri())
             while True:
                 inner: list[Triple] = []
                 node = self.node(inner, paths)

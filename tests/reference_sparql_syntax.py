@@ -19,11 +19,21 @@ __all__ = ["Blank", "Constant", "Term", "Variable", "Window"]
 
 
 class Triple(NamedTuple):
-    """A path from subject to object; in a template an edge."""
+    """A path from subject to object, or an edge with a variable as its predicate; in a template an edge."""
 
     subject: Term
-    path: Expression
+    path: Expression | Term
     object: Term
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Its terms, in the order of the text."""
+        return (self.subject, *([] if isinstance(self.path, Expression) else [self.path]), self.object)
+
+    @property
+    def expression(self) -> Expression:
+        """Its path, which with a variable as predicate is one edge of any label."""
+        return self.path if isinstance(self.path, Expression) else NegatedSet(())
 
 
 # --- expressions ----------------------------------------------------------------------------------------------------
@@ -261,6 +271,11 @@ def write_path(path: Expression, binding: int = 0) -> str:
     return text if own >= binding else f"({text})"
 
 
+def write_predicate(triple: Triple) -> str:
+    """Write what stands between the ends of a triple."""
+    return write_path(triple.path) if isinstance(triple.path, Expression) else write_term(triple.path)
+
+
 OPERATORS = ("||", "&&", "=", "!=", "<", ">", "<=", ">=", "+", "-", "*", "/")
 
 
@@ -269,7 +284,7 @@ class Writer:
     """Writes trees as text. `triple` and `window` may be replaced, to write for other engines."""
 
     triple: Callable[[Triple, str | None], str] = lambda triple, window: (
-        f"{write_term(triple.subject)} {write_path(triple.path)} {write_term(triple.object)} ."
+        f"{write_term(triple.subject)} {write_predicate(triple)} {write_term(triple.object)} ."
     )
     keyword: str = "WINDOW"
     clauses: bool = True

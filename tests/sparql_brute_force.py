@@ -58,8 +58,11 @@ def solutions(operator: Operator, triples: Triples, given: Solution) -> list[Sol
         case Conjunction(atoms):
             found = [dict(given)]
             for one in atoms:
-                pairs = _pairs(one.atom.expression, triples)
-                ends = (one.atom.subject, one.atom.object)
+                ends: tuple = (one.atom.subject, one.atom.object)
+                pairs: set = _pairs(one.atom.expression, triples)
+                if one.predicate is not None:
+                    ends = (*ends, one.predicate)
+                    pairs = {(subject, object_, label) for subject, label, object_ in triples}
                 found = [more for solution in found for pair in pairs for more in _bound(solution, ends, pair)]
             return found
         case Join(parts):
@@ -125,7 +128,7 @@ def _agree(left: Solution, right: Solution) -> bool:
     return all(left[name] == right[name] for name in left.keys() & right.keys())
 
 
-def _bound(solution: Solution, ends, pair: tuple[str, str]) -> Iterator[Solution]:
+def _bound(solution: Solution, ends, pair: tuple[str, ...]) -> Iterator[Solution]:
     made = dict(solution)
     for end, term in zip(ends, pair, strict=True):
         name = name_of(end)

@@ -12,6 +12,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from rpq import automata
+from rpq.automata.expressions import Expression
 from tests.reference import Edge, Rejected
 from tests.reference_sparql_checks import check
 from tests.reference_sparql_syntax import (
@@ -71,9 +72,15 @@ PATHS = [
     "<urn:a>{2}",
     "(<urn:a>|<urn:b>){2,3}/<urn:b>",
     "<urn:b>{2,}",
+    "<urn:a>*",
+    "<urn:b>?",
+    "^<urn:a>/<urn:b>*",
+    "(<urn:a>|<urn:b>*)",
+    "(<urn:a>/<urn:b>?)*",
 ]
 
-iri_edges = st.tuples(st.sampled_from(IRIS), st.sampled_from(LABELS), st.sampled_from(IRIS))
+_ends = [st.sampled_from([*IRIS * 2, label]) for label in LABELS]  # a label may be a vertex too
+iri_edges = st.tuples(_ends[0], st.sampled_from(LABELS), _ends[1])
 number_edges = st.tuples(st.sampled_from(IRIS), st.just(NUMBER_LABEL), st.sampled_from(NUMBERS))
 text_edges = st.tuples(st.sampled_from(IRIS), st.just(TEXT_LABEL), st.sampled_from(TEXTS))
 edges: st.SearchStrategy[Edge] = iri_edges | iri_edges | number_edges | text_edges
@@ -81,6 +88,7 @@ graphs = st.lists(edges, min_size=6, max_size=18, unique=True)
 
 # Variables have kinds, so that formulas make sense: ?x ?y ?z are IRIs, ?n ?m numbers, ?s ?t texts.
 KINDS = {"iri": ["x", "y", "z"], "number": ["n", "m"], "text": ["s", "t"]}
+predicates = st.sampled_from(["p", "p", "q", "x"]).map(Variable)
 # What BIND and AS may compute (?u ?v, ?w, ?g, ?c) stands in atoms too.
 computed = st.sampled_from(["u", "v", "w", "g", "c", "c"]).map(Variable)
 
@@ -96,10 +104,14 @@ def triples(draw: st.DrawFn, most: int = 3, paths: bool = True, blanks: bool = T
     """A basic graph pattern."""
     found = []
     for _ in range(draw(st.integers(1, most))):
-        kind = draw(st.sampled_from(["iri", "iri", "iri", "number", "text"]))
+        kind = draw(st.sampled_from(["iri", "iri", "iri", "number", "text", "any"]))
         ends = variables("iri") | variables("iri") | st.sampled_from(IRIS).map(Constant)
         subject = draw(ends)
-        if kind == "iri":
+        path: Expression | Variable
+        if kind == "any":
+            path = draw(predicates)
+            target = draw(ends | variables("number") | variables("text"))
+        elif kind == "iri":
             text = draw(st.sampled_from(["<urn:a>", "<urn:b>"] * 4 + (PATHS if paths else [])))
             others = st.just(Blank("k")) if blanks and "|" not in text else st.nothing()
             target = draw(ends | others)
@@ -147,10 +159,12 @@ def texts(depth: int = 1) -> st.SearchStrategy[Formula]:
 
 @cache
 def truths(depth: int = 2, exists: bool = True) -> st.SearchStrategy[Formula]:
+    of_labels = st.sampled_from(LABELS).map(Constant)
     signs = st.sampled_from(["=", "!=", "<", ">", "<=", ">="])
     leaves = [
         st.builds(lambda op, a, b: Call(op, (a, b)), signs, numbers(1), numbers(1)),
         st.builds(lambda op, a, b: Call(op, (a, b)), st.sampled_from(["=", "!="]), variables("iri"), variables("iri")),
+        st.builds(lambda op, a, b: Call(op, (a, b)), st.sampled_from(["=", "!="]), predicates, predicates | of_labels),
         st.builds(lambda a, b: Call("sameTerm", (a, b)), variables("text"), texts(0)),
         st.builds(lambda op, a, b: Call(op, (Call("STR", (a,)), Call("STR", (b,)))), signs, texts(0), texts(0)),
         st.builds(lambda a: Call("BOUND", (a,)), st.one_of(map(variables, KINDS))),
@@ -240,11 +254,11 @@ def selects(draw: st.DrawFn, depth: int = 2, windows: tuple[str, ...] = ()) -> S
     body = draw(groups(depth, windows))
     modifier = draw(st.sampled_from(["", "", "DISTINCT"]))
     if draw(st.booleans()):
-        names = draw(st.lists(st.one_of(map(variables, KINDS)), min_size=1, max_size=3, unique=True))
+        names = draw(st.lists(st.one_of(predicates, *map(variables, KINDS)), min_size=1, max_size=3, unique=True))
         computed = draw(st.lists(formulas(), max_size=1))
         columns = [*map(Column, names), *(Column(Variable("w"), formula) for formula in computed)]
         return Select(tuple(columns), body, modifier)
-    keys = draw(st.lists(st.one_of(map(variables, KINDS)), max_size=2, unique=True))
+    keys = draw(st.lists(st.one_of(predicates, *map(variables, KINDS)), max_size=2, unique=True))
     conditions = [Condition(key) for key in keys]
     questions = [Column(key) for key in keys]
     if draw(st.booleans()):

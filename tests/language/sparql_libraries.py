@@ -17,8 +17,8 @@ import rdflib
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label
 from tests.reference import evaluate
 from tests.reference_patterns import Graphs
-from tests.reference_sparql import Solution, columns, splits
-from tests.reference_sparql_syntax import Column, Query, Select, Variable, Writer, write_term
+from tests.reference_sparql import Solution, can_be_empty, columns, splits
+from tests.reference_sparql_syntax import Column, Query, Select, Triple, Variable, Writer, write_term
 from tests.reference_sparql_values import STANDARD, Literal, NoValue, Number, is_iri, literal, parts, value, written
 
 Quad = tuple[str, str, str, str | None]
@@ -34,14 +34,21 @@ class LibraryWriter(Writer):
     middles: int = 0
 
     def __post_init__(self) -> None:
-        self.triple = lambda triple, window: self.path(triple.path, triple.subject, triple.object, window)
+        self.triple = self.written
 
     def select(self, select: Select, clauses: str = "") -> str:
         if select.columns is None and columns(select):
             select = replace(select, columns=tuple(Column(Variable(name)) for name in columns(select)))
         return super().select(select, clauses)
 
+    def written(self, triple: Triple, window: str | None) -> str:
+        if isinstance(triple.path, Expression):
+            return self.path(triple.path, triple.subject, triple.object, window)
+        source, path, target = map(write_term, triple)
+        return f'{{ {source} {path} {target} FILTER(!STRSTARTS(STR({path}), "pairs:")) }}'
+
     def path(self, path: Expression, source: object, target: object, window: str | None) -> str:
+        sign = ""
         match path:
             case Inverse(inner) if splits(path) or isinstance(inner, Label):
                 return self.path(inner, target, source, window)
@@ -54,7 +61,8 @@ class LibraryWriter(Writer):
                 predicate = name
             case _:
                 predicate = self.predicates.setdefault((path, window), f"pairs:{len(self.predicates)}")
-        return f"{write_term(source)} <{predicate}> {write_term(target)} ."
+                sign = "?" if can_be_empty(path) else ""
+        return f"{write_term(source)} <{predicate}>{sign} {write_term(target)} ."
 
     def middle(self) -> Variable:
         self.middles += 1

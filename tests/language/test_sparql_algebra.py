@@ -56,6 +56,9 @@ class Drawing:
             f"^({one}/^{two})",
             f"{one}/{two}+",
             f"{one}/^{two}/:p",
+            f"{one}/{two}*",
+            f"({one}/{two}?)*",
+            "?d",
         ]
         return self.random.choice([one] * 6 + paths)
 

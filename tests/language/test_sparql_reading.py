@@ -28,6 +28,7 @@ from rpq.language.sparql.algebra import (
     UnboundedExtent,
     Union,
     Values,
+    atoms_of,
     certain_variables,
     is_monotone,
     possible_variables,
@@ -161,14 +162,8 @@ def test_several_threads_read_at_once():
         "<a>/^<b>": ["?x a _:.1", "?y b _:.1"],
         "^(^<a>)": ["?x a ?y"],
         "<a>+": ["?x a+ ?y"],
-        "<a>*": ["?x a* ?y"],
-        "<a>?": ["?x a? ?y"],
-        "^<a>*": ["?y a* ?x"],
-        "(^<a>)*": ["?x (^a)* ?y"],
         "<a>+/<b>": ["?x a+ _:.1", "_:.1 b ?y"],
-        "<a>/<b>*": ["?x a/b* ?y"],
-        "(<a>/<b>*)/<c>": ["?x a/b*/c ?y"],
-        "<a>/(<b>|<c>?)": ["?x a/(b|c?) ?y"],
+        "(<a>/<b>*)+/<c>": ["?x (a/b*)+ _:.1", "_:.1 c ?y"],
         "(<a>|<b>)+": ["?x (a|b)+ ?y"],
         "(<a>/<b>)+": ["?x (a/b)+ ?y"],
         "!<a>": ["?x !a ?y"],
@@ -180,19 +175,34 @@ def test_several_threads_read_at_once():
         "<a>{2}": ["?x a{2} ?y"],
         "<a>{2,}/<b>": ["?x a{2,} _:.1", "_:.1 b ?y"],
         "^(<a>|<b>) { 1 , 3 }": ["?y (a|b){1,3} ?x"],
-        "<a>{,2}/<b>": ["?x a{,2}/b ?y"],
     }.items(),
 )
 def test_a_path_is_split_at_its_top(path, expected):
     assert atoms(read(f"ASK {{ ?x {path} ?y }}").body) == expected
 
 
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    {
+        "<a>*": ["?x !() _:.2", "_:.3 !() ?x", "?x a* ?y"],
+        "^<a>?": ["?y !() _:.2", "_:.3 !() ?y", "?y a? ?x"],
+        "<a>/<b>*": ["?x a _:.1", "_:.1 b* ?y", "?x a _:.1"],
+        "<a>{,2}/<b>": ["?x a{,2} _:.1", "_:.1 b ?y", "_:.1 b ?y"],
+    }.items(),
+)
+def test_a_path_that_may_be_empty_has_two_branches(path, expected):
+    """One whose ends differ, and one in which they are one: a node of another atom, or any of the graph."""
+    found = read(f"ASK {{ ?x {path} ?y }}").body
+    assert isinstance(found, Union) and isinstance(found.branches[0], Filter) and isinstance(found.branches[1], Extend)
+    assert sorted(str(one.atom) for one in atoms_of(found)) == sorted(expected)
+
+
 def test_an_alternative_is_a_union():
-    found = body("?x <a>|<b>/<c>|^<d>|<e>* ?y . ?y <f> ?z")
+    found = body("?x <a>|<b>/<c>|^<d>|<e>+ ?y . ?y <f> ?z")
     assert isinstance(found, Join) and atoms(found.parts[0]) == ["?y f ?z"]
     assert isinstance(found.parts[1], Union)
     branches = [atoms(branch) for branch in found.parts[1].branches]
-    assert branches == [["?x a ?y"], ["?x b _:.1", "_:.1 c ?y"], ["?y d ?x"], ["?x e* ?y"]]
+    assert branches == [["?x a ?y"], ["?x b _:.1", "_:.1 c ?y"], ["?y d ?x"], ["?x e+ ?y"]]
 
 
 def test_an_alternative_in_a_sequence_is_joined_through_its_variable():
@@ -206,9 +216,18 @@ def test_under_simple_paths_nothing_is_split():
     assert atoms(body("?x <a>/(<b>|^<c>) ?y . ?y ^<d> ?z", paths="simple")) == ["?x a/(b|^c) ?y", "?z d ?y"]
 
 
-def test_the_empty_path_is_told_of_once():
+def test_the_empty_path_is_an_answer_without_a_warning():
     question = read("SELECT * { ?x <a>* ?y . ?y <a>* ?z . ?z <b>/<c>* ?w }")
-    assert question.warnings == ("the path a* also accepts the empty path, which is never an answer",)
+    assert question.warnings == () and question.columns == ("x", "y", "z", "w")
+
+
+def test_nodes_are_read_only_where_nothing_binds_the_ends_of_a_path():
+    def reads_all(text: str) -> bool:
+        return any(one.predicate is not None for one in atoms_of(read(f"SELECT * {{ {text} }}").body))
+
+    bound = ["?x <a>/<b>* <c>", "?x <b>* <c>", "?x <a> ?y . ?y <b>* ?z . ?z <c>* ?w", "?w <c>* ?z . ?y <b>* ?z . ?x <a> ?y"]
+    assert not any(map(reads_all, bound))
+    assert all(map(reads_all, ["?x <b>* ?y", "?x <a> ?y OPTIONAL { ?y <b>* ?z }", "?x <a> ?y . ?z <b>? ?w", "?x <b>* 3"]))
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------
@@ -494,7 +513,7 @@ def test_an_atom_reads_the_innermost_window():
         FROM NAMED WINDOW :w [COUNT 3]
         WHERE {
             ?x <a> ?y .
-            WINDOW :v { ?y <b>/<c> ?z . WINDOW :w { ?z <d> "WINDOW <w> {" } ?z <e>* ?x }
+            WINDOW :v { ?y <b>/<c> ?z . WINDOW :w { ?z <d> "WINDOW <w> {" } ?z <e>+ ?x }
             FILTER NOT EXISTS { WINDOW :w { ?x <f> ?y } }
         }"""
     )
@@ -503,7 +522,7 @@ def test_an_atom_reads_the_innermost_window():
     read_by = {window: [str(one.atom) for one in found] for window, found in windows_read(question.body).items()}
     assert read_by == {
         None: ["?x a ?y"],
-        "http://e/v": ["?y b _:.1", "_:.1 c ?z", "?z e* ?x"],
+        "http://e/v": ["?y b _:.1", "_:.1 c ?z", "?z e+ ?x"],
         "http://e/w": ['?z d "WINDOW <w> {"', "?x f ?y"],
     }
 

@@ -442,8 +442,8 @@ def test_a_check_tells_and_draws_without_registering(served):
     pattern = check(expression="?x '<b>' ?y . ?y (a|b)+ \"&\"", window=10)
     assert pattern["language"] == "pattern" and "stroke-dasharray" in pattern["svg"]
     assert "<b>" not in pattern["svg"] and "&amp;" in pattern["svg"]
-    sparql = check(expression="SELECT ?x { ?x <a>* ?y }", window=10)
-    assert sparql["language"] == "sparql" and sparql["svg"] is None and "empty path" in sparql["warnings"][0]
+    sparql = check(expression="SELECT ?x ?z { ?x <a>* ?y }", window=10)
+    assert sparql["language"] == "sparql" and sparql["svg"] is None and "nothing binds ?z" in sparql["warnings"][0]
     assert len(served.client.get("/queries").json()["queries"]) == 1
     assert served.of("a/b*", "explain").json() == {"text": path["text"], "svg": path["svg"]}
 

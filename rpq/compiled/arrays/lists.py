@@ -87,7 +87,7 @@ def _repack(old, new):
         source = np.int64(old.start[i])
         target = new.fields[_TOP]
         new.start[i] = target
-        new.fields[_TOP] = target + (1 << old.size_class[i])
+        new.fields[_TOP] = target + (1 << np.int64(old.size_class[i]))  # 1 << np.int8(7) is an int8 in plain Python
         for j in range(old.length[i]):
             new.entries[target + j] = old.entries[source + j]
 

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from rpq.automata.expressions import NegatedSet
 from rpq.language import edge_variables
 from rpq.language.pattern import Atom, Blank, Constant, Term, Variable, edge_column
 from rpq.stream.durations import NANOSECONDS, duration_text
@@ -98,10 +99,23 @@ Formula = Variable | Constant | Call | Exists | Aggregate | EdgeCondition | Edge
 
 @dataclass(frozen=True)
 class WindowAtom:
-    """A pattern atom, and the name of the window, or else the graph, that it reads (None for the default graph)."""
+    """A pattern atom, and the name of the window, or else the graph, that it reads (None for the default graph).
+
+    With a `predicate` it matches the edges of all labels, which this variable has; the expression is then `!()`.
+    """
 
     atom: Atom
     window: str | None = None
+    predicate: Variable | None = None
+
+    @classmethod
+    def of_every_label(cls, subject: Term, predicate: Variable, object_: Term, window: str | None = None) -> WindowAtom:
+        """Return the atom of a triple whose predicate is a variable.
+
+        >>> WindowAtom.of_every_label(Variable("s"), Variable("p"), Variable("o")).atom.reads
+        '!()'
+        """
+        return cls(Atom(subject, NegatedSet(()), object_), window, predicate)
 
 
 @dataclass(frozen=True)
@@ -308,7 +322,7 @@ class SparqlQuestion:
     form: Form
     body: Operator
     columns: tuple[str, ...] = ()
-    template: tuple[tuple[Term, str, Term], ...] = ()
+    template: tuple[tuple[Term, str | Variable, Term], ...] = ()
     windows: tuple[WindowDeclaration, ...] = ()
     graphs: tuple[str, ...] = ()
     named_graphs: tuple[str, ...] = ()
@@ -595,4 +609,5 @@ def has_exists(formula: Formula | None) -> bool:
 
 
 def _names(one: WindowAtom) -> list[str]:
-    return [name for term in (one.atom.subject, one.atom.object) if (name := name_of(term)) is not None]
+    terms = [one.atom.subject, *([] if one.predicate is None else [one.predicate]), one.atom.object]
+    return [name for term in terms if (name := name_of(term)) is not None]

@@ -162,7 +162,8 @@ def atom_texts(atoms: Sequence[WindowAtom]) -> Iterator[str]:
 
 
 def _atom(one: WindowAtom) -> str:
-    return str(one.atom) if one.window is None else f"{one.atom} in <{one.window}>"
+    text = str(one.atom) if one.predicate is None else f"{one.atom.subject} {one.predicate} {one.atom.object}"
+    return text if one.window is None else f"{text} in <{one.window}>"
 
 
 def _variables(names: tuple[str, ...]) -> str:

@@ -181,8 +181,8 @@ class SparqlQuery(Query):
     def warnings(self) -> tuple[str, ...]:
         """Hints on parts of the query that may mean something other than intended.
 
-        >>> Query("SELECT ?x { ?x <a>* ?y }", window=Window(size=1, slide=1)).warnings
-        ('the path a* also accepts the empty path, which is never an answer',)
+        >>> Query("SELECT ?x ?z { ?x <a> ?y }", window=Window(size=1, slide=1)).warnings
+        ('nothing binds ?z: its column is empty',)
         """
         no_default: tuple[str, ...] = ()
         if self.parsed.graphs:
@@ -436,7 +436,10 @@ def column_kinds(question: SparqlQuestion) -> tuple[ColumnKind, ...]:
 
 def _kinds(operator: Operator) -> Mapping[str, ColumnKind]:
     match operator:
-        case Conjunction() | Values():
+        case Conjunction(atoms):
+            labels = {one.predicate.name for one in atoms if one.predicate is not None}
+            return {name: "text" if name in labels else "vertex" for name in possible_variables(operator)}
+        case Values():
             return dict.fromkeys(possible_variables(operator), "vertex")
         case Join(parts) | Union(parts):
             return _either(*map(_kinds, parts))

@@ -69,6 +69,13 @@ class Member(Protocol):
         """Assert the invariants."""
 
 
+class ReaderOfEveryLabel(Protocol):
+    """A query with a triple whose predicate is a variable."""
+
+    def learn_labels(self, names: Sequence[LabelName]) -> None:
+        """Read these labels too, before a tuple has them."""
+
+
 class _EnoughError(Exception):
     """There are more answers than are wanted."""
 
@@ -90,6 +97,8 @@ class PatternHost:
         self.relations = SharedRelations(self.store)
         self.constants = Constants()
         self.members: dict[str, Member] = {}
+        self.readers_of_every_label: dict[str, ReaderOfEveryLabel] = {}
+        """The queries that read every label, each by itself."""
         self._undivided: dict[int, Callable[[], None]] = {}  # parts that threads may divide, and what divides them
         self.tuples = 0
         """The number of applied tuples."""
@@ -426,6 +435,8 @@ class PatternHost:
         for lane in self.lanes:
             lane.relations.set_labels(labels, names)
             lane.paths.set_labels(labels, names)
+            for reader in lane.readers_of_every_label.values():
+                reader.learn_labels(names)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph, in all lanes; `fresh` ids are those of new names."""

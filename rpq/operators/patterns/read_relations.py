@@ -456,6 +456,19 @@ class WindowedReads:
         for content in self._edge_contents:
             self._host.relations.release(content)
 
+    def add(self, reads: Sequence[WindowedEdge | WindowedPath]) -> None:
+        """Take relations of labels that no edge had before. O(labels) where there are any."""
+        contents = {read: self._content(read) for read in reads if read not in self._contents}
+        taken = [content for content in dict.fromkeys(contents.values()) if content not in self._edge_contents]
+        begins = [one for one in taken if isinstance(one, Content) and not self._host.relations.has_window(one)]
+        self._contents |= contents
+        self._host.relations.take_all([one for one in taken if isinstance(one, Content)])
+        numbers = self._membership.numbers()
+        places = self._edge_contents
+        for content in begins:
+            if content.window.kind == "count" and (place := places[content]) is not None:
+                self._host.relations.set_number(content, numbers[place])
+
     def relation(self, read: WindowedEdge | WindowedPath) -> int:
         """Return the number of a relation in the store, as atoms of plans refer to it."""
         return self._host.number_of(self._contents[read])

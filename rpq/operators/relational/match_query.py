@@ -79,15 +79,11 @@ class RunningMatch(RunningSparql):
                     self._own_columns.types[column.name] = kind
 
     def _are_own(self, rows: np.ndarray) -> np.ndarray:
-        """Return which rows are this share's. A vertex may have the id of a term with its text, as perhaps not elsewhere."""
+        """Return which rows are this share's."""
         own = np.full(len(rows), self._host.division.share[0] == 0)
         if self._deciding is None:
             return own
-        ids, vertices = rows[:, self._deciding], self._terms.vertices
-        for term in np.unique(ids[ids >= FIRST]).tolist():
-            text = self._terms.text(term)
-            assert text is not None and vertices is not None
-            ids = np.where(ids == term, vertices.id_of(as_vertex(text, vertices.kind)), ids)
+        ids = self._as_vertices(rows[:, self._deciding])
         is_vertex = ids >= 0
         own[is_vertex] = self._host.is_own[ids[is_vertex]]
         return own

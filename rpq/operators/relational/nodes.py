@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import repeat
@@ -17,7 +17,7 @@ import numpy as np
 from rpq.language.pattern import Blank, Constant, Term, Variable
 from rpq.language.sparql.algebra import Aggregate, Call, Formula
 from rpq.language.sparql.algebra_text import formula_text
-from rpq.language.sparql.values.terms import is_literal
+from rpq.language.sparql.values.terms import is_blank, is_literal
 from rpq.operators.bags.product import Distinct, Product
 from rpq.operators.relational.formula_columns import Condition, IdColumn
 from rpq.operators.relational.term_ids import TermIds
@@ -324,21 +324,27 @@ class ConstructNode(Node):
     """
 
     def __init__(
-        self, template: Sequence[tuple[Term, str, Term]], inner: Node, terms: TermIds, *, solution: Sequence[str] = ()
+        self,
+        template: Sequence[tuple[Term, str | Variable, Term]],
+        inner: Node,
+        terms: TermIds,
+        *,
+        solution: Sequence[str] = (),
     ) -> None:
         super().__init__(("source", "label", "target"), ("source", "label", "target"), inner)
         self._terms = terms
         self._solution = places_of(solution, inner.columns)
         # Of each triple: the place of its column, or the id of its constant, or the label of its blank node.
         self._triples = [
-            (self._end(source, inner), terms.intern(label), self._end(target, inner)) for source, label, target in template
+            tuple(self._term(Constant(term) if isinstance(term, str) else term, inner) for term in triple)
+            for triple in template
         ]
 
     @property
     def parameters(self) -> Hashable:
         return tuple(self._triples), tuple(self._solution)
 
-    def _end(self, term: Term, inner: Node) -> tuple[int, int, str]:
+    def _term(self, term: Term, inner: Node) -> tuple[int, int, str]:
         match term:
             case Constant(name):
                 return -1, self._terms.intern(name), ""
@@ -350,17 +356,17 @@ class ConstructNode(Node):
         (change,) = changes
         if not len(change):
             return WeightedRows.empty(self.width)
-        labels = dict.fromkeys(label for source, _, target in self._triples for _, _, label in (source, target) if label)
+        labels = dict.fromkeys(label for places in self._triples for _, _, label in places if label)
         blanks = {label: self._blank_nodes(label, change.rows) for label in labels}
         parts = []
-        for source, label, target in self._triples:
+        for places in self._triples:
             columns = [
                 change.rows[:, place]
                 if place >= 0
                 else blanks[blank]
                 if blank
                 else np.full(len(change), identity, np.int32)
-                for place, identity, blank in (source, (-1, label, ""), target)
+                for place, identity, blank in places
             ]
             triples = change.with_rows(np.stack(columns, axis=1))
             parts.append(triples.where(self._are_triples(triples.rows)))
@@ -373,14 +379,21 @@ class ConstructNode(Node):
         return np.array([self._terms.intern(blank_node_of(label, solution)) for solution in each], np.int32)
 
     def _are_triples(self, rows: np.ndarray) -> np.ndarray:
-        """Return for each row whether both ends are bound and the first is not a literal."""
-        sources, place = np.unique(rows[:, 0], return_inverse=True)
-        good = np.array([text is not None and not is_literal(text) for text in self._terms.texts(sources)], bool)
-        are_good: np.ndarray = good[place.reshape(-1)] & (rows[:, 2] != UNBOUND)
+        """Return for each row whether both ends are bound, the first is no literal, and the label is an IRI."""
+        are_sources = self._are(rows[:, 0], lambda text: not is_literal(text))
+        are_labels = self._are(rows[:, 1], lambda text: not (is_literal(text) or is_blank(text)))
+        are_good: np.ndarray = are_sources & are_labels & (rows[:, 2] != UNBOUND)
         return are_good
 
+    def _are(self, ids: np.ndarray, is_good: Callable[[str], bool]) -> np.ndarray:
+        """Return for each id whether it is that of a term for which a function returns true."""
+        different, place = np.unique(ids, return_inverse=True)
+        good = np.array([text is not None and is_good(text) for text in self._terms.texts(different)], bool)
+        found: np.ndarray = good[place.reshape(-1)]
+        return found
+
     def ids(self) -> Iterable[int] | np.ndarray:
-        return [identity for ends in self._triples for identity in (ends[0][1], ends[1], ends[2][1])]
+        return [identity for places in self._triples for _, identity, _ in places]
 
 
 def blank_node_of(label: str, solution: Sequence[str | None]) -> str:

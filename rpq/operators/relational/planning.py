@@ -86,14 +86,23 @@ from rpq.operators.relational.term_ids import TermIds
 from rpq.operators.relational.value_joins import MIRRORED, Comparison, ValueMatchNode
 
 
+class EveryLabel(NamedTuple):
+    """All labels, as a triple with a variable as its predicate reads them; the variable has their names."""
+
+    predicate: str
+
+    def __str__(self) -> str:
+        return variable(self.predicate)
+
+
 class Read(NamedTuple):
     """The relation that an atom reads: edges of a label, or pairs of a path, in a window (None: the default graph)."""
 
     window: str | None
-    of: LabelSymbol | PathRead
+    of: LabelSymbol | PathRead | EveryLabel
 
     def __str__(self) -> str:
-        name = name_of_read(self.of)
+        name = str(self.of) if isinstance(self.of, EveryLabel) else name_of_read(self.of)
         return name if self.window is None else f"{name} in <{self.window}>"
 
 
@@ -102,6 +111,18 @@ class ConjunctionPart(NamedTuple):
 
     meaning: Meaning
     columns: tuple[str, ...]
+    label_column: str | None = None
+    """The column that has the label of the edge, behind the others; None where it is not needed, or of one label."""
+
+    @property
+    def reads_every_label(self) -> bool:
+        """True if it is one triple with a variable as its predicate."""
+        return any(isinstance(read.of, EveryLabel) for read in self.reads)
+
+    @property
+    def leaf_columns(self) -> tuple[str, ...]:
+        """All columns, with that of the label."""
+        return self.columns if self.label_column is None else (*self.columns, self.label_column)
 
     @property
     def reads(self) -> list[Read]:
@@ -123,8 +144,10 @@ class ConjunctionPart(NamedTuple):
 def parts_of(conjunction: Conjunction, needed: Sequence[str]) -> list[list[ConjunctionPart]]:
     """Return for each meaning its parts, whose columns are the `needed` variables in this order.
 
-    Raises `QueryError`. O(atoms³).
+    A conjunction with a variable as a predicate has one atom (`separate_predicates`). Raises `QueryError`. O(atoms³).
     """
+    if any(one.predicate is not None for one in conjunction.atoms):
+        return _parts_of_every_label(conjunction, needed)
     return [_parts(meaning, needed) for meaning in meanings_in(conjunction)]
 
 
@@ -136,6 +159,28 @@ def meanings_in(conjunction: Conjunction) -> list[Meaning]:
         mine = [one.atom for one in conjunction.atoms if one.window == window]
         atoms += [DirectedAtom(atom.source, Read(window, atom.reads), atom.target) for atom in direct_atoms(mine)]  # type: ignore[arg-type]
     return meanings_of(atoms, isomorphism=False)
+
+
+def separate_predicates(conjunction: Conjunction) -> Operator:
+    """Return a conjunction as the join of its triples with a variable as predicate, each by itself, and of all others."""
+    plain = tuple(one for one in conjunction.atoms if one.predicate is None)
+    apart = [Conjunction((one,)) for one in conjunction.atoms if one.predicate is not None]
+    if not apart or len(conjunction.atoms) == 1:
+        return conjunction
+    return Join((*([Conjunction(plain)] if plain else []), *apart))
+
+
+def _parts_of_every_label(conjunction: Conjunction, needed: Sequence[str]) -> list[list[ConjunctionPart]]:
+    (one,) = conjunction.atoms
+    assert one.predicate is not None
+    name = one.predicate.name
+    read = Read(one.window, EveryLabel(name))
+    directed = DirectedAtom(one.atom.subject, read, one.atom.object)  # type: ignore[arg-type]
+    label_column = name if name in needed else None
+    return [
+        [part._replace(label_column=label_column) for part in _parts(meaning, [other for other in needed if other != name])]
+        for meaning in meanings_of([directed], isomorphism=False)
+    ]
 
 
 def _parts(meaning: Meaning, needed: Sequence[str]) -> list[ConjunctionPart]:
@@ -251,10 +296,10 @@ def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
         case "ask":
             top = DistinctNode(ProjectNode((), planner.node(body, frozenset())))
         case "construct":
-            ends = [term for source, _, target in question.template for term in (source, target)]
-            names = {term.name for term in ends if isinstance(term, Variable)}
+            terms_of_template = [term for triple in question.template for term in triple if not isinstance(term, str)]
+            names = {term.name for term in terms_of_template if isinstance(term, Variable)}
             solution: list[str] = []
-            if any(isinstance(term, Blank) for term in ends):  # whose names depend on the whole solution
+            if any(isinstance(term, Blank) for term in terms_of_template):  # whose names depend on the whole solution
                 solution = sorted(name for name in possible_variables(body) if not name.startswith(("_:", ".")))
             inner = planner.node(body, frozenset(names).union(solution))
             top = DistinctNode(ConstructNode(question.template, inner, terms, solution=solution))
@@ -285,6 +330,8 @@ class _Planner:
         """Return the node of an operator, with those of the `needed` columns that it may bind, and perhaps others."""
         match operator:
             case Conjunction(atoms):
+                if (apart := separate_predicates(operator)) is not operator:
+                    return self.node(apart, needed)
                 return self._conjunction(operator, needed) if atoms else RowsNode((), [()])
             case Join(parts):
                 return self._join(parts, needed)
@@ -336,7 +383,7 @@ class _Planner:
         return ProductNode(*parts) if len(parts) > 2 else reduce(JoinNode, parts)
 
     def _leaf(self, part: ConjunctionPart) -> Node:
-        leaf = LeafNode(part.columns, str(part))
+        leaf = LeafNode(part.leaf_columns, str(part))
         self.leaves.append((leaf, part))
         return leaf
 
@@ -369,6 +416,8 @@ class _Planner:
         while isinstance(inner, Filter) and not has_exists(inner.condition):
             conditions += conditions_of(inner.condition)
             inner = inner.inner
+        if isinstance(inner, Conjunction):
+            inner = separate_predicates(inner)
         comparisons = [one for one in map(_comparison, conditions) if one is not None]
         looked_at = needed.union(*map(variables_of, conditions))
         nodes: Sequence[Node] = ()
@@ -376,7 +425,7 @@ class _Planner:
             nodes = self._nodes(inner.parts, looked_at)
         elif comparisons and isinstance(inner, Conjunction) and inner.atoms:
             meanings = parts_of(inner, self._sort_names(looked_at))
-            if len(meanings) == 1 and _are_linked([frozenset(part.columns) for part in meanings[0]], comparisons):
+            if len(meanings) == 1 and _are_linked([frozenset(part.leaf_columns) for part in meanings[0]], comparisons):
                 nodes = [*map(self._leaf, meanings[0])]
         if not nodes:
             return self.filter_node(self.node(operator.inner, needed | variables_of(operator.condition)), operator.condition)

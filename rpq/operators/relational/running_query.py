@@ -9,17 +9,18 @@ operators of their own, as their windows hold less than those of others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from rpq.automata.symbols import LabelSymbol
 from rpq.errors import RpqError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language.kinds import Kind, read_window, window_json
 from rpq.language.protocol import Figures, ReportContent, Resources
 from rpq.language.readings import report_windows_of
-from rpq.language.sparql.algebra import Reporting
+from rpq.language.sparql.algebra import Reporting, atoms_of
 from rpq.language.sparql.query import SparqlQuery
 from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
 from rpq.operators.patterns.hosted_query import HostedQuery
@@ -44,16 +45,16 @@ from rpq.operators.relational.explanation import SparqlExplanation, explain_quer
 from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.joins import MatchNode
 from rpq.operators.relational.nodes import DistinctNode, ExtendNode, FilterNode, LeafNode, Node, ProjectNode, UnionNode
-from rpq.operators.relational.planning import ConjunctionPart, Read, plan_network
+from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, Read, plan_network
 from rpq.operators.relational.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
-from rpq.rows.weighted_rows import WeightedRows, as_changes
+from rpq.rows.weighted_rows import WeightedRows, as_changes, merge
 from rpq.stream.chunk import Chunk
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import LabelName
+from rpq.stream.stream_labels import LabelName, graph_of, label_in, merged_name, stream_of_graph
 from rpq.stream.stream_time import report_steps, report_times
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.vertices import VertexDictionary, as_vertex
 from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
 
 AnySparqlQuery = TypeVar("AnySparqlQuery", bound=SparqlQuery)
@@ -75,10 +76,10 @@ class OperatorPool:
         self._fresh: np.ndarray | None = None
 
     @classmethod
-    def pool_for(cls, resources: Resources, *, is_divided: bool) -> OperatorPool:
-        """Return the pool that a new query is to have, which may be that of others."""
+    def pool_for(cls, resources: Resources, *, is_divided: bool, is_private: bool = False) -> OperatorPool:
+        """Return the pool that a new query is to have, which may be that of others unless it `is_private`."""
         terms = SharedTermIds() if is_divided else TermIds()
-        if resources.sharing == "never" or resources.is_late:
+        if resources.sharing == "never" or resources.is_late or is_private:
             return cls(terms, lambda: None)
         shared, key = resources.shared, (cls, is_divided)
         if key not in shared:
@@ -121,6 +122,14 @@ class OperatorPool:
         self._waiting.clear()
 
 
+class _InstalledPart(NamedTuple):
+    """A part of a leaf in the host: the ids of its constants, its number, and the places of the columns in its rows."""
+
+    ids: dict[str, int]
+    number: int
+    places: tuple[int, ...]
+
+
 class RunningSparql(HostedQuery):
     """A registered query in SPARQL."""
 
@@ -156,10 +165,18 @@ class RunningSparql(HostedQuery):
         self.nets_events = self._is_netted or network.is_net  # else the rows are those of one join, as of a pattern
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
         self._places = {name: place for place, name in enumerate(question.windows)}
-        self._relation_reads: dict[MeaningEdge, WindowedEdge | WindowedPath] = {}
+        self._labels_read: dict[int, list[LabelSymbol]] = {
+            leaf: [] for leaf, (_, part) in enumerate(self._leaves) if part.reads_every_label
+        }
+        """The labels that each leaf reads which reads every label, as far as they are known."""
+        self._is_netted |= bool(self._labels_read)  # an insert may evict an edge of another label
+        self.nets_events |= self._is_netted
+        self._relation_reads: dict[tuple[MeaningEdge, LabelSymbol | None], WindowedEdge | WindowedPath] = {}
         self._from_graphs = question.default_graphs
-        self._parts: dict[int, tuple[dict[str, int], int, tuple[int, ...]]] = {}
-        """For each leaf the ids of its constants, the number of its part in the host, and the places of its columns."""
+        self._parts: dict[tuple[int, LabelSymbol | None], _InstalledPart] = {}
+        """The parts of each leaf by label; None is that of a leaf that does not read every label."""
+        self._parts_with: dict[int, list[tuple[int, LabelSymbol | None]]] = {}
+        """Which of these have a number; leaves may have equal parts."""
         self._start()
 
     # --- relations and plans ---------------------------------------------------------------------------------
@@ -174,7 +191,14 @@ class RunningSparql(HostedQuery):
         return network
 
     def _enter(self) -> None:
-        reads = [self._window_relation(edge) for _, part in self._leaves for edge in part.meaning.edges]
+        names = self._host.relations.labels()[1] if self._labels_read else []
+        self._labels_read = {leaf: self._labels_among(names, leaf) for leaf in self._labels_read}
+        reads = [
+            self._window_relation(edge, label)
+            for leaf, (_, part) in enumerate(self._leaves)
+            for label in self._labels_read.get(leaf, [None])
+            for edge in part.meaning.edges
+        ]
         default = [place for name, place in self._places.items() if name is None]
         self._relations = WindowedReads(
             self._host,
@@ -186,6 +210,8 @@ class RunningSparql(HostedQuery):
             graphs=self._from_graphs,
         )
         self._relations.enter()
+        if self._labels_read:
+            self._host.readers_of_every_label[self.question.name] = self
         if self._has_left:  # and others may have its operators
             self._network = self._plan()
             self._network.begin({})
@@ -195,8 +221,9 @@ class RunningSparql(HostedQuery):
         self._operators.join(self._network, keys, self._leaf_changes)
 
     def _withdraw(self) -> None:
-        for leaf in [*self._parts]:
-            self._take_out(leaf)
+        for key in [*self._parts]:
+            self._take_out(key)
+        self._host.readers_of_every_label.pop(self.question.name, None)
         self._operators.leave(self._network)
         self._has_left = True
         self._relations.leave()
@@ -207,6 +234,8 @@ class RunningSparql(HostedQuery):
 
     def _key_of_leaf(self, part: ConjunctionPart) -> Hashable:
         """Return everything that the changes of a leaf depend on, in which the names of variables do not occur."""
+        if part.reads_every_label:
+            return object()  # the labels that it reads come with time, so no other query shares the leaf
         places: dict[str, int] = {}
 
         def place_of(term: str | NamedVertex) -> int | NamedVertex:
@@ -218,19 +247,22 @@ class RunningSparql(HostedQuery):
         )
         return atoms, tuple(places[name] for name in part.select), self._report_steps
 
-    def _window_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
-        """Return the relation that an atom requires; the atom is an edge of a meaning."""
-        if edge not in self._relation_reads:
-            self._relation_reads[edge] = self._read_relation(edge)
-        return self._relation_reads[edge]
+    def _window_relation(self, edge: MeaningEdge, label: LabelSymbol | None = None) -> WindowedEdge | WindowedPath:
+        """Return the relation that an atom, an edge of a meaning, requires for one `label` if it reads every label."""
+        if (edge, label) not in self._relation_reads:
+            self._relation_reads[edge, label] = self._read_relation(edge, label)
+        return self._relation_reads[edge, label]
 
-    def _read_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
+    def _read_relation(self, edge: MeaningEdge, label: LabelSymbol | None) -> WindowedEdge | WindowedPath:
         source, read, target = edge
         assert isinstance(read, Read)  # it is of these that the planner makes meanings
         place = self._places.get(read.window)  # None: the static edges alone
         graph = self._named_graph(read.window)
         if isinstance(read.of, PathRead):
             return WindowedPath(read.of.expression, place, self._need(read.of.roots, read.window), graph)
+        if isinstance(read.of, EveryLabel):
+            assert label is not None
+            return WindowedEdge(label, place, graph=graph)
         return WindowedEdge(read.of, place, divided_end((source, target), self.divided_by), graph)
 
     def _named_graph(self, window: str | None) -> str | None:
@@ -274,25 +306,65 @@ class RunningSparql(HostedQuery):
         for leaf, (_, part) in enumerate(self._leaves):
             ids = {name: self._host.constants.id_of(name) for name in part.meaning.names}
             known = {name: identity for name, identity in ids.items() if identity is not None}
-            if leaf in self._parts and self._parts[leaf][0] != known:
-                self._take_out(leaf)
-            if leaf not in self._parts and len(known) == len(ids):
-                self._put_in(leaf, part, known)
+            for label in self._labels_read.get(leaf, [None]):
+                key = leaf, label
+                if key in self._parts and self._parts[key].ids != known:
+                    self._take_out(key)
+                if key not in self._parts and len(known) == len(ids):
+                    self._put_in(key, part, known)
 
-    def _put_in(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
-        atoms = part.meaning.atoms(lambda edge: self._relations.relation(self._window_relation(edge)), ids.__getitem__)
+    def _put_in(self, key: tuple[int, LabelSymbol | None], part: ConjunctionPart, ids: Mapping[str, int]) -> None:
+        leaf, label = key
+
+        def relation_of(edge: MeaningEdge) -> int:
+            return self._relations.relation(self._window_relation(edge, label))
+
+        atoms = part.meaning.atoms(relation_of, ids.__getitem__)
         ((shaped, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
         number = self._host.add_part(shaped, explicit=True, is_reported=False, constants=constants)
         self._host.join_part(number, self.question.name, Place(leaf, 0))
-        places = tuple(columns.index(f"?{name}") for name in self._leaves[leaf][0].columns)
-        self._parts[leaf] = dict(ids), number, places
+        places = tuple(columns.index(f"?{name}") for name in part.columns)
+        self._parts[key] = _InstalledPart(dict(ids), number, places)
+        self._parts_with.setdefault(number, []).append(key)
 
-    def _take_out(self, leaf: int) -> None:
-        number = self._parts.pop(leaf)[1]
-        self._host.leave_part(number, self.question.name, Place(leaf, 0))
+    def _take_out(self, key: tuple[int, LabelSymbol | None]) -> None:
+        number = self._parts.pop(key).number
+        self._parts_with[number].remove(key)
+        if not self._parts_with[number]:
+            del self._parts_with[number]
+        self._host.leave_part(number, self.question.name, Place(key[0], 0))
         self._host.release_part(number)
 
     # --- labels and edges ------------------------------------------------------------------------------------
+
+    def _labels_among(self, names: Iterable[LabelName], leaf: int) -> list[LabelSymbol]:
+        """Return the plain labels among the names of labels that a leaf reads which reads every label."""
+        (edge,) = self._leaves[leaf][1].meaning.edges
+        read = edge[1]
+        assert isinstance(read, Read)
+        graph = self._named_graph(read.window)
+        place = self._places.get(read.window)
+        if graph is not None:
+            stream: str | None = stream_of_graph(graph)
+        else:
+            stream = None if place is None else self.question.readings[place].stream
+        found = dict.fromkeys(label for name in names if isinstance(label := label_in(name, stream), str))
+        if graph is None and read.window is None:  # the default graph has the static edges of the graphs of FROM
+            graphs = {*(self._from_graphs or ())}
+            found |= dict.fromkeys(merged_name(name) for name in names if graph_of(name) in graphs)
+        return [label for label in found if isinstance(label, str)]
+
+    def learn_labels(self, names: Sequence[LabelName]) -> None:
+        """Read these labels too, where a leaf reads every label. They are new, so that no edge has them yet."""
+        is_new = False
+        for leaf, known in self._labels_read.items():
+            fresh = [label for label in self._labels_among(names, leaf) if label not in {*known}]
+            is_new |= bool(fresh)
+            known += fresh
+            (edge,) = self._leaves[leaf][1].meaning.edges
+            self._relations.add([self._window_relation(edge, label) for label in fresh])
+        if is_new:
+            self.resolve()
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Ignore labels, which the host receives."""
@@ -339,22 +411,31 @@ class RunningSparql(HostedQuery):
 
     def _leaves_now(self) -> dict[int, WeightedRows]:
         """Return the current rows of the leaves by number. O(edges), plus the cost of joining them."""
-        return {
-            leaf: self._rows_of_leaf(WeightedRows.inserted(self._host.rows_of_part(number, len(places))), places)
-            for leaf, (_, number, places) in sorted(self._parts.items())
-        }
+        found: dict[int, list[WeightedRows]] = {}
+        for (leaf, label), (_, number, places) in self._parts.items():
+            rows = WeightedRows.inserted(self._host.rows_of_part(number, len(places)))
+            found.setdefault(leaf, []).append(self._rows_of_leaf(rows, places, self._label_column(leaf, label)))
+        return {leaf: merge(rows) for leaf, rows in sorted(found.items())}
 
     # --- results ---------------------------------------------------------------------------------------------
 
-    def _rows_of_leaf(self, rows: WeightedRows, places: Sequence[int]) -> WeightedRows:
-        """Return changes of a part as changes of a leaf, the columns of which have these places."""
+    def _label_column(self, leaf: int, label: LabelSymbol | None) -> LabelSymbol | None:
+        """Return the label that a column of a leaf has; None where it has no such column."""
+        return None if self._leaves[leaf][1].label_column is None else label
+
+    def _rows_of_leaf(self, rows: WeightedRows, places: Sequence[int], label: LabelSymbol | None = None) -> WeightedRows:
+        """Return changes of a part as changes of a leaf, the columns of which have these places; the last is the label's."""
         rows = rows.select_columns(places)
-        return rows.with_rows(self._terms.replace_aliases(rows.rows))
+        values = self._terms.replace_aliases(rows.rows)
+        if label is not None:
+            of_label = np.full((len(rows), 1), self._terms.intern(str(label)), np.int32)
+            values = np.concatenate([values, of_label], axis=1)
+        return rows.with_rows(values)
 
     def _leaf_changes(self, changed: Mapping[int, Delta]) -> LeafChanges:
         """Return the changes of the leaves among those of all parts, by their numbers."""
         leaves = self._network.leaves
-        parts = ((leaf, changed.get(number), places) for leaf, (_, number, places) in self._parts.items())
+        parts = ((leaf, changed.get(number), places) for (leaf, _), (_, number, places) in self._parts.items())
         return {id(leaves[leaf]): LeafChange(delta, places) for leaf, delta, places in parts if delta is not None}
 
     def _bags(self, changes: LeafChanges) -> tuple[dict[int, WeightedRows], np.ndarray]:
@@ -365,10 +446,25 @@ class RunningSparql(HostedQuery):
         }
         return (leaves, events) if self._report_steps is None else self._net_by_report(leaves, events, self._report_steps)
 
+    def _bags_of_labels(self, changed: Mapping[int, Delta]) -> tuple[dict[int, WeightedRows], np.ndarray]:
+        """Return the changes of leaves as `_bags` does, where some leaves have a part for each label. O(changes)."""
+        leaves = self._network.leaves
+        some = [(key, self._parts[key]) for number in changed for key in self._parts_with.get(number, ())]
+        events, of_parts = as_changes([changed[part.number] for _, part in some], first=self._host.first)
+        found: dict[int, list[WeightedRows]] = {}
+        for ((leaf, label), part), rows in zip(some, of_parts, strict=True):
+            mine = self._rows_of_leaf(rows, part.places, self._label_column(leaf, label))
+            found.setdefault(id(leaves[leaf]), []).append(mine)
+        merged = {leaf: merge(rows) for leaf, rows in found.items()}
+        return (merged, events) if self._report_steps is None else self._net_by_report(merged, events, self._report_steps)
+
     def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
         """Return the changes of the answer that changes of leaves cause."""
         connected = self._operators.connected_networks(self._network)
-        if len(connected) > 1:
+        if self._labels_read:
+            leaves, events = self._bags_of_labels(changed)
+            change = self._network.change(leaves)
+        elif len(connected) > 1:
             change, events = connected.change(self._network, changed, self._bags)
         else:
             leaves, events = self._bags(self._leaf_changes(changed))
@@ -400,10 +496,24 @@ class RunningSparql(HostedQuery):
         if not rows.shape[1]:
             return np.full(len(rows), self._host.division.share[0] == 0)
         deciding = rows[:, self._share_column]
+        if self._labels_read:
+            deciding = self._as_vertices(deciding)
         is_vertex = (deciding >= 0) & (deciding < FIRST)
         own = np.full(len(rows), self._host.division.share[0] == 0)
         own[is_vertex] = self._host.is_own[deciding[is_vertex]]  # none of them may be known yet
         return own
+
+    def _as_vertices(self, ids: np.ndarray) -> np.ndarray:
+        """Return ids in which the vertices with the texts of terms are in place of these, -1 where there are none.
+
+        A vertex may have the id of a term with its text in one share, and one of its own in another.
+        """
+        vertices = self._terms.vertices
+        for term in np.unique(ids[ids >= FIRST]).tolist():
+            text = self._terms.text(term)
+            assert text is not None and vertices is not None
+            ids = np.where(ids == term, vertices.id_of(as_vertex(text, vertices.kind)), ids)
+        return ids
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         return self._relations.slides(edges)
@@ -498,7 +608,7 @@ def division_of(question: SparqlQuery) -> str | None:
     """Return the variable, as plans have it, by whose values threads divide a query; None where one evaluates it."""
     plan = plan_network(question.parsed, TermIds())
     edges = [edge for _, part in plan.leaves for edge in part.meaning.edges]
-    if any(not isinstance(read, Read) or isinstance(read.of, PathRead) for _, read, _ in edges):
+    if any(not isinstance(read, Read) or isinstance(read.of, PathRead | EveryLabel) for _, read, _ in edges):
         return None
     return divide(edges, [variable(name) for name in plan.top.columns if divides(plan.top, name)], by_pairs=False)
 
@@ -509,7 +619,8 @@ def start_sparql(
     """Start a query in the hosts of all threads where they divide it, else in the first; `running` is its class."""
     host: PatternHost = resources.host
     divided_by = division_of(question) if host.divides_more else None
-    pool = OperatorPool.pool_for(resources, is_divided=divided_by is not None)
+    is_private = any(one.predicate is not None for one in atoms_of(question.parsed.body))
+    pool = OperatorPool.pool_for(resources, is_divided=divided_by is not None, is_private=is_private)
     try:
         if divided_by is None:
             return running(question, resources, pool=pool)

@@ -13,7 +13,7 @@ from rpq.errors import SparqlError
 from rpq.language.sparql.syntax.reading import read
 from rpq.operators.patterns.meanings import NamedVertex, PathRead
 from rpq.operators.relational.evaluation import Network
-from rpq.operators.relational.planning import ConjunctionPart, plan_network
+from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, plan_network
 from rpq.operators.relational.term_ids import TermIds
 from rpq.rows.weighted_rows import WeightedRows, merge
 from tests.reference import evaluate
@@ -31,7 +31,9 @@ def solutions(part: ConjunctionPart, graphs) -> Counter:
     """The rows of a part of a conjunction: terms of its columns, by brute force."""
     found = [{}]
     for source, (window, of), target in part.meaning.edges:
-        if isinstance(of, PathRead):
+        if isinstance(of, EveryLabel):
+            pairs = [(one, other, label) for one, label, other in graphs[window]]
+        elif isinstance(of, PathRead):
             pairs = evaluate(automata.parse(of.expression), graphs[window], "walk")
         else:
             pairs = [(one, other) for one, label, other in graphs[window] if label == of]
@@ -39,10 +41,12 @@ def solutions(part: ConjunctionPart, graphs) -> Counter:
         for binding in found:
             for pair in pairs:
                 extended = dict(binding)
-                if all(_is_bound(extended, term, value) for term, value in zip((source, target), pair, strict=True)):
+                terms = (source, target, of.predicate)[: len(pair)] if isinstance(of, EveryLabel) else (source, target)
+                if all(_is_bound(extended, term, value) for term, value in zip(terms, pair, strict=True)):
                     more.append(extended)
         found = more
-    return Counter(tuple(one[name] for name in part.select) for one in found)
+    columns = part.select if part.label_column is None else [*part.select, part.label_column]
+    return Counter(tuple(one[name] for name in columns) for one in found)
 
 
 def _is_bound(binding, term, value) -> bool:

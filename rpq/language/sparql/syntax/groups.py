@@ -1,9 +1,9 @@
 """The translation of groups, property paths and solution modifiers to operators (sections 18.2.2 and 18.2.4).
 
 A path is split where the standard splits it: a sequence is a join through a fresh variable, an inverse swaps its ends, and
-an alternative is a union, all with bag semantics. Closures, negated sets, and sequences with a part that accepts the empty
-path remain path atoms: sets of pairs that a nonempty path joins. Under simple paths nothing is split, because a
-concatenation of simple paths need not be simple.
+an alternative is a union, all with bag semantics. Closures and negated sets remain path atoms: sets of pairs. Under simple
+paths nothing is split, because a concatenation of simple paths need not be simple. Atoms whose paths may be empty are
+replaced when the query has been read (`rpq.language.sparql.empty_paths`).
 
 Groups contain subselects, which contain groups; therefore both are in this module.
 """
@@ -27,7 +27,6 @@ from rpq.automata.expressions import (
     SizeError,
 )
 from rpq.automata.symbols import Symbol
-from rpq.automata.transforms import accepts_empty
 from rpq.language.pattern import Atom, Blank, Constant, Term, Variable
 from rpq.language.sparql.algebra import (
     UNIT,
@@ -52,6 +51,7 @@ from rpq.language.sparql.algebra import (
     possible_variables,
     variables_of,
 )
+from rpq.language.sparql.empty_paths import with_empty_paths
 from rpq.language.sparql.syntax.formulas import FormulaReader, Prologue, Scope, source_name
 from rpq.language.sparql.syntax.grammar import Leaf
 from rpq.language.sparql.syntax.source_text import SourceText, refusal
@@ -125,7 +125,7 @@ def atoms_of_path(
             return operator_of(object_, expression.inner, subject)
         if not whole and isinstance(expression, Alternation):
             return make_union(*(operator_of(subject, part, object_) for part in expression.parts))
-        if not whole and isinstance(expression, Concatenation) and not any(map(accepts_empty, expression.parts)):
+        if not whole and isinstance(expression, Concatenation):
             inner = [fresh() for _ in expression.parts[1:]]
             ends = [subject, *inner, object_]
             return make_join(
@@ -398,15 +398,18 @@ class GroupReader:
         operator: Operator = UNIT
         conditions: list[tuple[Formula, int]] = []
         block = self._new_block()
+        pattern: list[Operator] = []  # the triples of a basic graph pattern, which filters do not end
         for part in node.part or ():
             if part.name == "TriplesBlock":
-                operator = make_join(operator, *(self._triple(*triple, scope, block) for triple in _triples(part.triples)))
+                pattern += [self._triple(*triple, scope, block) for triple in _triples(part.triples)]
                 continue
             if part.name == "Filter":
                 conditions.append((self._condition(part.expr, scope, "FILTER", part.place), part.place))
                 continue
-            operator = self._with(operator, part, scope)
+            operator = self._with(self._with_pattern(operator, pattern), part, scope)
+            pattern = []
             block = self._new_block()
+        operator = self._with_pattern(operator, pattern)
         self._warn_of_sight(operator, scope, hidden_before)
         if optional:
             return operator, [condition for condition, _ in conditions]
@@ -417,13 +420,13 @@ class GroupReader:
             operator = make_filter(operator, condition)
         return operator, []
 
-    def triple_terms(self, triples: Any, scope: Scope) -> list[tuple[Any, str, Any]]:
+    def triple_terms(self, triples: Any, scope: Scope) -> list[tuple[Any, str | Variable, Any]]:
         """Return the triples of a template as (term, label, term). Raises `SparqlError` for refused constructs."""
-        template = []
+        template: list[tuple[Any, str | Variable, Any]] = []
         for subject, predicate, object_ in _triples(triples):
-            self._check_predicate(predicate)
             terms = [self.formulas.term(one, scope) for one in (subject, object_)]
-            template.append((terms[0], self.prologue.iri(predicate), terms[1]))
+            variable = self._predicate(predicate, scope)
+            template.append((terms[0], variable or self.prologue.iri(predicate), terms[1]))
         return template
 
     def assign(self, leaf: Leaf, scope: Scope, bound: frozenset[str]) -> str:
@@ -432,6 +435,10 @@ class GroupReader:
         if name in bound:
             raise self.source.error(f"?{leaf.text} is already bound", leaf.place, "another name after AS")
         return name
+
+    def _with_pattern(self, operator: Operator, pattern: list[Operator]) -> Operator:
+        """Return the join of an operator with the triples of a basic graph pattern."""
+        return make_join(operator, with_empty_paths(make_join(*pattern), self.formulas.fresh)) if pattern else operator
 
     # --- the parts of a group ----------------------------------------------------------------------------------------
 
@@ -543,7 +550,10 @@ class GroupReader:
     # --- triples -----------------------------------------------------------------------------------------------------
 
     def _triple(self, subject: Any, path: Any, object_: Any, scope: Scope, block: int) -> Operator:
-        self._check_predicate(path)
+        predicate = self._predicate(path, scope)
+        if predicate is not None:
+            source, target = self._ends((subject, object_), scope, block)
+            return self._triple_of_every_label(source, target, predicate)
         try:
             expression = path_expression(
                 path, self.prologue.iri, lambda construct, node: refusal(self.source, construct, node.place)
@@ -552,27 +562,40 @@ class GroupReader:
             raise self.source.error(str(problem), getattr(path, "place", None), "a smaller path") from None
         except ValueError as problem:  # the maximum of a repetition is below its minimum
             raise self.source.error(str(problem), getattr(path, "place", None), "{2,4}, for instance") from None
-        if accepts_empty(expression):
-            self.warnings[f"the path {expression} also accepts the empty path, which is never an answer"] = None
-        ends = []
-        for end in (subject, object_):
-            term = self.formulas.term(end, scope)
-            if isinstance(end, Leaf) and end.kind == "blank" and self._block_of_blank.setdefault(end.text, block) != block:
-                message = f"_:{end.text} occurs in two groups, where it would denote two nodes"
-                raise self.source.error(message, end.place, "a variable in its place")
-            ends.append(term)
+        source, target = self._ends((subject, object_), scope, block)
         return atoms_of_path(
-            ends[0],
+            source,
             expression,
-            ends[1],
+            target,
             window=self._window,
             fresh=self.formulas.fresh,
             whole=not self._is_split,
         )
 
-    def _check_predicate(self, node: Any) -> None:
+    def _ends(self, ends: Iterable[Any], scope: Scope, block: int) -> list[Term]:
+        """Return the terms of a subject and an object. Raises `SparqlError` for a blank node of another block."""
+        terms = []
+        for end in ends:
+            terms.append(self.formulas.term(end, scope))
+            if isinstance(end, Leaf) and end.kind == "blank" and self._block_of_blank.setdefault(end.text, block) != block:
+                message = f"_:{end.text} occurs in two groups, where it would denote two nodes"
+                raise self.source.error(message, end.place, "a variable in its place")
+        return terms
+
+    def _predicate(self, node: Any, scope: Scope) -> Variable | None:
+        """Return the variable in the place of a predicate; None for an IRI or a path."""
         if isinstance(node, Leaf) and node.kind == "variable":
-            raise refusal(self.source, "a variable as a predicate", node.place)
+            return Variable(self.formulas.variable(node, scope))
+        return None
+
+    def _triple_of_every_label(self, subject: Term, object_: Term, predicate: Variable) -> Operator:
+        """Return the matches of a triple with a variable as its predicate, which may be a variable of its ends too."""
+        if predicate not in (subject, object_):
+            return Conjunction((WindowAtom.of_every_label(subject, predicate, object_, self._window),))
+        blank = self.formulas.fresh()
+        label = Variable(f"_:{blank.name}")
+        inner = Conjunction((WindowAtom.of_every_label(subject, label, object_, self._window),))
+        return make_filter(inner, Call("SAMETERM", (label, predicate)))
 
     def _new_block(self) -> int:
         self._blocks += 1

@@ -137,7 +137,6 @@ REFUSED = {
     "look-around in a regular expression": "XPath has none; combine several REGEX with && and !",
     "a repetition of more than 1,000 in a regular expression": "write * or +, and bound the length with STRLEN",
     "a regular expression that is too large": "combine several REGEX with ||, or write * or + for a large repetition",
-    "a variable as a predicate": "a query names the labels that it reads; write a|b for several, !(a|b) for all but some",
     "DISTINCT in a path": "closures and negated sets are sets of pairs already; use SELECT DISTINCT",
     "DISTINCT in the call of a function": "it is allowed in aggregates only",
     "INSERT": "this is a query language: edges arrive with the stream",

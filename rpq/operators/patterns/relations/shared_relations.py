@@ -84,9 +84,23 @@ class SharedRelations:
 
     def take(self, content: Content) -> None:
         """Take a relation for one more user. O(labels) where there was none."""
+        self.take_all([content])
+
+    def take_all(self, contents: Sequence[Content]) -> None:
+        """Take each of some relations for one more user. O(relations + labels) where there were none."""
+        are_announced = [self._take(content) for content in contents]
+        if any(are_announced):
+            self._announce_labels()
+
+    def has_window(self, content: Content) -> bool:
+        """Return whether there is a window of the extent that a relation has."""
+        return content.extent in self._windows
+
+    def _take(self, content: Content) -> bool:
+        """Take a relation; return whether labels must be announced."""
         self._users[content] += 1
         if content in self._numbers:
-            return
+            return False
         window, divided_by = self._window(content), _DIVIDED_BY[content.divided_by]
         if self._idle:
             number = self._idle.pop()
@@ -96,8 +110,7 @@ class SharedRelations:
         self._numbers[content] = number
         self._extents[content.extent] += 1
         self._readers.setdefault(content.name, []).append(number)
-        if self._bears_edges(content):
-            self._announce_labels()
+        return self._bears_edges(content)
 
     def release(self, content: Content) -> None:
         """Release a user's relation, after its plans. O(edges of all relations) where it was the last user."""

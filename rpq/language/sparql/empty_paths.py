@@ -1,0 +1,211 @@
+"""Paths of length zero: an atom whose path accepts the empty path, in terms of atoms that join nonempty paths.
+
+By the standard (section 18.4) the pairs of such an atom are those that a nonempty path joins, every node of the active
+graph with itself, and a constant at an end of the atom with itself, whether or not the graph has it. Kernels join nonempty
+paths.
+So the solutions are those with a nonempty path between different ends, and those in which the ends are one:
+
+    ?x <type> ?c . ?c <sub>* <Animal>    =    ?x <type> ?c . ?c <sub>+ <Animal> FILTER(?c is not Animal)
+                                         ∪    ?x <type> <Animal>, with ?c = Animal
+
+The second branch needs no nodes where an end is a constant, or stands in another atom over the same window. Otherwise the
+nodes are those of all edges of the window, which are read for that alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from rpq.automata.transforms import accepts_empty
+from rpq.language.pattern import Blank, Constant, Term, Variable, vertices_of
+from rpq.language.sparql.algebra import (
+    Call,
+    Conjunction,
+    Distinct,
+    Extend,
+    Filter,
+    Formula,
+    Join,
+    Operator,
+    Project,
+    Union,
+    Values,
+    WindowAtom,
+    make_join,
+    make_union,
+    name_of,
+)
+
+MOST_BRANCHED = 4
+"""The number of paths of a conjunction that are divided into branches of all of it; the rest are each a part of a join."""
+
+
+def with_empty_paths(operator: Operator, fresh: Callable[[], Blank]) -> Operator:
+    """Return a basic graph pattern in which atoms join nonempty paths, for one in which they join empty paths too.
+
+    It is a conjunction, or a join or union of some. `fresh` returns blank nodes that occur nowhere else.
+
+    >>> from rpq.automata import parse
+    >>> from rpq.language.pattern import Atom
+    >>> from rpq.language.sparql.algebra_text import algebra_text
+    >>> atoms = Atom(Variable("x"), parse("type"), Variable("c")), Atom(Variable("c"), parse("sub*"), Constant("animal"))
+    >>> print(algebra_text(with_empty_paths(Conjunction(tuple(map(WindowAtom, atoms))), lambda: Blank("1"))))
+    union                               binds c, x
+      filter !SAMETERM(?c, <animal>)    binds c, x
+        conjunction                     binds c, x
+          ?c sub* animal
+          ?x type ?c
+      bind ?c = <animal>                binds c, x
+        conjunction                     binds x
+          ?x type animal
+    """
+    match operator:
+        case Conjunction(atoms):
+            return _divide(atoms, fresh) if any(map(_may_be_empty, atoms)) else operator
+        case Join(parts):
+            return make_join(*(with_empty_paths(part, fresh) for part in parts))
+        case Union(branches):
+            return make_union(*(with_empty_paths(branch, fresh) for branch in branches))
+    return operator  # a triple with a variable as predicate under a filter
+
+
+def _may_be_empty(one: WindowAtom) -> bool:
+    return accepts_empty(one.atom.expression)
+
+
+def _divide(atoms: Sequence[WindowAtom], fresh: Callable[[], Blank]) -> Operator:
+    """Return the solutions of atoms, some of which may join empty paths."""
+    division = _Division(fresh)
+    predicates = {one.predicate for one in atoms}
+    together: list[WindowAtom] = []
+    apart: list[Operator] = []
+    branched = 0
+    for one in atoms:
+        ends = one.atom.subject, one.atom.object
+        if not _may_be_empty(one):
+            together.append(one)
+        elif any(isinstance(term, Constant) and len(vertices_of(term)) > 1 for term in ends):
+            apart.append(division.with_literals(one))
+        elif branched == MOST_BRANCHED or predicates & {*ends}:
+            apart.append(division.divide([one], frozenset(), 0))
+        else:
+            together.append(one)
+            branched += 1
+    return make_join(division.divide(together, frozenset(), 0), *apart)
+
+
+Known = frozenset[tuple[Term, str | None]]
+"""Variables that are bound to nodes of the graphs of windows by what a conjunction is joined with."""
+
+
+class _Division:
+    """The division of a conjunction by whether the paths of its atoms are empty."""
+
+    def __init__(self, fresh: Callable[[], Blank]) -> None:
+        self._fresh = fresh
+
+    def divide(self, atoms: Sequence[WindowAtom], known: Known, done: int) -> Operator:
+        """Return the solutions of atoms, of which the first `done` join nonempty paths only."""
+        places = [number for number, one in enumerate(atoms) if number >= done and _may_be_empty(one)]
+        if not places:
+            return Conjunction(tuple(atoms))
+        bound = known | {
+            (term, other.window)
+            for number, other in enumerate(atoms)
+            if number < done or not _may_be_empty(other)
+            for term in (other.atom.subject, other.atom.object)
+            if not isinstance(term, Constant)
+        }
+        # One of which an end is bound comes first: the other end is so then.
+        place = min(places, key=lambda number: (not _is_bound(atoms[number], bound), number))
+        one, others = atoms[place], [*atoms[:place], *atoms[place + 1 :]]
+        subject, object_ = one.atom.subject, one.atom.object
+        if subject == object_:
+            if isinstance(subject, Constant) or (subject, one.window) in bound:
+                return self.divide(others, known, done)
+            return make_join(self.nodes(subject, one.window), self.divide(others, known | {(subject, one.window)}, done))
+        kept = [one, *others]  # the nonempty one is among those that bind
+        if isinstance(subject, Constant) and isinstance(object_, Constant):
+            return self.divide(kept, known, done + 1)
+        nonempty = _differ(self.divide(kept, known, done + 1), _formula(subject), _formula(object_))
+        return make_union(nonempty, self._with_one_end(one, others, bound, known, done))
+
+    def _with_one_end(
+        self, one: WindowAtom, others: Sequence[WindowAtom], bound: Known, known: Known, done: int
+    ) -> Operator:
+        """Return the solutions in which the path of an atom is empty, so that its two ends are one."""
+        kept, replaced = one.atom.subject, one.atom.object
+        is_better = not isinstance(kept, Constant) and (kept, one.window) not in bound and (replaced, one.window) in bound
+        if isinstance(replaced, Constant) or is_better:
+            kept, replaced = replaced, kept
+        rest = [_with_term(other, replaced, kept) for other in others]
+        known = frozenset((kept if term == replaced else term, window) for term, window in known)
+        name = name_of(replaced)
+        assert name is not None
+        if _is_bound(one, bound):
+            inner = self.divide(rest, known, done)
+        else:
+            inner = make_join(self.nodes(kept, one.window), self.divide(rest, known | {(kept, one.window)}, done))
+        return Extend(inner, name, _formula(kept))
+
+    def with_literals(self, one: WindowAtom) -> Operator:
+        """Return the solutions of an atom with a literal at an end, where it means two vertices.
+
+        Each meaning is a row of a table. The literal itself is joined with itself, its other meaning only if it is a node.
+        """
+        ends: list[Term] = []
+        tables: list[Operator] = []
+        constants: list[str] = []
+        for term in (one.atom.subject, one.atom.object):
+            if not isinstance(term, Constant):
+                ends.append(term)
+                continue
+            end = self._fresh()
+            ends.append(end)
+            tables.append(Values((_name(end),), tuple((name,) for name in vertices_of(term))))
+            constants.append(term.name)
+        free = WindowAtom(replace(one.atom, subject=ends[0], object=ends[1]), one.window)
+        names = tuple(map(_name, ends))
+        first, second = map(Variable, names)
+        nonempty = _differ(make_join(Conjunction((free,)), *tables), first, second)
+        itself = make_join(Values(names, tuple((name, name) for name in dict.fromkeys(constants))), *tables)
+        node = self.nodes(ends[0], one.window)
+        of_nodes: Operator = make_join(Extend(node, names[1], first), *tables)
+        for name in dict.fromkeys(constants):
+            of_nodes = _differ(of_nodes, first, Constant(name))
+        return make_union(nonempty, itself, of_nodes)
+
+    def nodes(self, term: Term, window: str | None) -> Operator:
+        """Return the nodes of the graph of a window, each once, as the values of a variable."""
+        predicate = Variable(_name(self._fresh()))
+        ends = [(term, self._fresh()), (self._fresh(), term)]
+        found = [Conjunction((WindowAtom.of_every_label(subject, predicate, object_, window),)) for subject, object_ in ends]
+        return Distinct(make_union(*(Project(one, (_name(term),)) for one in found)))
+
+
+def _name(term: Term) -> str:
+    name = name_of(term)
+    assert name is not None
+    return name
+
+
+def _formula(term: Term) -> Formula:
+    return term if isinstance(term, Constant) else Variable(_name(term))
+
+
+def _is_bound(one: WindowAtom, bound: Known) -> bool:
+    """Return whether an end of an atom is a constant or is bound to a node."""
+    return any(isinstance(term, Constant) or (term, one.window) in bound for term in (one.atom.subject, one.atom.object))
+
+
+def _differ(operator: Operator, one: Formula, other: Formula) -> Operator:
+    """Return the solutions in which two terms are not the same."""
+    return Filter(operator, Call("!", (Call("SAMETERM", (one, other)),)))
+
+
+def _with_term(one: WindowAtom, replaced: Term, kept: Term) -> WindowAtom:
+    """Return an atom with a term in place of a variable at its ends; a predicate stays, for it is a variable of its own."""
+    of: Mapping[Term, Term] = {replaced: kept}
+    subject, object_ = (of.get(term, term) for term in (one.atom.subject, one.atom.object))
+    return replace(one, atom=replace(one.atom, subject=subject, object=object_))
