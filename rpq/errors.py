@@ -70,9 +70,9 @@ class QueryTextError(QueryError):
     `line` and `column` count from 1, the column in characters; both are None if the error has no single place. `expected`
     lists valid tokens at that place or an alternative; `text` is the whole query.
 
-    >>> print(QueryTextError("ORDER BY is refused", text="SELECT ?x { ?x <a> ?y }\\nORDER BY ?x", line=2, column=1))
-    line 2, column 1: ORDER BY is refused
-      ORDER BY ?x
+    >>> print(QueryTextError("unexpected 'LIMIT'", text="SELECT ?x { ?x <a> ?y }\\nLIMIT ?x", line=2, column=1))
+    line 2, column 1: unexpected 'LIMIT'
+      LIMIT ?x
       ^
     """
 

@@ -88,7 +88,7 @@ def _select(select: Select, top: bool = True) -> None:
     for formula, _ in select.order:
         _no_nested_aggregate(formula)
         outside = {below.name for below in formulas_in(formula) if isinstance(below, Variable)} - set(columns(select))
-        if select.modifier == "DISTINCT" and (outside or has_aggregate(formula)):
+        if select.is_slice and select.modifier == "DISTINCT" and (outside or has_aggregate(formula)):
             raise Refused("DISTINCT and ORDER BY what is not selected")
     _group(select.body, set())
 

@@ -261,8 +261,6 @@ class _Parser:
                 self.fault("a whole number")
             positions[word] = int(self.take().text)
         values = self.values() if self.accept("VALUES") else None
-        if order and not positions:
-            raise Refused("ORDER BY")
         limit, offset = positions.get("LIMIT"), positions.get("OFFSET", 0)
         return Select(columns, body, modifier, tuple(conditions), tuple(having), values, tuple(order), limit, offset)
 

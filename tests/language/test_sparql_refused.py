@@ -15,7 +15,6 @@ MARK = "▶"
 """Stands before the place that the error points to."""
 
 REFUSALS = {
-    "ORDER BY": "SELECT ?x { ?x <a> ?y }\n▶ORDER BY ?x",
     "DESCRIBE": "# all of it\n▶DESCRIBE <a>",
     "SERVICE": "SELECT ?x { ?x <a> ?y ▶SERVICE <http://e/> { ?y <b> ?z } }",
     "STREAM": "SELECT ?x { ▶STREAM <s> [RANGE 10s] { ?x <a> ?y } }",
@@ -109,7 +108,7 @@ OTHERS = {
     "unexpected ?c; expected AS": "SELECT (COUNT(?x) ▶?c) { ?x <p> ?y }",
     "the query ends too early; expected": "SELECT ?x { ?x <p> ?y▶\n\n",
     "the query ends too early; expected ASK, BASE, CONSTRUCT, PREFIX, SELECT": "▶",
-    "unexpected }; expected GROUP, HAVING, LIMIT, OFFSET, VALUES": "SELECT ?x { ?x <p> ?y } ▶}",
+    "unexpected }; expected GROUP, HAVING, LIMIT, OFFSET, ORDER, VALUES": "SELECT ?x { ?x <p> ?y } ▶}",
     "unexpected '; expected": "SELECT ?x { ?x <p> ▶'abc }",
     "unexpected {; expected": "SELECT ?x { ?x <p>▶{x} ?y }",
     "unexpected SELECTED: did you mean SELECT?": "▶SELECTED ?x { ?x <p> ?y }",

@@ -115,7 +115,6 @@ def test_columns_show_vertices_counts_and_texts():
 
 BODY = "{ ?x <a> ?y }"
 REFUSED = [
-    (f"SELECT ?x {BODY} ORDER BY ?x", "ORDER BY"),
     (f"DESCRIBE ?x {BODY}", "DESCRIBE"),
     ("SELECT ?x { SERVICE <s> { ?x <a> ?y } }", "SERVICE"),
     (f"SELECT ?x FROM NAMED <g> {BODY}", "FROM"),

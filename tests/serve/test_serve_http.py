@@ -173,7 +173,7 @@ def test_a_window_slides_by_a_thirtieth_unless_told_otherwise():
         ({"expression": "a/b||c"}, "unexpected '|'", {"line": 1, "column": 5, "length": 1, "field": "expression"}),
         ({"expression": "a/\n(b"}, "end", {"line": 2, "column": 3}),
         ({"expression": "?x a ?y . ?y b"}, "", {"line": 1, "field": "expression"}),
-        ({"expression": "SELECT ?x { ?x <a> ?y } ORDER BY ?x"}, "ORDER BY", {"line": 1, "column": 25, "length": 5}),
+        ({"expression": "SELECT ?x { ?x <a> ?y FILTER(?y < NOW()) }"}, "NOW is", {"line": 1, "column": 35, "length": 3}),
         ({"expression": "MATCH (a)-->(b)\nRETURN c"}, "no variable c", {"line": 2, "column": 8, "field": "expression"}),
         ({"expression": "MATCH (a)-->(b) RETURN a LIMIT 5"}, "LIMIT is refused", {"line": 1, "column": 26}),
         ({"expression": "a", "window": "30 days"}, "30 days", {"field": "window"}),

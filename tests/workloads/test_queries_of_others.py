@@ -21,12 +21,11 @@ QUERIES = {
 SCORE = """
 | collection | queries | unchanged | with an edit | not at all | of these invalid |
 |---|---:|---:|---:|---:|---:|
-| plain | 1 | 0 | 1 | 0 | 0 |
+| plain | 1 | 1 | 0 | 0 | 0 |
 | rsp | 3 | 1 | 1 | 1 | 1 |
 
 ## Edits
 
-- plain one: without ORDER BY
 - rsp q2: ?y in GROUP BY
 
 ## Refusals

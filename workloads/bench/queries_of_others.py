@@ -25,7 +25,6 @@ _WINDOW = Window(size="1h", slide="1m")
 """The default window of a query whose text declares none."""
 _MOST_EDITS = 8
 _UNGROUPED = re.compile(r"\?(\w+) in (?:SELECT|HAVING) is not a key of GROUP BY")
-_ORDER = re.compile(r"\s*ORDER\s+BY(?:\s+(?:(?:ASC|DESC)\s*)?(?:\?\w+|\([^()]*\)))+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -77,8 +76,8 @@ def run_query(text: str) -> None:
 def outcome_of(name: str, text: str) -> Outcome:
     """Run a query, with edits where it is refused as it is.
 
-    >>> outcome_of("q", "SELECT ?x ?y { ?x <a> ?y } GROUP BY ?x ORDER BY ?y")
-    Outcome(name='q', edits=('without ORDER BY', '?y in GROUP BY'), problem=None)
+    >>> outcome_of("q", "SELECT ?x ?y { ?x <a> ?y } GROUP BY ?x")
+    Outcome(name='q', edits=('?y in GROUP BY',), problem=None)
     """
     edits: list[str] = []
     while True:
@@ -99,8 +98,6 @@ def outcome_of(name: str, text: str) -> Outcome:
 
 def _edited(text: str, problem: str) -> tuple[str, str] | None:
     """Return the edit that a problem asks for, and the edited text; None if there is none."""
-    if "ORDER BY is refused" in problem and _ORDER.search(text):
-        return "without ORDER BY", _ORDER.sub("", text)
     if (ungrouped := _UNGROUPED.search(problem)) and re.search(r"GROUP\s+BY", text, re.IGNORECASE):
         variable = f"?{ungrouped[1]}"
         return f"{variable} in GROUP BY", re.sub(r"(GROUP\s+BY)", rf"\1 {variable}", text, flags=re.IGNORECASE)

@@ -37,7 +37,7 @@ _IRI = re.compile(r"<[^<>\"{}|^`\\\x00-\x20]*>")
 _REPETITIONS = re.compile(r"\s*\{\s*(?:\d+\s*(?:,\s*\d*\s*)?|,\s*\d+\s*)\}", re.ASCII)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MOST_NAMED = 8
-_REFUSED = frozenset({"SERVICE", "DESCRIBE", "ORDER"})
+_REFUSED = frozenset({"SERVICE", "DESCRIBE"})
 """Keywords of the grammar that the language refuses; error messages do not suggest them."""
 _KINDS_OF_LEAVES = {
     "?": "a variable", "$": "a variable", "<": "an IRI", ":": "a prefixed name", '"': "a literal", "_:": "a blank node",

@@ -178,7 +178,6 @@ class _ModifierReader:
 
     def operator_and_columns(self) -> tuple[Operator, tuple[str, ...]]:
         node, reader, scope = self._node, self._reader, self._scope
-        self._refuse()
         inner: Operator = reader.group(node.where, scope)[0] if node.where is not None else make_join()
         select = [(one, reader.formulas.formula(one.expr, scope)) for one in node.projection or () if one.expr is not None]
         having = [reader.formulas.formula(one, scope) for one in (node.having.condition if node.having else ())]
@@ -203,10 +202,16 @@ class _ModifierReader:
         if node.valuesClause:
             operator = make_join(operator, reader.values(node.valuesClause, scope))
         operator, columns = self._columns(operator, inner, select, keys)
+        if keys is not None:
+            self._check_order(order, {*keys, *self._aggregates.values(), *columns})
         if node.limitoffset:
-            if keys is not None:
-                self._check_order(order, {*keys, *self._aggregates.values(), *columns})
             operator = self._slice(operator, columns, order)
+        elif order:
+            line, column = reader.source.place_of(node.orderby.place)
+            reader.warnings[
+                f"line {line}, column {column}: ORDER BY without LIMIT or OFFSET changes no row, and rows are in no order: "
+                "sort them after collecting them"
+            ] = None
         if self._selection.is_select:
             operator = Project(operator, columns)
             if node.modifier == "DISTINCT" and not node.limitoffset:
@@ -253,11 +258,6 @@ class _ModifierReader:
             operator = Extend(operator, names[-1][0], formula)
         limit, offset = (None if one is None else int(one.text) for one in (node.limitoffset.limit, node.limitoffset.offset))
         return Slice(operator, columns, tuple(names), offset or 0, limit)
-
-    def _refuse(self) -> None:
-        node, source = self._node, self._reader.source
-        if node.orderby and not node.limitoffset:
-            raise refusal(source, "ORDER BY", node.orderby.place)
 
     def _without_columns(
         self, having: list[Formula], select: list[tuple[Any, Formula]], bound: frozenset[str]

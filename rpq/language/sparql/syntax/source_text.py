@@ -120,7 +120,6 @@ class SourceText:
 
 
 REFUSED = {
-    "ORDER BY": "a stream of changes has no order of rows: sort the rows after collecting them, or add a LIMIT",
     "DESCRIBE": "write CONSTRUCT with the edges that you want",
     "SERVICE": "a query reads only its streams; pass constant edges with --static",
     "GRAPH in a CONSTRUCT template": "rows of CONSTRUCT are triples; write a query for each graph, whose name its rows have",
