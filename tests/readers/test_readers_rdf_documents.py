@@ -67,7 +67,41 @@ def test_a_bad_line_is_told_with_its_number_and_none_of_it_is_read(tmp_path):
     assert error.value.line == 2
     found, rejected = read(path, time=PROV, on_error="skip")
     assert found == [("x:a", "x:b", "l:p", 5)] * 2
-    assert len(rejected) == 3 and "a.ndjsonld:2:" in rejected[0] and "a.ndjsonld:4: the time of the graph" in rejected[1]
+    assert len(rejected) == 2 and "a.ndjsonld:2:" in rejected[0] and "a.ndjsonld:4: the time of the graph" in rejected[1]
+
+
+@pytest.mark.parametrize("rows", [1, 1000])
+@pytest.mark.parametrize("time", ["graph-name", PROV])
+def test_a_line_with_one_triple_without_a_time_is_not_read(tmp_path, time, rows):
+    def line(number: int, *nodes: object) -> str:
+        graph = json.loads(document(f"g:{number}", number, ("x:a", f"x:{number}", "l:p")))
+        return json.dumps([{name: value for name, value in graph.items() if name in ("@id", "@graph", time)}, *nodes])
+
+    untimed = {"@id": "x:graph", "@graph": [{"@id": "x:a", "l:p": [{"@id": "x:b"}, {"@id": "x:c"}]}]}
+    later = {"@id": "g:8", "@graph": {"@id": "x:a", "l:p": {"@id": "x:late"}}}  # the time of the graph is in another line
+    path = tmp_path / "a.ndjsonld"
+    lines = [line(1), line(2, untimed), line(3, later), line(8), line(9, untimed), line(10)]
+    if time == PROV:
+        lines.append(document("g:1", 11, ("x:a", "x:again", "l:p")))  # it has another time
+    path.write_text("\n".join(lines) + "\n")
+
+    def tuples(on_error: str) -> tuple[list[tuple], list[str]]:
+        reader = open_reader("rdf", str(path), rdf=RdfReading(time=time), on_error=on_error, batch_rows=rows)
+        found: list[tuple] = []
+        try:
+            for batch in reader:
+                found += [tuple(row.values()) for row in batch.columns.to_pylist()]
+        except InputError as error:
+            return found, [str(error)]
+        return found, reader.rejections
+
+    found, rejected = tuples("skip")
+    assert sorted(row[1::2] for row in found) == [("x:1", 1), ("x:10", 10), ("x:3", 3), ("x:8", 8), ("x:late", 8)]
+    bad = {int(one.split("a.ndjsonld:")[1].split(":")[0]) for one in rejected}
+    assert len(rejected) == len(bad) and bad == ({2, 5, 7} if time == PROV else {2, 5})
+    found, (told,) = tuples("stop")
+    assert "a.ndjsonld:2: " in told or "a.ndjsonld:7: " in told
+    assert {"x:2", "x:9", "x:b"}.isdisjoint(target for _, target, *_ in found)
 
 
 # --- one by one ------------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.csv
@@ -299,6 +301,35 @@ def test_a_posted_pattern_has_edge_variables_and_a_filter(edges, tmp_path):
         refused = served.register("?x ?e:a[k > 1] ?y", window=10, slide=5, paths="simple", filter="?e.m <> 'x'")
         assert refused.status_code == 422
         assert "reads k, and the input of the server is read without" in error_of(refused)["message"]
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        datetime(2024, 1, 1, 12),
+        datetime(2024, 1, 1, 12, 0, 0, 5),
+        datetime(2024, 7, 1, 12, tzinfo=UTC),
+        datetime(2024, 7, 1, 12, 0, 0, 5, tzinfo=ZoneInfo("Europe/Berlin")),
+    ],
+)
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"expression": "MATCH (x)-[e:a]->(y) RETURN x, e.paid"},
+        {"expression": "?x ?e:a ?y", "select": ["?x", "?e.paid"], "filter": "?x <> ?y"},
+    ],
+)
+def test_a_row_with_a_date_has_a_witness_by_the_text_that_answers_have(query, when):
+    body = arrow(source=["x", "x"], target=["y", "z"], label=["a", "a"], timestamp=[1, 2], paid=[when, None])
+    with Served({**query, "name": "q", "window": 10, "slide": 1}, edges="parallel") as served:
+        sent = {"content": body, "headers": {"content-type": "application/vnd.apache.arrow.stream"}}
+        assert served.client.post("/tuples", **sent).status_code == 200
+        for x, paid in served.answers("q"):
+            edges = served.of("q", "witness", value=[x, paid or ""]).json()["edges"]
+            assert [edge["target"] for edge in edges] == ["y" if paid else "z"]
+            assert edges[0].get("properties", {}).get("paid") == paid
+        assert served.of("q", "witness", value=["x", "2023-01-01T12:00:00"]).status_code == 404
+        assert served.of("q", "witness", value=["x", "soon"]).status_code == 404
 
 
 def test_a_posted_path_query_has_lengths(tmp_path):

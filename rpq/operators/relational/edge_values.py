@@ -398,7 +398,8 @@ class RunningEdgeValues(RunningPattern):
 def text_of_value(kind: str, column: str, given: Any, columns: tuple[str, ...]) -> str | None:
     """Return the text that stands for a value of an edge in rows; None for a null, and for what is no such value.
 
-    `kind` is that of a `Value`, `column` one of the columns, which know the types of properties and ids.
+    `kind` is that of a `Value`, `column` one of the columns, which know the types of properties and ids. A text may
+    stand for a value of another type, as in requests to a server.
     """
     of_type = pa.int64()
     if kind != "timestamp":
@@ -407,6 +408,8 @@ def text_of_value(kind: str, column: str, given: Any, columns: tuple[str, ...]) 
     try:
         is_text = isinstance(given, str) and not pa.types.is_string(of_type)
         array = texts_to_values([given], of_type) if is_text else pa.array([given], of_type, from_pandas=False)
+        if is_text and array.null_count and pa.types.is_timestamp(of_type):
+            array = pa.array([given]).cast(of_type)  # a date as JSON has it
     except (pa.ArrowException, OverflowError):
         return None
     return value_texts(array)[0]

@@ -44,6 +44,7 @@ from rpq.readers.rdf.times import (
     Kind,
     PositionTimes,
     TimedResult,
+    TimedStatements,
     TimeTerms,
     TripleTimes,
     UntimedStatement,
@@ -64,10 +65,10 @@ TIME_SOURCES = (POSITION, GRAPH_POSITION, GRAPH_NAME)
 class RdfReading:
     """The options for reading RDF: its `syntax`, the source of the `time` of a triple, and the meaning of its `graph`.
 
-    `syntax` is one of nt, nq, ttl, trig, jsonld, rdf, or None to derive it from file names. `time` is "position" (the n-th
-    triple has the time n), "graph-position" (the triples of the n-th graph have the time n), "graph-name" (the name of the
-    graph ends in the time), or the IRI of a property with the time of a graph. `graph` is "stream" or "event", the column
-    for the name of the graph. Blank nodes of the n-th input are named `_:<scope>n.…`.
+    `syntax` is one of nt, nq, ttl, trig, jsonld, ndjsonld, rdf, or None to derive it from file names. `time` is "position"
+    (the n-th triple has the time n), "graph-position" (the triples of the n-th graph have the time n), "graph-name" (the
+    name of the graph ends in the time), or the IRI of a property with the time of a graph. `graph` is "stream" or "event",
+    the column for the name of the graph. Blank nodes of the n-th input are named `_:<scope>n.…`.
 
     Raises `InputError` for an unknown syntax, and for another `time`.
 
@@ -141,6 +142,7 @@ class RdfInput:
         self.warnings: list[str] = []
         self.filtered = 0
         self.undecided = 0
+        self._bad_documents: set[int] = set()
 
     @property
     def bytes_read(self) -> int:
@@ -172,7 +174,7 @@ class RdfInput:
             yield read.slice(start, end - start)
 
     def _tuples_of(self, results: Iterator[TimedResult]) -> Iterator[pa.RecordBatch]:
-        for one in results:
+        for one in self._of_whole_documents(results) if self._syntax.has_documents else results:
             if isinstance(one, UntimedStatement):
                 self._reject(one.message, self._line_of(one.number), number=one.number)
                 continue
@@ -189,6 +191,27 @@ class RdfInput:
             if self._reading.graph is not None:
                 columns[self._reading.graph] = one.graph.dictionary_encode()
             yield pa.RecordBatch.from_pydict(columns)
+
+    def _of_whole_documents(self, results: Iterator[TimedResult]) -> Iterator[TimedResult]:
+        """Yield results without documents in which a statement has no time; one error stands for a document."""
+        found = list(results)
+        fresh = {one.number for one in found if isinstance(one, UntimedStatement)} - self._bad_documents
+        self._bad_documents |= fresh
+        for one in found:
+            if isinstance(one, UntimedStatement):
+                if one.number in fresh:
+                    fresh.remove(one.number)
+                    yield one
+                continue
+            numbers = one.statements.column("number").to_numpy()
+            wanted = ~np.isin(numbers, [*self._bad_documents])
+            if wanted.all():
+                yield one
+            elif wanted.any():
+                mask = pa.array(wanted)
+                yield TimedStatements(
+                    statements=one.statements.filter(mask), timestamps=one.timestamps[wanted], graph=one.graph.filter(mask)
+                )
 
     def _line_of(self, number: int) -> int | None:
         """Return the line of a statement, or None after the first rejections, which are the only ones with messages."""

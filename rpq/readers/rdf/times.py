@@ -308,10 +308,11 @@ class GraphPropertyTimes:
         if at_end:
             end = judged = len(codes)
         else:
-            end = len(codes) if has_time.all() else int(np.argmin(has_time))
+            numbers = waiting.column("number").to_numpy()  # those of one document in a line are equal: it stays whole
+            end = len(codes) if has_time.all() else int(np.searchsorted(numbers, numbers[np.argmin(has_time)]))
             judged = end
             if len(codes) - end > MOST_WAITING:  # the first has waited too long: reject untimed statements of the first half
-                end = judged = end + (len(codes) - end) // 2
+                end = judged = int(np.searchsorted(numbers, numbers[end + (len(codes) - end) // 2 - 1], "right"))
         untimed = np.flatnonzero(~has_time[:judged]).tolist()
         problems = {row: self._describe_missing(graph[row].as_py(), at_end) for row in untimed}
         self._waiting = [waiting.slice(end)] if end < len(codes) else []
