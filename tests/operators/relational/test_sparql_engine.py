@@ -494,7 +494,8 @@ def test_events_of_several_tuples_are_told_net():
 )
 def test_an_order_alone_changes_no_row_and_is_warned_of(text):
     window = rpq.UnboundedWindow()
-    plain, ordered = rpq.Query(text, window=window, name="q"), rpq.Query(f"{text}\nORDER BY DESC(?x)", window=window, name="q")
+    plain = rpq.Query(text, window=window, name="q")
+    ordered = rpq.Query(f"{text}\nORDER BY DESC(?x)", window=window, name="q")
     assert ordered.warnings == (*plain.warnings, ordered.warnings[-1])
     assert ordered.warnings[-1].startswith("line 2, column 1: ORDER BY without LIMIT or OFFSET changes no row")
     stream = [("x", "y", "a", 1), ("z", "y", "a", 2), ("x", "w", "a", 3), ("x", "y", "a", 4, "-")]
