@@ -75,12 +75,12 @@ def _select(select: Select, top: bool = True) -> None:
         }
         named = set(keys)
         for column in select.columns:
-            _grouped(column.formula or column.variable, named, select)
+            _grouped(column.formula or column.variable, named)
             named.add(column.variable.name)
         for condition in select.having:
-            _grouped(condition, keys, select)
+            _grouped(condition, keys)
         for formula, _ in select.order:
-            _grouped(formula, named, select)
+            _grouped(formula, named)
     elif select.having:
         raise Rejected("HAVING without groups")
     for formula in [c.formula for c in select.columns or () if c.formula is not None] + list(select.having):
@@ -93,14 +93,14 @@ def _select(select: Select, top: bool = True) -> None:
     _group(select.body, set())
 
 
-def _grouped(formula: Formula, keys: set[str], select: Select) -> None:
-    if isinstance(formula, Aggregate) or formula in [condition.formula for condition in select.group_by]:
+def _grouped(formula: Formula, keys: set[str]) -> None:
+    if isinstance(formula, Aggregate):
         return
     if isinstance(formula, Variable) and formula.name not in keys:
         raise Refused(f"?{formula.name}, which is not grouped, in SELECT or HAVING")
     if isinstance(formula, Call):
         for argument in formula.arguments:
-            _grouped(argument, keys, select)
+            _grouped(argument, keys)
 
 
 def _no_nested_aggregate(formula: Formula) -> None:
