@@ -75,7 +75,9 @@ def prepared(query: Query, graphs: Graphs) -> tuple[str, set[Quad]]:
     text = writer.query(query)
     quads = {(*edge, window) for window, edges in graphs.items() for edge in edges}
     for (path, window), predicate in writer.predicates.items():
-        quads |= {(x, predicate, y, window) for x, y in evaluate(path, graphs[window])}
+        # The empty path joins a node with itself: rdflib finds it twice where an edge does so, too.
+        found = (pair for pair in evaluate(path, graphs[window]) if pair[0] != pair[1] or not can_be_empty(path))
+        quads |= {(x, predicate, y, window) for x, y in found}
     return text, quads
 
 

@@ -51,13 +51,13 @@ def with_empty_paths(operator: Operator, fresh: Callable[[], Blank]) -> Operator
     >>> from rpq.language.sparql.algebra_text import algebra_text
     >>> atoms = Atom(Variable("x"), parse("type"), Variable("c")), Atom(Variable("c"), parse("sub*"), Constant("animal"))
     >>> print(algebra_text(with_empty_paths(Conjunction(tuple(map(WindowAtom, atoms))), lambda: Blank("1"))))
-    union                               binds c, x
-      filter !SAMETERM(?c, <animal>)    binds c, x
-        conjunction                     binds c, x
+    union                             binds c, x
+      filter !SAMETERM(?c, <animal>)  binds c, x
+        conjunction                   binds c, x
           ?c sub* animal
           ?x type ?c
-      bind ?c = <animal>                binds c, x
-        conjunction                     binds x
+      bind ?c = <animal>              binds c, x
+        conjunction                   binds x
           ?x type animal
     """
     match operator:

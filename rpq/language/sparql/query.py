@@ -263,7 +263,7 @@ class SparqlQuery(Query):
 
         Where a window of the query is a count window, it accepts all edges of its labels.
 
-        >>> query = Query("SELECT ?x { ?x <a> <h7> OPTIONAL { ?x <b>* ?y } }", window=Window(size=1, slide=1))
+        >>> query = Query("SELECT ?x { ?x <a> <h7> OPTIONAL { ?x <b>+ ?y } }", window=Window(size=1, slide=1))
         >>> [[str(ends) for ends in query.accepts(label)] for label in "abc"]
         [['any vertex to h7'], ['any vertex to any vertex'], []]
         """

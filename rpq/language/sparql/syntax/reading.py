@@ -45,12 +45,12 @@ def read(
 ) -> SparqlQuestion:
     """Parse a text and return its question.
 
-    Unless `paths` are walks, property paths are not split. Raises `SparqlError` with line and column for text that is
+    Sequences in property paths are joins, unless `paths` are not walks. Raises `SparqlError` with line and column for text that is
     invalid or refused, and `QueryError` if rdflib is not installed. O(length), some milliseconds.
 
-    >>> question = read("SELECT ?x { ?x <a2q>/<c2a>* ?y . ?y <c2q> 007 }")
+    >>> question = read("SELECT ?x { ?x <a2q>/<c2a>+ ?y . ?y <c2q> 007 }")
     >>> question.columns, [str(one.atom) for one in question.body.inner.atoms]
-    (('x',), ['?x a2q/c2a* ?y', '?y c2q "007"^^<http://www.w3.org/2001/XMLSchema#integer>'])
+    (('x',), ['?x a2q _:.1', '_:.1 c2a+ ?y', '?y c2q "007"^^<http://www.w3.org/2001/XMLSchema#integer>'])
     """
     if not isinstance(text, str):
         raise TypeError(f"a query in SPARQL is text, not {type(text).__name__}")
