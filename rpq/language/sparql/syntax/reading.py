@@ -45,8 +45,8 @@ def read(
 ) -> SparqlQuestion:
     """Parse a text and return its question.
 
-    Sequences in property paths are joins, unless `paths` are not walks. Raises `SparqlError` with line and column for text that is
-    invalid or refused, and `QueryError` if rdflib is not installed. O(length), some milliseconds.
+    Sequences in property paths are joins, unless `paths` are not walks. Raises `SparqlError` with line and column for text
+    that is invalid or refused, and `QueryError` if rdflib is not installed. O(length), some milliseconds.
 
     >>> question = read("SELECT ?x { ?x <a2q>/<c2a>+ ?y . ?y <c2q> 007 }")
     >>> question.columns, [str(one.atom) for one in question.body.inner.atoms]
