@@ -18,6 +18,9 @@ from tests.reference_length import LengthQuery, LengthRow
 
 Tuple = tuple[Any, Any, str, int, str]  # source, target, label, timestamp, op
 
+WEEKLY_EXAMPLES = 20
+"""The examples of the profile "moderate", with which CI runs once a week."""
+
 
 def examples(percent: int, **options: Any) -> settings:
     """That part of the examples of the profile: 150 are twelve by default, thirty once a week, and 3,000 under "long"."""
@@ -27,8 +30,8 @@ def examples(percent: int, **options: Any) -> settings:
 
 def scaled(size: int) -> int:
     """That size, of a number of seeds or of a drawn stream, once a week and under "long"; two fifths of it by default."""
-    drawn, weekly = (settings.get_profile(name).max_examples for name in (settings.get_current_profile_name(), "moderate"))
-    return min(size, math.ceil(size * drawn / weekly))
+    drawn = settings.get_profile(settings.get_current_profile_name()).max_examples
+    return min(size, math.ceil(size * drawn / WEEKLY_EXAMPLES))
 
 
 def left_to_ci(*values: Any) -> list[Any]:
