@@ -24,14 +24,12 @@ WEEKLY_EXAMPLES = 20
 
 def examples(percent: int, **options: Any) -> settings:
     """That part of the examples of the profile: 150 are twelve by default, thirty once a week, and 3,000 under "long"."""
-    profile = settings.get_profile(settings.get_current_profile_name())
-    return settings(max_examples=math.ceil(profile.max_examples * percent / 100), **options)
+    return settings(max_examples=math.ceil(settings().max_examples * percent / 100), **options)
 
 
 def scaled(size: int) -> int:
     """That size, of a number of seeds or of a drawn stream, once a week and under "long"; two fifths of it by default."""
-    drawn = settings.get_profile(settings.get_current_profile_name()).max_examples
-    return min(size, math.ceil(size * drawn / WEEKLY_EXAMPLES))
+    return min(size, math.ceil(size * settings().max_examples / WEEKLY_EXAMPLES))
 
 
 def left_to_ci(*values: Any) -> list[Any]:
