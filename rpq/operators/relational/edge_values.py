@@ -286,16 +286,10 @@ class RunningEdgeValues(RunningPattern):
     def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
         found = []
         for value, given in zip(self._values, values, strict=True):
-            if value.kind == "vertex":
-                identity = vertices.id_of(given)
-                if identity < 0:
-                    return None
-                found.append(int(self._terms.replace_aliases(np.array([identity]))[0]))
-                continue
-            text = text_of_value(value.kind, value.column, given, self._own_columns)
-            if text is None and given is not None:
+            identity = id_of_value(value.kind, value.column, given, vertices, self._terms, self._own_columns)
+            if identity is None:
                 return None
-            found.append(self._terms.intern(text))
+            found.append(identity)
         return tuple(found)
 
     def witness(
@@ -395,7 +389,18 @@ class RunningEdgeValues(RunningPattern):
             assert stored == {tuple(row) for row in self._answer().tolist()}, "other rows are stored than there are"
 
 
-def text_of_value(kind: str, column: str, given: Any, columns: tuple[str, ...]) -> str | None:
+def id_of_value(
+    kind: str, column: str, given: Any, vertices: VertexDictionary, terms: TermIds, columns: tuple[str, ...]
+) -> int | None:
+    """Return the id in rows of a vertex, if that is the `kind`, or of a value of an edge; None if no row can have it."""
+    if kind == "vertex":
+        identity = vertices.id_of(given)
+        return None if identity < 0 else int(terms.replace_aliases(np.array([identity]))[0])
+    text = _text_of_value(kind, column, given, columns)
+    return None if text is None and given is not None else terms.intern(text)
+
+
+def _text_of_value(kind: str, column: str, given: Any, columns: tuple[str, ...]) -> str | None:
     """Return the text that stands for a value of an edge in rows; None for a null, and for what is no such value.
 
     `kind` is that of a `Value`, `column` one of the columns, which know the types of properties and ids. A text may

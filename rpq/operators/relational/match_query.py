@@ -23,7 +23,7 @@ from rpq.operators.patterns.joins.plan import Part, condition_part, plan_pattern
 from rpq.operators.patterns.meanings import Meaning, MeaningEdge, variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.witness import Step, WindowGraph, Witness, bindings_of, steps_of_atom
-from rpq.operators.relational.edge_values import step_of_edge, text_of_value
+from rpq.operators.relational.edge_values import id_of_value, step_of_edge
 from rpq.operators.relational.match_witness import Match, SolutionSearch, WitnessWriter
 from rpq.operators.relational.planning import Read, meanings_in, parts_of
 from rpq.operators.relational.running_query import (
@@ -93,18 +93,12 @@ class RunningMatch(RunningSparql):
     def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
         found = []
         for column, given in zip(self.question.translation.columns, values, strict=True):
-            if given is None:
-                found.append(UNBOUND)
-            elif column.source == "vertex":
-                identity = vertices.id_of(given)
-                if identity < 0:
-                    return None
-                found.append(int(self._terms.replace_aliases(np.array([identity]))[0]))
-            else:
-                text = text_of_value(column.source, column.name, given, self._own_columns)
-                if text is None:
-                    return None
-                found.append(self._terms.intern(text))
+            identity: int | None = UNBOUND
+            if given is not None:
+                identity = id_of_value(column.source, column.name, given, vertices, self._terms, self._own_columns)
+            if identity is None:
+                return None
+            found.append(identity)
         return tuple(found)
 
     def witness(
