@@ -47,11 +47,11 @@ GROUPS = {"session": "spark", "kafka": "kafka", "wheel": "wheel", "checkout": "w
 """Fixtures that one process makes for all tests that use them under `--dist loadgroup`, and the names of these groups."""
 
 OWN_SESSION = {"test_spark_data_anywhere", "test_spark_end_to_end", "test_spark_file_sink"}
-"""Files whose tests are a group of their own, `spark streams`: one session for all would be the last process to end."""
+"""Files whose tests are a group of their own, `spark-streams`: one session for all would be the last process to end."""
 
 LONGEST = (
     "spark",
-    "spark streams",
+    "spark-streams",
     "kafka",
     "wheel",
     "test_bench_spark",
@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("ci")
         group = next((group for name, group in GROUPS.items() if name in used), item.path.stem)
         if group == "spark" and item.path.stem in OWN_SESSION:
-            group = "spark streams"
+            group = "spark-streams"
         item.add_marker(pytest.mark.xdist_group(group))
         groups[item] = group
     if config.getoption("loadgroup", False):
