@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays.distinct_values import distinct_values
 from rpq.compiled.arrays.hashing import clear, first_candidate, id_at, new_table, next_candidate, put, put_new
 from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.arrays.tagged_hashing import (
@@ -36,7 +37,6 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.stream.chunk import Chunk
 from rpq.stream.edge_store import LONG_AGO, key_hash
-from rpq.stream.numpy_arrays import distinct_values
 
 ABSENT_VERSION = int(LONG_AGO)
 """In place of the timestamp of an edge that is not held."""
@@ -238,6 +238,11 @@ is_effective=array([1, 0], dtype=uint8))
         is_deleted = satisfied == _DELETED
         timestamp[is_deleted], satisfied[is_deleted] = ABSENT_VERSION, 0
         return arrays.source[:count], arrays.kind_label[kind], arrays.target[:count], timestamp, satisfied
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return source, label and target of all versions, some perhaps several times. O(versions)."""
+        arrays, count = self._arrays, self.count
+        return arrays.source[:count], arrays.kind_label[self._kinds()], arrays.target[:count]
 
     def _kinds(self) -> np.ndarray:
         """Return the kind of each version."""

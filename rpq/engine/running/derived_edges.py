@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.arrays.distinct_values import distinct_values
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.engine.running.condition_sets import ConditionSets
@@ -22,7 +23,6 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.edge_versions import ABSENT_VERSION, VersionsBefore
 from rpq.stream.edges_by_id import Operations
 from rpq.stream.labels import LabelDictionary
-from rpq.stream.numpy_arrays import distinct_values
 
 _OWN_LABEL = -1
 """In place of a derived label in a template: the label of the tuple."""
@@ -152,20 +152,18 @@ class EdgeDerivation:
             tuples, bound, satisfied, lost, before.is_effective, wanted, self._replaces, sets, count, kind, is_edge
         )
         rows = _rows_to_apply(tuples, is_edge, now)
-        is_all = len(rows) == count
-        used, place = distinct_values(kind if is_all else kind[rows], sets * sets * 4)
-        templates = [self._template(int(one), sets) for one in used.tolist()]
+        used, place = distinct_values(kind, sets * sets * 4)
+        templates = [self._template(one, sets) for one in used.tolist()]
         lengths = np.array([len(template.labels) for template in templates], np.int64)
         labels = np.array([label for template in templates for label in template.labels], np.int32)
         deletes = np.array([delete for template in templates for delete in template.deletes], np.uint8)
-        ends = np.cumsum(lengths)
-        is_one_each = len(labels) == len(lengths)
-        total = len(rows) if is_one_each else int(lengths[place].sum())
+        ends, is_one_each = np.cumsum(lengths), len(labels) == len(lengths)
+        total = len(rows) if is_one_each else int(lengths[place[rows]].sum())
         row, first = np.empty(total, np.int64), np.empty(total, np.int64)
         edges = Chunk(*(np.empty(total, column.dtype) for column in chunk))
         write_edges(tuples, view(edges), rows, place, ends - lengths, ends, labels, deletes, len(rows), row, first)
         if is_one_each:
-            return DerivedChunk(edges, None if is_all else rows, None, outcome)
+            return DerivedChunk(edges, None if total == count else rows, None, outcome)
         return DerivedChunk(edges, row, first, outcome)
 
     def derive_one(
@@ -282,7 +280,7 @@ def write_edges(tuples, edges, rows, place, begins, ends, labels, deletes, count
     at = np.int64(0)
     for i in range(count):
         one, of_event = rows[i], at
-        for j in range(begins[place[i]], ends[place[i]]):
+        for j in range(begins[place[one]], ends[place[one]]):
             edges.source[at] = tuples.source[one]
             edges.target[at] = tuples.target[one]
             edges.label[at] = tuples.label[one] if labels[j] == _OWN_LABEL else labels[j]

@@ -420,7 +420,7 @@ class Multigraph:
 
     def bearing(self, edges: np.ndarray) -> np.ndarray:
         """Return how many edges bear each label, with the versions and derived labels counted, so that none is forgotten."""
-        versions = np.bincount(self.versions.all_columns()[1], minlength=len(edges))
+        versions = np.bincount(self.versions.ends()[1], minlength=len(edges))
         found: np.ndarray = np.add(edges, versions.astype(edges.dtype))
         found[self.sets.ids()] += 1
         found[self.statics.label] += 1
@@ -753,14 +753,14 @@ class Multigraph:
 
     def vertices(self) -> np.ndarray:
         """Return the ids of the vertices of versions and static edges, which the graph may lack. O(versions + ids)."""
-        source, _, target, _, _ = self.versions.all_columns()
+        source, _, target = self.versions.ends()
         ends = [source, target, self.statics.source, self.statics.target]
         if self.hides:  # static edges may be in the graph again
             ends += [self.statics.vertex, self.statics.twin]
-        is_there = np.zeros(max(one.max(initial=-1) for one in ends) + 1, bool)
+        is_there = np.zeros(max(one.max(initial=-1) for one in ends) + 2, bool)
         for one in ends:
-            is_there[one[one >= 0]] = True
-        return np.flatnonzero(is_there).astype(np.int32)
+            is_there[one] = True  # the last one is that of edges without ends, which are -1
+        return np.flatnonzero(is_there[:-1]).astype(np.int32)
 
     def latest_held(self, labels: LabelSet) -> int:
         """Return the largest timestamp of the versions with a label in a set; `ABSENT_VERSION` for none. O(versions)."""
