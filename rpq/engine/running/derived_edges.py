@@ -59,8 +59,7 @@ class DerivedChunk(NamedTuple):
         is_first = np.diff(of_edges, prepend=-1) != 0
         if self.boundary is not None:
             is_first |= np.diff(self.boundary, prepend=0) != 0
-        begins = np.flatnonzero(is_first)
-        return np.repeat(begins, np.diff(begins, append=len(of_edges)))
+        return _first_of_runs(is_first)
 
     def first_of_parts(self, first: np.ndarray | None) -> np.ndarray | None:
         """Return `first` of events whose evictions are events of their own, as queries see them that net events themselves.
@@ -71,8 +70,7 @@ class DerivedChunk(NamedTuple):
             return first
         is_first = first == np.arange(len(first))
         is_first[1:] |= self.evicted[1:] != self.evicted[:-1]
-        begins = np.flatnonzero(is_first)
-        return np.repeat(begins, np.diff(begins, append=len(first)))
+        return _first_of_runs(is_first)
 
     def merge(self, more: TupleEdges, timestamp: np.ndarray) -> DerivedChunk:
         """Return these edges and further ones of the same tuples, which are one event with them.
@@ -96,8 +94,13 @@ class DerivedChunk(NamedTuple):
             delete=merged(self.chunk.delete, more.delete),
             edge=np.empty(len(row), np.int32),
         )
-        is_first = np.append(True, row[1:] != row[:-1])
-        return DerivedChunk(chunk, row, np.flatnonzero(is_first)[np.cumsum(is_first) - 1], self.outcome)
+        return DerivedChunk(chunk, row, _first_of_runs(np.diff(row, prepend=-1) != 0), self.outcome)
+
+
+def _first_of_runs(is_first: np.ndarray) -> np.ndarray:
+    """Return for each place that of the first one of its run, of which the first place is marked."""
+    begins = np.flatnonzero(is_first)
+    return np.repeat(begins, np.diff(begins, append=len(is_first)))
 
 
 class _Template(NamedTuple):
@@ -326,11 +329,9 @@ def chunk_of_operations(
     boundaries = None if boundary is None else np.append(boundary, np.zeros(len(idle), boundary.dtype))[order]
     if boundaries is not None:
         is_first |= np.diff(boundaries, prepend=0) != 0
-    begins = np.flatnonzero(is_first)
-    if len(begins) == len(row) and are_evicted is None:
+    if are_evicted is None and is_first.all():
         return DerivedChunk(derived, row, None, outcome)
-    first = np.repeat(begins, np.diff(begins, append=len(row)))
-    return DerivedChunk(derived, row, first, outcome, are_evicted, boundaries)
+    return DerivedChunk(derived, row, _first_of_runs(is_first), outcome, are_evicted, boundaries)
 
 
 def _rows_to_apply(tuples: Any, is_edge: np.ndarray, now: np.ndarray) -> np.ndarray:

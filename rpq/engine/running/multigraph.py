@@ -50,7 +50,7 @@ from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
-from rpq.stream.plain_columns import NUMBER, is_utf8
+from rpq.stream.plain_columns import is_utf8
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import EdgeEnd, LabelName
 from rpq.stream.stream_time import StreamTime
@@ -487,7 +487,7 @@ class Multigraph:
             self._keep_values_by_id(self.by_id, chunk, ids, properties)
         else:
             assert isinstance(self._versions, EdgeVersions)
-            before = self._versions.apply(chunk, satisfied, everything, tuples=tuples)
+            before = self._versions.apply(chunk, tuples, satisfied, everything)
             outcome = self.outcome_counts.judge(chunk, tuples, before, bounds)
             if self._links.are_read:
                 is_late, replaces = chunk.timestamp <= everything, self.identity == "triple"
@@ -606,8 +606,7 @@ class Multigraph:
             return [label], [int(is_delete)]
         bound = min(bounds, default=now)
         satisfied = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
-        of_one = np.array([satisfied], np.int32), np.array([bound], np.int64)
-        before = self._versions.apply(chunk, *of_one, tuples=single.view)
+        before = self._versions.apply_one(single, satisfied, bound)
         edge = chunk.source.item(0), label, chunk.target.item(0)
         single.outcome[0] = judge(edge, timestamp, is_delete, before.timestamp.item(0), bounds)
         is_late = timestamp <= bound
@@ -790,5 +789,5 @@ def _conditions_of(reading: Reading) -> frozenset[str]:
 
 def _unit_of(times: StreamTime) -> str | None:
     """Return the unit of the timestamps of a stream, None for plain numbers."""
-    has_unit = times.unit is not None or times.type not in (None, NUMBER)
+    has_unit = times.unit is not None or not (times.type is None or times.is_of_numbers)
     return times.inner_unit if has_unit else None
