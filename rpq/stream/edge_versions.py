@@ -172,14 +172,15 @@ is_effective=array([1, 0], dtype=uint8))
         self._make_room_for_kinds(1)
         if timestamp.item(0) >> _HALF_OF_TIME != self._arrays.upper_time.item(0):
             self._make_room_for_times(timestamp)
-        arguments = self._view, single.view, self._satisfied_by_one, self._bound_of_one
+        of_one = single.view, self._satisfied_by_one, self._bound_of_one
         if self.keeps_all and not single.chunk.delete.item(0):
-            append_versions(*arguments, 1, before.is_effective)
+            append_versions(self._view, *of_one, 1, before.is_effective)
             return before
-        self._find_all(1)
+        self._find_all(1)  # after which the view may be another one
+        arguments = self._view, *of_one, self.keeps_all, 1, *before
         if self._replace_one is None:
-            self._replace_one = bound(replace_versions, *arguments, self.keeps_all, 1, *before)
-        self._replace_one(*arguments, self.keeps_all, 1, *before)
+            self._replace_one = bound(replace_versions, *arguments)
+        self._replace_one(*arguments)
         return before
 
     def _make_room(self, more: int) -> None:
