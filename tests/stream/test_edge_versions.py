@@ -130,7 +130,7 @@ def test_a_version_takes_few_bytes(keeps_all, most):
     chunk, bound = columns_of(300_000)
     for first in range(0, 300_000, 4_096):
         part = Chunk(*(column[first : first + 4_096] for column in chunk))
-        versions.apply(part, np.ones(len(part.label), np.int32), bound[: len(part.label)])
+        versions.apply(part, view(part), np.ones(len(part.label), np.int32), bound[: len(part.label)])
         if first > 100_000:
             assert versions.nbytes / versions.count <= most
     versions._check()
