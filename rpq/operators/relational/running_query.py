@@ -449,7 +449,9 @@ class RunningSparql(HostedQuery):
     def _bags_of_labels(self, changed: Mapping[int, Delta]) -> tuple[dict[int, WeightedRows], np.ndarray]:
         """Return the changes of leaves as `_bags` does, where some leaves have a part for each label. O(changes)."""
         leaves = self._network.leaves
-        some = [(key, self._parts[key]) for number in changed for key in self._parts_with.get(number, ())]
+        keys = (key for number in changed for key in self._parts_with.get(number, ()))
+        # Leaves that are equal are one operator, which has the rows of one of them.
+        some = [*{(id(leaves[leaf]), label): ((leaf, label), self._parts[leaf, label]) for leaf, label in keys}.values()]
         events, of_parts = as_changes([changed[part.number] for _, part in some], first=self._host.first)
         found: dict[int, list[WeightedRows]] = {}
         for ((leaf, label), part), rows in zip(some, of_parts, strict=True):
