@@ -1,17 +1,18 @@
 """Rows in an order, and those of them at some positions: kernels.
 
-A counted bag (`rpq.operators.bags.row_bags`) has the rows. The *front* is a sorted list of its first entries: all of those up
-to the last position that matters (`NEEDED` rows), and some more. The others, the *rest*, have no order, as most changes are
-among them: a row that enters is compared with the last of the front. When the front has fewer rows than are needed, the
+A counted bag (`rpq.operators.bags.row_bags`) has the rows. The *front* is a sorted list of its first entries: all of those
+up to the last position that matters (`NEEDED` rows), and some more. The others, the *rest*, have no order, as most changes
+are among them: a row that enters is compared with the last of the front. When the front has fewer rows than are needed, the
 smallest entries of the rest follow, found by a partial quicksort, so many that this is rare.
 
-Rows are compared column by column: by the labels of terms (`rpq.operators.relational.value_order`), or, where a query computed
-both of two numbers, by the numbers. Where kernels cannot compare two numbers, they say so (`UNSURE`).
+Rows are compared column by column: by the labels of terms (`rpq.operators.relational.value_order`), or, where a query
+computed both of two numbers, by the numbers. Where kernels cannot compare two numbers, they say so (`UNSURE`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -168,7 +169,8 @@ class OrderedRows:
                 outputs.append(tuple(array[: at[1]] for array in written))
         if not outputs:
             return WeightedRows.empty(width)
-        return WeightedRows(*(np.concatenate(arrays) if len(arrays) > 1 else arrays[0] for arrays in zip(*outputs, strict=True)))
+        columns = zip(*outputs, strict=True)
+        return WeightedRows(*(np.concatenate(arrays) if len(arrays) > 1 else arrays[0] for arrays in columns))
 
     def _include(self, rows: np.ndarray) -> None:
         """Give the terms of rows their labels; numbers have none."""
@@ -224,8 +226,8 @@ class OrderedRows:
         assert fields[FRONT_ROWS] == bags.counts[front].sum(), "rows of the front are miscounted"
         assert fields[FRONT_ROWS] >= fields[NEEDED] or len(front) == len(present), "the front is too short"
         views = self._view, self._bags.view, self.order.view, self._view_of_numbers()
-        for one, other in zip(front[:-1], front[1:], strict=True):
-            assert compare_entries(*views, int(one), int(other)) <= 0, "the front is out of order"
+        for one, other in pairwise(front.tolist()):
+            assert compare_entries(*views, one, other) <= 0, "the front is out of order"
         for other in present[positions.is_front[present] == 0].tolist():
             assert not len(front) or compare_entries(*views, int(front[-1]), other) <= 0, "a row should be in the front"
         expected, at = np.zeros(len(positions.output), np.int64), 0

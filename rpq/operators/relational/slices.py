@@ -2,8 +2,8 @@
 
 On bags: Slice(OrderBy(Ω, C), offset, limit) (§18.5). All rows of the input are stored, and no two different ones have the
 same position: they are ordered by the values of the conditions, then by the terms of the columns. Kernels maintain the rows
-at the positions (`rpq.operators.relational.ordered_rows`). If they meet numbers that they cannot compare, all rows are sorted
-by Python from then on, which takes 20 to 50 times as long.
+at the positions (`rpq.operators.relational.ordered_rows`). If they meet numbers that they cannot compare, all rows are
+sorted by Python from then on, which takes 20 to 50 times as long.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ class SortedRows:
         keys = self._keys(change)
         rows = change.select_columns(self._columns).rows.tolist()
         output: list[tuple[int, Row, int]] = []
-        each = zip(change.events.tolist(), change.weights.tolist(), keys, map(tuple, rows), change.rows.tolist(), strict=True)
+        events, weights, wholes = change.events.tolist(), change.weights.tolist(), change.rows.tolist()
+        each = zip(events, weights, keys, map(tuple, rows), wholes, strict=True)
         for event, members in groupby(each, itemgetter(0)):
             # The bag cannot lose what it does not have: in an event what comes is before what goes.
             entered = sorted(members, key=lambda one: one[1] < 0)

@@ -420,7 +420,7 @@ def is_before(labels, one, other):
 
 @njit(cache=True, nogil=True)
 def compare_terms(labels, one, other, by_value):
-    """Return how two terms compare, by their ids: -1 if the first is before the other, 0, or 1; `by_value` equal values are 0."""
+    """Return how two terms compare, by their ids: -1 if the first is before the other, 0 or 1; `by_value`, 0 if equal."""
     if one < FIRST:
         high, rank, value = labels.high[one], labels.rank[one], labels.value[one]
     else:

@@ -156,7 +156,8 @@ def _first_groups(settings: Settings, *, kind: Values, groups: int) -> Reading:
     return Reading(measured=tuples_per_second(text, rated_groups(kind, min(groups, window), window), settings))
 
 
-for _kind in ("integers", "decimals"):
+_SUMMED: tuple[Values, ...] = ("integers", "decimals")
+for _kind in _SUMMED:
     for _groups in (100, 10_000):
         line(f"TOP-{_kind.upper()}-{_groups}", f"the ten of {_groups:,} groups with the largest sum of {_kind}", bound=3e5)(
             partial(_first_groups, kind=_kind, groups=_groups)
@@ -169,7 +170,8 @@ def _oldest_rows(settings: Settings) -> Reading:
     number = np.arange(2 * window)
     label = choose_terms(["urn:at"], np.zeros(len(number), int))
     stream = edge_a_moment("rows in order", window, numbered_iris("urn:row:", number), label, integers(number))
-    return Reading(measured=tuples_per_second("SELECT ?row { ?row <urn:at> ?time } ORDER BY ?time LIMIT 10", stream, settings))
+    text = "SELECT ?row { ?row <urn:at> ?time } ORDER BY ?time LIMIT 10"
+    return Reading(measured=tuples_per_second(text, stream, settings))
 
 
 # --- joins by value --------------------------------------------------------------------------------------------------
