@@ -157,10 +157,10 @@ def _first_groups(settings: Settings, *, kind: Values, groups: int) -> Reading:
 
 
 _SUMMED: tuple[Values, ...] = ("integers", "decimals")
-for _kind in _SUMMED:
+for _summed in _SUMMED:
     for _groups in (100, 10_000):
-        line(f"TOP-{_kind.upper()}-{_groups}", f"the ten of {_groups:,} groups with the largest sum of {_kind}", bound=3e5)(
-            partial(_first_groups, kind=_kind, groups=_groups)
+        line(f"TOP-{_summed.upper()}-{_groups}", f"the ten of {_groups:,} groups with the largest sum of {_summed}", bound=3e5)(
+            partial(_first_groups, kind=_summed, groups=_groups)
         )
 
 
