@@ -159,7 +159,8 @@ def _first_groups(settings: Settings, *, kind: Values, groups: int) -> Reading:
 _SUMMED: tuple[Values, ...] = ("integers", "decimals")
 for _summed in _SUMMED:
     for _groups in (100, 10_000):
-        line(f"TOP-{_summed.upper()}-{_groups}", f"the ten of {_groups:,} groups with the largest sum of {_summed}", bound=3e5)(
+        _what = f"the ten of {_groups:,} groups with the largest sum of {_summed}"
+        line(f"TOP-{_summed.upper()}-{_groups}", _what, bound=3e5)(
             partial(_first_groups, kind=_summed, groups=_groups)
         )
 
