@@ -182,9 +182,13 @@ class OrderQuery(PropertyQuery):
             return super().pairs(atom, edges)
         return {
             (x, y)
-            for x, y in ordered_pairs(atom.expression, edges, atom.order)
+            for x, y in self.ordered_pairs(atom, edges)
             if (self.sources is None or x in self.sources) and (self.targets is None or y in self.targets)
         }
+
+    def ordered_pairs(self, atom: OrderedAtom, edges: Iterable[Edge]) -> set[tuple[Vertex, Vertex]]:
+        """Return the pairs of an atom about paths in time order, whatever their ends."""
+        return ordered_pairs(atom.expression, edges, atom.order)
 
 
 @dataclass
