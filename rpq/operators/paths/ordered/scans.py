@@ -65,8 +65,8 @@ def _width_at(timeline, scan, node, time):
     found = timeline.nodes[node]
     if found.scan != scan.number:
         return np.int64(0)
-    if scan.lists and node != scan.end:
-        return _width_in_list(timeline, scan, found.width_before, time)
+    if scan.lists:
+        return found.width if node == scan.end else _width_in_list(timeline, scan, found.width_before, time)
     departure, width = found.time, found.width
     if scan.strict and departure == time:
         departure, width = found.time_before, found.width_before
