@@ -762,7 +762,9 @@ class Evaluation:
                 readings = {question.name: reading_of(question, self) for question in questions}
                 refuse_other_windows(questions, readings, self.identity)
                 if is_late:
-                    refuse_late_counts(questions, readings, is_decided=self.multigraph.window_edges is not None)
+                    refuse_late_counts(
+                        questions, readings, self.identity, is_decided=self.multigraph.window_edges is not None
+                    )
                 self.multigraph.add(questions, readings, is_late=is_late)
                 if self.multigraph.hides_known_statics and not self.multigraph.hides:
                     self.multigraph.remove(readings)

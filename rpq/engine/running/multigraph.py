@@ -13,7 +13,8 @@ and of its own label where a query reads that without a condition. Behind it a d
 
 Over a count window `WindowEdges` decides what it has, for all identities, and queries see an unbounded window. So it does
 over any window where edges hide the static edges of their identity. Paths in time order number the inserts of their count
-windows themselves, and `ParallelEdges` knows when each edge leaves.
+windows themselves where each insert is an edge of its own and there are no conditions, and `ParallelEdges` knows when each
+edge leaves.
 
 An edge that edge variables may bind is a vertex of its own too, with links to its ends (`edge_vertex_links`).
 
@@ -76,9 +77,14 @@ def describe_identity(identity: Identity) -> str:
     return _IDENTITIES[identity]
 
 
-def has_counted_window(question: Question, reading: Reading) -> bool:
-    """Return whether a query has a count window that is decided before the graph, as all but paths in time order have."""
-    return reading.window.kind == "count" and not is_ordered(question)
+def has_counted_window(question: Question, reading: Reading, identity: Identity) -> bool:
+    """Return whether a query has a count window that is decided before the graph.
+
+    All have but paths in time order over edges of which no insert replaces another and that need satisfy no conditions.
+    """
+    if reading.window.kind != "count":
+        return False
+    return not is_ordered(question) or identity != "parallel" or reading.labels.has_conditions
 
 
 class _LabelFlags:
@@ -222,7 +228,7 @@ class Multigraph:
             raise QueryError(misfit(error, self.sets.types)) from error
         for question in questions:
             reading = readings[question.name]
-            is_counted = has_counted_window(question, reading)
+            is_counted = has_counted_window(question, reading, self.identity)
             if self.window_edges is None and (is_counted or self.hides):
                 self._begin_window_edges(reading.window)
             if is_counted:
@@ -238,7 +244,7 @@ class Multigraph:
     def _track(self, name: str, reading: Reading, *, is_late: bool) -> None:
         """Track the content of a query about paths in time order unless it follows from timestamps."""
         assert self.parallel is not None
-        if not (is_late or isinstance(reading.window, CountWindow)):
+        if self.window_edges is not None or not (is_late or isinstance(reading.window, CountWindow)):
             return
         key = self._tracked[name] = count_key(reading, name if is_late else None)
         if key not in self.parallel.trackers:
@@ -265,7 +271,8 @@ class Multigraph:
     def _timed_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read over windows of time, or unbounded ones (uint8)."""
         readings = (self._readings[question.name] for question in self._ordered_questions)
-        labels = {one.labels for one in readings if not isinstance(one.window, CountWindow)}
+        is_decided = self.window_edges is not None
+        labels = {one.labels for one in readings if is_decided or not isinstance(one.window, CountWindow)}
         return self._flags.of("timed", lambda name: any(one.has(name) for one in labels))
 
     def running_form(self, question: Any) -> Any:
@@ -279,7 +286,13 @@ class Multigraph:
 
     def _begin_window_edges(self, window: AnyWindow) -> None:
         keeps_all = self.identity == "id"
-        self.window_edges = WindowEdges(window, labels_of=self.sets.labels_of, keeps_all=keeps_all, capacity=self._capacity)
+        self.window_edges = WindowEdges(
+            window,
+            labels_of=self.sets.labels_of,
+            are_ordered=self._ordered_labels,
+            keeps_all=keeps_all,
+            capacity=self._capacity,
+        )
 
     def hides_statics(self, labels: Iterable[str], *, have_ids: bool = False) -> bool:
         """Return whether edges of the window may hide static edges with some labels from a query.
@@ -524,7 +537,10 @@ class Multigraph:
         if self._links.are_read:
             values = self._values_of_vertices
             links = self._links.derive_in_window(chunk, properties, timestamp, applied, number=number, values=values)
-        return self._chunk_in_window(chunk, now, applied, links, outcome)
+        derived = self._chunk_in_window(chunk, now, applied, links, outcome)
+        if self.parallel is not None:
+            self.parallel.note(derived.chunk, self._ordered_labels())
+        return derived
 
     def expire(self, time: int) -> DerivedChunk | None:
         """Let time pass without a tuple; return what leaves a window that is decided here, None for nothing."""

@@ -79,7 +79,7 @@ class Node(Record):
         ("time", int64),  # the last departure found (backward), or arrival (forward)
         ("time_before", int64),  # the one found before, with another timestamp
         ("width", int64),  # the largest slide up to which a path lasts that departs from `time` on; or the vector
-        # The same from `time_before` on, 0 if there is none; or the last of its `departures`; or the vector before `time`, -1.
+        # The same from `time_before` on, 0 if there is none; or the last one in `departures`; or the vector before, or -1.
         ("width_before", int64),
     )
 
