@@ -364,8 +364,8 @@ def _refuse_unkept_in_count(question: Question, multigraph: Multigraph) -> None:
     assert multigraph.window_edges is not None
     if len(multigraph.window_edges) and not all(multigraph.keeps_parallel(one.labels) for one in readings_of(question)):
         raise RegistrationError(
-            f"query {question.name!r}: the timestamps of parallel edges were not kept, as no query about paths in time order "
-            "reads them in the count window; register it before the first tuple",
+            f"query {question.name!r}: the timestamps of parallel edges were not kept, as no query about paths in time "
+            "order reads them in the count window; register it before the first tuple",
             available_from=None,
         )
 

@@ -77,7 +77,7 @@ def _width_at(timeline, scan, node, time):
 
 @njit(cache=True, nogil=True)
 def _width_in_list(timeline, scan, last, time):
-    """Return up to which slide a path of a list lasts that departs within the gap after an edge at `time`; 0 if none does."""
+    """Return up to which slide a path lasts that departs within the gap after an edge at `time`; 0 if none does."""
     width = np.int64(0)
     while last > 0:
         departure = timeline.departures[last]
