@@ -519,6 +519,21 @@ def test_a_query_in_mid_stream_needs_edges_that_were_kept():
         engine.register(rpq.Query("a/a", window=WINDOW, order="increasing"), start="empty")
 
 
+def test_a_query_in_a_count_window_of_all_needs_edges_that_were_kept():
+    window = rpq.CountWindow(size=9)
+    engine = rpq.Engine(rpq.Query("a", window=window), edges="id")
+    late = rpq.Query("a/a", window=window, order="increasing", name="late")
+    engine.insert("x", "y", "a", 2, edge="e")
+    with pytest.raises(rpq.RegistrationError, match="the timestamps of parallel edges were not kept"):
+        engine.register(late)
+    engine = rpq.Engine(rpq.Query("a+", window=window, order="increasing"), edges="id")
+    engine.insert("x", "y", "a", 2, edge="e")
+    engine.insert("y", "z", "a", 3, edge="f")
+    assert engine.register(late).added == 1
+    assert engine.insert("x", "y", "a", 4, edge="e").removed == 2  # the edge comes too late now
+    engine._check()
+
+
 def test_durations_in_a_pattern_are_restored(tmp_path):
     text = "?x (a+ in order within 2h gap 1h) ?y"
     query = rpq.Query(text, window=rpq.Window(size="30d", slide="1d"))

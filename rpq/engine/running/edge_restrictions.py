@@ -332,11 +332,8 @@ def _refuse_unkept_edges(
 ) -> None:
     """Raise `RegistrationError` for paths in time order where the window has edges that were not kept one by one."""
     multigraph = evaluation.multigraph
-    if multigraph is None or evaluation.identity == "triple":
-        return  # `refuse_order` says why not
-    if multigraph.window_edges is not None:
-        _refuse_unkept_in_count(question, multigraph)
-        return
+    if multigraph is None or evaluation.identity == "triple" or multigraph.window_edges is not None:
+        return  # `refuse_order`, `reading_of` or `refuse_unkept_in_count` says why not
     if empty and evaluation.identity == "parallel":
         return
     if empty:
@@ -359,10 +356,13 @@ def _refuse_unkept_edges(
             _refuse_if_edges_came(question, reading, evaluation, why=why, to_timestamp=to_timestamp)
 
 
-def _refuse_unkept_in_count(question: Question, multigraph: Multigraph) -> None:
+def refuse_unkept_in_count(questions: Iterable[Question], readings: Mapping[str, Reading], multigraph: Multigraph) -> None:
     """Raise `RegistrationError` for paths in time order where no such query knows the edges of the count window of all."""
-    assert multigraph.window_edges is not None
-    if len(multigraph.window_edges) and not all(multigraph.keeps_parallel(one.labels) for one in readings_of(question)):
+    if not multigraph.window_edges:
+        return  # there is no such window, or it is empty
+    for question in questions:
+        if not is_ordered(question) or multigraph.keeps_parallel(readings[question.name].labels):
+            continue
         raise RegistrationError(
             f"query {question.name!r}: the timestamps of parallel edges were not kept, as no query about paths in time "
             "order reads them in the count window; register it before the first tuple",
