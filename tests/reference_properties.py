@@ -388,7 +388,8 @@ class CountedRunning(Running):
 
     numbers: dict[Hashable, int] = field(default_factory=dict)
     number: int = 0
-    unevicted: Counter[Solution] | None = None
+    unevicted: list[Edge] | None = None
+    """The edges that the window would have behind an insert without its evictions."""
 
     def insert(self, edge: Edge, time: int, identity: Identity) -> str:
         previous = self.edges.get(edge.key)
@@ -402,7 +403,7 @@ class CountedRunning(Running):
         if is_read:
             self.number += 1
             self.numbers[edge.key] = self.number
-            self.unevicted = self.query.solutions(self.edges.values())
+            self.unevicted = [*self.edges.values()]
             bound = self.number // self.query.slide * self.query.slide - self.query.size
             self.edges = {key: one for key, one in self.edges.items() if self.numbers[key] > bound}
         return "inserted" if previous is None else "refreshed"
@@ -410,15 +411,25 @@ class CountedRunning(Running):
     def next_boundary(self) -> int | None:
         return None
 
+    def expire(self, boundary: int) -> None:
+        """Let time pass, which moves nothing here."""
+
     def rows(self, time: int, *, silent: bool = False) -> list[Row]:
-        before, unevicted, self.unevicted = self.solutions, self.unevicted, None
+        before, unevicted = self.solutions, self.unevicted
         rows = super().rows(time)
         if self.query.semantics == "explicit" or unevicted is None:
+            self.unevicted = None
             return rows
-        removed = (before - unevicted) & (before - self.solutions)  # an eviction may bring back what a replacement took
+        removed = self.removed(before, self.solutions)
+        self.unevicted = None
         lost = [Row(self.query.name, one, time, "-") for one in sorted(removed.elements(), key=repr)]
         self.counts["rows_removed"] += len(lost) - sum(row.op == "-" for row in rows)
         return lost + [row for row in rows if row.op == "+"]
+
+    def removed(self, before: Counter[Solution], after: Counter[Solution]) -> Counter[Solution]:
+        """Return what is reported as removed of what an event takes: an eviction may bring back what a replacement took."""
+        unevicted = before if self.unevicted is None else self.query.solutions(self.unevicted)
+        return (before - unevicted) & (before - after)
 
 
 class PropertyEngine:

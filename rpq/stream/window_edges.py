@@ -138,8 +138,9 @@ class _Changes:
 class WindowEdges:
     """The edges of a window, in the order of their last inserts, and the static edges that they hide.
 
-    `labels_of` returns the ids of the derived labels of a set. With `keeps_all` edges under labels that no query reads are
-    held too, in a window that does not count.
+    `labels_of` returns the ids of the derived labels of a set, and `are_ordered` which label ids queries about paths in time
+    order read (uint8): of these the graph is told every edge, and where one of several goes a delete, and those that stay.
+    With `keeps_all` edges under labels that no query reads are held too, in a window that does not count.
     """
 
     def __init__(
@@ -147,6 +148,7 @@ class WindowEdges:
         window: AnyWindow,
         *,
         labels_of: Callable[[int], tuple[int, ...]],
+        are_ordered: Callable[[], np.ndarray] = lambda: np.zeros(0, np.uint8),
         keeps_all: bool = False,
         capacity: int = 1024,
     ) -> None:
@@ -156,6 +158,8 @@ class WindowEdges:
         self.is_begun = False
         """True if static edges are in the graph, where nothing hides them."""
         self._labels_of = labels_of
+        self._are_ordered = are_ordered
+        self._ordered = np.zeros(0, np.uint8)  # as of the last tuples
         self._keeps_all = keeps_all
         self._capacity = capacity
         self._edges: dict[Hashable, WindowEdge] = {}
@@ -237,7 +241,7 @@ class WindowEdges:
         `keys` are those of the edges, None for a delete without one, and `now` the stream times after the tuples. `is_read`
         says of each tuple whether a query reads its label, and `is_plain` whether one does without a condition.
         """
-        found = _Changes()
+        found, self._ordered = _Changes(), self._are_ordered()
         outcome = np.full(len(chunk.label), IRRELEVANT, np.uint8)
         timestamp_before, label_before = np.full(len(outcome), ABSENT_VERSION, np.int64), chunk.label.copy()
         columns = (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete, satisfied, is_read, is_plain, now)
@@ -279,7 +283,7 @@ class WindowEdges:
                 found.reveal(row, label, self._reveal(key), time)
             self._lose(row, LOSSES, touched, before_it, time, found, skip=gained)
             for link in gained:
-                found.insert(row, GAINS, link, self._time_of(link))
+                found.insert(row, GAINS, link, time if self._is_ordered(link) else self._time_of(link))
             if read and self.counts:
                 self._evict(row, time, found)
         self._since_collect += len(chunk.label)
@@ -401,6 +405,9 @@ class WindowEdges:
             if not of_link:
                 del self._links[link]
 
+    def _is_ordered(self, link: Link) -> bool:
+        return bool(link[1] < len(self._ordered) and self._ordered[link[1]])
+
     def _time_of(self, link: Link) -> int:
         return max(self._links[link].values())
 
@@ -416,11 +423,17 @@ class WindowEdges:
     ) -> None:
         """Add the deletes of what an edge with the timestamp `before` alone was in the graph.
 
-        Where parallel edges are left that are older, the graph gets their timestamp.
+        Where parallel edges are left that are older, the graph gets their timestamp. The edges in `skip` are told later, of
+        paths in time order the last one of each.
         """
         for link in touched:
             if link not in self._links:
                 found.delete(row, stage, link, time)
+            elif self._is_ordered(link):
+                found.delete(row, stage, link, time)
+                times = [*self._links[link].values()]
+                for each in times[:-1] if link in skip else times:
+                    found.insert(row, stage, link, each)
             elif link not in skip and (youngest := self._time_of(link)) < before:
                 found.delete(row, stage, link, time)
                 found.insert(row, stage, link, youngest)

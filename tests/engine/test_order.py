@@ -113,13 +113,18 @@ def has_conditions(what: object) -> bool:
     return "[" in what if isinstance(what, str) else any("[" in atom.expression for atom in what)
 
 
+def needs_own_engine(one: Described, identity: str) -> bool:
+    """Return whether a query has a count window that all queries of its engine have to have."""
+    return one.oracle.window == "count" and (identity == "id" or has_conditions(one.what))
+
+
 @st.composite
 def described(draw, name: str, *, patterns: bool = True, counted: bool = False, events: bool = False) -> Described:
     """Draw a query; with `counted` its window may be one of count, which with `events` of several tuples is explicit."""
     what = draw(st.sampled_from(EXPRESSIONS) | st.sampled_from(PATTERNS) if patterns else st.sampled_from(EXPRESSIONS))
     ends = st.sampled_from((None, None, frozenset("u"), frozenset("vw")))
     options = {"sources": draw(ends), "targets": draw(ends)} if isinstance(what, str) else {}
-    if counted and not has_conditions(what) and draw(st.booleans()):
+    if counted and draw(st.booleans()):
         options["window"] = "count"
     semantics = ("explicit",) if events and "window" in options else ("explicit", "implicit")
     return Described(
@@ -131,6 +136,14 @@ def described(draw, name: str, *, patterns: bool = True, counted: bool = False, 
         semantics=draw(st.sampled_from(semantics)),
         **options,
     )
+
+
+@st.composite
+def together(draw, identity: str) -> list[Described]:
+    """Draw a query or two for one engine."""
+    queries = [draw(described(f"q{number}", counted=True)) for number in range(draw(st.integers(1, 2)))]
+    alone = [one for one in queries if needs_own_engine(one, identity)]
+    return alone[:1] or queries
 
 
 def rows_of(changes: rpq.Changes, queries: list[Described]) -> Counter:
@@ -165,15 +178,14 @@ def check_witnesses(engine: rpq.Engine, oracle: OrderEngine, queries: list[Descr
 @examples(200)
 @given(data=st.data())
 def test_random_streams(identity, data):
-    counted = identity == "parallel"
-    queries = [data.draw(described(f"q{number}", counted=counted)) for number in range(data.draw(st.integers(1, 2)))]
+    queries = data.draw(together(identity))
     note([one.query for one in queries])
     oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
     # A query without an order beside them.
     beside = rpq.Query("a/b", window=rpq.Window(size=3, slide=1), name="beside")
     engine = rpq.Engine(
         *(one.query for one in queries),
-        *([beside] if data.draw(st.booleans()) else []),
+        *([beside] if not needs_own_engine(queries[0], identity) and data.draw(st.booleans()) else []),
         edges=identity,
         threads=data.draw(st.sampled_from((1, 1, 2))) if all(isinstance(one.what, str) for one in queries) else 1,
         _capacity=data.draw(st.sampled_from((1, 2, 16))),
@@ -204,7 +216,7 @@ def test_random_streams(identity, data):
 @given(data=st.data())
 def test_random_streams_of_single_tuples(data):
     """Tuples that come by themselves, for which no table is made."""
-    queries = [data.draw(described(f"q{number}", counted=True)) for number in range(data.draw(st.integers(1, 2)))]
+    queries = data.draw(together("parallel"))
     note([one.query for one in queries])
     oracle = OrderEngine(*(one.oracle for one in queries), identity="parallel")
     engine = rpq.Engine(*(one.query for one in queries), edges="parallel", _capacity=1)
@@ -227,7 +239,7 @@ def test_random_streams_of_single_tuples(data):
 @given(data=st.data())
 def test_queries_that_come_and_go(identity, data):
     """A query that reads what another reads begins with the solutions of its window, and goes on like the oracle's."""
-    first = data.draw(described("first", patterns=False, counted=identity == "parallel"))
+    first = data.draw(described("first", patterns=False, counted=True))
     options = {"size": first.oracle.size, "slide": first.oracle.slide, "semantics": "explicit"}
     options["window"] = first.oracle.window
     second = Described("second", first.what, data.draw(orders()), **options)
@@ -289,8 +301,9 @@ def test_a_query_comes_when_its_window_has_no_edge_that_was_not_kept(identity, d
 @given(data=st.data())
 def test_a_query_that_begins_empty_holds_what_comes_from_then_on(data):
     """In mid-stream with `start="empty"`, beside queries that know all, and restored from a state."""
-    late = data.draw(described("late", counted=True))
-    others = [data.draw(described("other", counted=True))] if data.draw(st.booleans()) else []
+    without = described("late", counted=True).filter(lambda one: not needs_own_engine(one, "parallel"))
+    others = described("other", counted=True).filter(lambda one: not needs_own_engine(one, "parallel"))
+    late, others = data.draw(without), [data.draw(others)] if data.draw(st.booleans()) else []
     note([one.query for one in (late, *others)])
     oracle = OrderEngine(*(one.oracle for one in others), identity="parallel")
     own = OrderEngine(late.oracle, identity="parallel")
@@ -320,7 +333,7 @@ def test_a_query_that_begins_empty_holds_what_comes_from_then_on(data):
 @given(data=st.data())
 def test_shares_have_the_rows_together(identity, data):
     """Each share answers for its part of the roots, or of the rows of a pattern; all see all tuples."""
-    queries = [data.draw(described("q", counted=identity == "parallel", events=True))]
+    queries = [data.draw(described("q", counted=True, events=True))]
     note([one.query for one in queries])
     count = data.draw(st.sampled_from((2, 3)))
     oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
@@ -345,7 +358,7 @@ def test_shares_have_the_rows_together(identity, data):
 @given(data=st.data())
 def test_events_of_several_tuples(identity, data):
     """The rows of an event are the net rows of its tuples, which all have the largest of their timestamps."""
-    queries = [data.draw(described("q", counted=identity == "parallel", events=True))]
+    queries = [data.draw(described("q", counted=True, events=True))]
     note([one.query for one in queries])
     oracle = OrderEngine(*(one.oracle for one in queries), identity=identity)
     engine = rpq.Engine(*(one.query for one in queries), edges=identity, events="window", _capacity=1)
@@ -451,7 +464,7 @@ def in_midstream(query: rpq.Query) -> rpq.Engine:
         (lambda: rpq.Engine(QUERY), 'edges="parallel"'),
         (lambda: rpq.Engine(rpq.Query("?x (a+ in order) ?y", window=WINDOW)), 'edges="parallel"'),
         (lambda: rpq.Query("?x (a+ in order) ?y", window=WINDOW, paths="simple"), 'paths="simple"'),
-        (lambda: rpq.Engine(QUERY.over(rpq.CountWindow(size=3)), edges="id"), "one of time"),
+        (lambda: rpq.Engine(ORDERED_COUNT, QUERY, edges="id"), "another window"),
         (lambda: rpq.Engine(ORDERED_COUNT, COUNT, edges="parallel"), "query 'c' in an engine"),
         (lambda: rpq.Engine(ORDERED_COUNT, edges="parallel").register(COUNT), "an engine of its own"),
         (lambda: rpq.Engine(COUNT, edges="parallel").register(ORDERED_COUNT), "number inserts themselves"),
@@ -504,6 +517,21 @@ def test_a_query_in_mid_stream_needs_edges_that_were_kept():
     engine.insert("x", "y", "a", 1, edge="e1")
     with pytest.raises(rpq.RegistrationError, match='leave out start="empty"'):
         engine.register(rpq.Query("a/a", window=WINDOW, order="increasing"), start="empty")
+
+
+def test_a_query_in_a_count_window_of_all_needs_edges_that_were_kept():
+    window = rpq.CountWindow(size=9)
+    engine = rpq.Engine(rpq.Query("a", window=window), edges="id")
+    late = rpq.Query("a/a", window=window, order="increasing", name="late")
+    engine.insert("x", "y", "a", 2, edge="e")
+    with pytest.raises(rpq.RegistrationError, match="the timestamps of parallel edges were not kept"):
+        engine.register(late)
+    engine = rpq.Engine(rpq.Query("a+", window=window, order="increasing"), edges="id")
+    engine.insert("x", "y", "a", 2, edge="e")
+    engine.insert("y", "z", "a", 3, edge="f")
+    assert engine.register(late).added == 1
+    assert engine.insert("x", "y", "a", 4, edge="e").removed == 2  # the edge comes too late now
+    engine._check()
 
 
 def test_durations_in_a_pattern_are_restored(tmp_path):

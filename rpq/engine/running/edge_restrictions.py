@@ -25,7 +25,7 @@ from rpq.language.readings import (
 from rpq.stream.edge_versions import ABSENT_VERSION
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_time import EARLIEST, windows_of
+from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import CountWindow, Window
 
 
@@ -81,20 +81,12 @@ def _refuse_beside_hidden(question: Question, reading: Reading, evaluation: Eval
 
 def _reason_against_count(question: Question, reading: Reading, evaluation: Evaluated) -> str | None:
     """Return why a query cannot have its window beside those of others, or a count window; None where it can."""
-    multigraph, is_counted = evaluation.multigraph, has_counted_window(question, reading)
+    multigraph, is_counted = evaluation.multigraph, has_counted_window(question, reading, evaluation.identity)
     others = [] if multigraph is None else multigraph.readings
     is_beside_counted = multigraph is not None and multigraph.window_edges is not None and multigraph.window_edges.counts
     is_beside_order = multigraph is not None and multigraph.has_ordered_counts
-    if reading.window.kind == "count" and not is_counted:
-        if evaluation.identity != "parallel" or reading.labels.has_conditions:
-            return (
-                f"its window is {reading.window!r}, which goes with paths in time order only where each insert is an edge "
-                'of its own (edges="parallel") and without conditions: use one of time, rpq.Window(size=…, slide=…), or '
-                "rpq.UnboundedWindow()"
-            )
-        if is_beside_counted:
-            return _BESIDE_ORDER.format(reading.window)
-    if is_counted and is_beside_order:
+    is_own = reading.window.kind == "count" and not is_counted
+    if (is_own and is_beside_counted) or (is_counted and is_beside_order):
         return _BESIDE_ORDER.format(reading.window)
     if not is_counted and not is_beside_counted:
         return None
@@ -141,7 +133,7 @@ def refuse_other_windows(questions: Iterable[Question], readings: Mapping[str, R
     `readings` are what they read, by name. Count windows of paths in time order are their own, but none is beside others.
     """
     by_count = [one for one in questions if readings[one.name].window.kind == "count"]
-    counted = [one for one in by_count if has_counted_window(one, readings[one.name])]
+    counted = [one for one in by_count if has_counted_window(one, readings[one.name], identity)]
     if not counted or (len(counted) == len(by_count) and _have_one_window(readings.values())):
         return
     name = counted[0].name
@@ -150,12 +142,14 @@ def refuse_other_windows(questions: Iterable[Question], readings: Mapping[str, R
     raise QueryError(f"query {name!r} in {what}: {reason}")
 
 
-def refuse_late_counts(questions: Iterable[Question], readings: Mapping[str, Reading], *, is_decided: bool) -> None:
+def refuse_late_counts(
+    questions: Iterable[Question], readings: Mapping[str, Reading], identity: Identity, *, is_decided: bool
+) -> None:
     """Raise `RegistrationError` for a count window that is to begin empty in mid-stream, unless paths are in time order.
 
     So for any query where the window of all `is_decided` before the graph.
     """
-    late = (one for one in questions if is_decided or has_counted_window(one, readings[one.name]))
+    late = (one for one in questions if is_decided or has_counted_window(one, readings[one.name], identity))
     if (question := next(late, None)) is not None:
         what = "the window of all queries" if readings[question.name].window.kind != "count" else "a count window"
         raise RegistrationError(
@@ -249,7 +243,7 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated)
 def begins_empty(question: Question, evaluation: Evaluated) -> bool:
     """Return whether a query may begin with an empty window in mid-stream: no edge unknown to it is replaced later."""
     identity, multigraph = evaluation.identity, evaluation.multigraph
-    counts = not is_ordered(question) and any(window.kind == "count" for window in windows_of(question))
+    counts = any(has_counted_window(question, reading, identity) for reading in readings_of(question))
     if multigraph is not None and (counts or multigraph.window_edges is not None):
         return False
     return identity == "parallel" or (identity == "triple" and not has_conditions(question))
@@ -339,7 +333,7 @@ def _refuse_unkept_edges(
     """Raise `RegistrationError` for paths in time order where the window has edges that were not kept one by one."""
     multigraph = evaluation.multigraph
     if multigraph is None or evaluation.identity == "triple" or multigraph.window_edges is not None:
-        return  # `refuse_order` or `reading_of` says why not
+        return  # `refuse_order`, `reading_of` or `refuse_unkept_in_count` says why not
     if empty and evaluation.identity == "parallel":
         return
     if empty:
@@ -349,7 +343,7 @@ def _refuse_unkept_edges(
             available_from=None,
         )
     for reading in readings_of(question):
-        if isinstance(reading.window, CountWindow):
+        if isinstance(reading.window, CountWindow) and not has_counted_window(question, reading, evaluation.identity):
             if not multigraph.tracks(count_key(reading, None)):
                 raise RegistrationError(
                     f"query {question.name!r}: which parallel edges its window of the last {reading.window.size:,} would "
@@ -360,6 +354,20 @@ def _refuse_unkept_edges(
         elif not multigraph.keeps_parallel(reading.labels):
             why = "the timestamps of parallel edges were not kept"
             _refuse_if_edges_came(question, reading, evaluation, why=why, to_timestamp=to_timestamp)
+
+
+def refuse_unkept_in_count(questions: Iterable[Question], readings: Mapping[str, Reading], multigraph: Multigraph) -> None:
+    """Raise `RegistrationError` for paths in time order where no such query knows the edges of the count window of all."""
+    if not multigraph.window_edges:
+        return  # there is no such window, or it is empty
+    for question in questions:
+        if not is_ordered(question) or multigraph.keeps_parallel(readings[question.name].labels):
+            continue
+        raise RegistrationError(
+            f"query {question.name!r}: the timestamps of parallel edges were not kept, as no query about paths in time "
+            "order reads them in the count window; register it before the first tuple",
+            available_from=None,
+        )
 
 
 def refuse_forgotten_edges(question: Question, evaluation: Evaluated, *, to_timestamp: Callable[[int], Any]) -> None:

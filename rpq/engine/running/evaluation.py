@@ -29,6 +29,7 @@ from rpq.engine.running.edge_restrictions import (
     refuse_late_counts,
     refuse_order,
     refuse_other_windows,
+    refuse_unkept_in_count,
 )
 from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamelessChunk
 from rpq.engine.running.limits import MemoryGuard
@@ -762,8 +763,11 @@ class Evaluation:
             if self.multigraph is not None:
                 readings = {question.name: reading_of(question, self) for question in questions}
                 refuse_other_windows(questions, readings, self.identity)
+                refuse_unkept_in_count(questions, readings, self.multigraph)
                 if is_late:
-                    refuse_late_counts(questions, readings, is_decided=self.multigraph.window_edges is not None)
+                    refuse_late_counts(
+                        questions, readings, self.identity, is_decided=self.multigraph.window_edges is not None
+                    )
                 self.multigraph.add(questions, readings, is_late=is_late)
                 if self.multigraph.hides_known_statics and not self.multigraph.hides:
                     self.multigraph.remove(readings)

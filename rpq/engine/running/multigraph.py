@@ -13,7 +13,8 @@ and of its own label where a query reads that without a condition. Behind it a d
 
 Over a count window, and over any window where edges hide the static edges of their identity, what the window has is decided
 before the graph (`window_derivation`), and queries see an unbounded one. Paths in time order number the inserts of their
-count windows themselves, and `ParallelEdges` knows when each edge leaves.
+count windows themselves where each insert is an edge of its own and there are no conditions, and `ParallelEdges` knows when
+each edge leaves.
 
 An edge that edge variables may bind is a vertex of its own too, with links to its ends (`edge_vertex_links`).
 
@@ -77,9 +78,14 @@ def describe_identity(identity: Identity) -> str:
     return _IDENTITIES[identity]
 
 
-def has_counted_window(question: Question, reading: Reading) -> bool:
-    """Return whether a query has a count window that is decided before the graph, as all but paths in time order have."""
-    return reading.window.kind == "count" and not is_ordered(question)
+def has_counted_window(question: Question, reading: Reading, identity: Identity) -> bool:
+    """Return whether a query has a count window that is decided before the graph.
+
+    All have but paths in time order over edges of which no insert replaces another and that need satisfy no conditions.
+    """
+    if reading.window.kind != "count":
+        return False
+    return not is_ordered(question) or identity != "parallel" or reading.labels.has_conditions
 
 
 class _LabelFlags:
@@ -227,7 +233,7 @@ class Multigraph:
             raise QueryError(misfit(error, self.sets.types)) from error
         for question in questions:
             reading = readings[question.name]
-            is_counted = has_counted_window(question, reading)
+            is_counted = has_counted_window(question, reading, self.identity)
             if self._window is None and (is_counted or self.hides):
                 self._window = self._window_of(reading.window)
             if is_counted:
@@ -243,7 +249,7 @@ class Multigraph:
     def _track(self, name: str, reading: Reading, *, is_late: bool) -> None:
         """Track the content of a query about paths in time order unless it follows from timestamps."""
         assert self.parallel is not None
-        if not (is_late or isinstance(reading.window, CountWindow)):
+        if self.window_edges is not None or not (is_late or isinstance(reading.window, CountWindow)):
             return
         key = self._tracked[name] = count_key(reading, name if is_late else None)
         if key not in self.parallel.trackers:
@@ -270,7 +276,8 @@ class Multigraph:
     def _timed_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read over windows of time, or unbounded ones (uint8)."""
         readings = (self._readings[question.name] for question in self._ordered_questions)
-        labels = {one.labels for one in readings if not isinstance(one.window, CountWindow)}
+        is_decided = self.window_edges is not None
+        labels = {one.labels for one in readings if is_decided or not isinstance(one.window, CountWindow)}
         return self._flags.of("timed", lambda name: any(one.has(name) for one in labels))
 
     def running_form(self, question: Any) -> Any:
@@ -286,7 +293,13 @@ class Multigraph:
         """Return a window that is decided before the graph."""
         keeps_all = self.identity == "id"
         return WindowDerivation(
-            WindowEdges(window, labels_of=self.sets.labels_of, keeps_all=keeps_all, capacity=self._capacity),
+            WindowEdges(
+                window,
+                labels_of=self.sets.labels_of,
+                are_ordered=self._ordered_labels,
+                keeps_all=keeps_all,
+                capacity=self._capacity,
+            ),
             sets=self.sets,
             links=self._links,
             outcome_counts=self.outcome_counts,
@@ -461,7 +474,7 @@ class Multigraph:
         satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
         if self._window is not None:
             number = self._numbers(chunk, edge)
-            return self._window.derive(
+            derived = self._window.derive(
                 chunk,
                 tuples,
                 now,
@@ -473,6 +486,8 @@ class Multigraph:
                 timestamp=timestamp,
                 values=self._values_of_vertices,
             )
+            self._note_parallel(derived)
+            return derived
         more = None
         if self.by_id is not None:
             assert edge is not None
@@ -508,9 +523,13 @@ class Multigraph:
             self._keep_values(derived, properties, everything)
         if more is not None:
             derived = derived.merge(more, chunk.timestamp)
+        self._note_parallel(derived)
+        return derived
+
+    def _note_parallel(self, derived: DerivedChunk) -> None:
+        """Note the edges that queries about paths in time order read, one by one."""
         if self.parallel is not None:
             self.parallel.note(derived.chunk, self._ordered_labels())
-        return derived
 
     def _numbers(self, chunk: Chunk, edge: pa.Array | None) -> np.ndarray:
         """Return the numbers of the edges of tuples (int64), -1 for deletes without one; count the inserts."""

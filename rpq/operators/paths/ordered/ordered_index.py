@@ -44,6 +44,7 @@ from rpq.operators.paths.ordered.timeline import (
     note_capacities,
     remove,
     timeline_bytes,
+    with_departures,
     with_more_copies,
     with_more_entries,
     with_more_scratch,
@@ -333,6 +334,8 @@ class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
     def __init__(self, program: Program, window: CountWindow | UnboundedWindow, **options: Any) -> None:
         super().__init__(program, window, **options)
         self._timeline.fields[IN_ORDER] = 0
+        if isinstance(window, CountWindow) and self._timeline.fields[GAP] != UNLIMITED:
+            self._set_timeline(with_departures(self._timeline, 2 * self._states))
 
     def live(self) -> tuple[int, int, int]:
         """Return Cells, answers and edges that are alive now, parallel ones one by one. O(size of the index)."""

@@ -5,7 +5,9 @@ departs from them that leads to the edge. The latest first edge of a root, which
 one that it meets: this is the latest departure of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014), for
 all sources in one pass. With a gap the earliest departure decides whether an edge may come before it, with none any
 later one does. A path lasts as long as the first of its edges to leave, its *width*: in windows of time its first
-edge, in others any.
+edge, in others any. So in a count window, with a gap, the path that lasts longest from a product node may depart too late:
+there its departures are noted one by one, in a list of which only those are kept whose paths last longer than those of
+all earlier ones.
 
 Under a strict order an edge must not depart at the time of its successor. Of every product node the last two
 departures are kept therefore, with other timestamps: `time`, `time_before`. Under the other order the entries of
@@ -20,6 +22,8 @@ from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.layout import BASE, DONE, NOW
 from rpq.operators.paths.ordered.timeline import (
     COUNT,
+    DEPARTURES,
+    DEPARTURES_OF_ENTRY,
     EARLIEST,
     FIRST,
     GAP,
@@ -49,6 +53,7 @@ class _Scan(NamedTuple):
     mark: int
     strict: bool
     gap: int
+    lists: bool  # departures are noted one by one
     end: Any  # int: the node at which paths end, whatever the time; -1 for none
     base: int
     now: int
@@ -60,12 +65,54 @@ def _width_at(timeline, scan, node, time):
     found = timeline.nodes[node]
     if found.scan != scan.number:
         return np.int64(0)
+    if scan.lists:
+        return found.width if node == scan.end else _width_in_list(timeline, scan, found.width_before, time)
     departure, width = found.time, found.width
     if scan.strict and departure == time:
         departure, width = found.time_before, found.width_before
     if scan.gap != UNLIMITED and width > 0 and node != scan.end and departure - time > scan.gap:
         return np.int64(0)
     return width
+
+
+@njit(cache=True, nogil=True)
+def _width_in_list(timeline, scan, last, time):
+    """Return up to which slide a path lasts that departs within the gap after an edge at `time`; 0 if none does."""
+    width = np.int64(0)
+    while last > 0:
+        departure = timeline.departures[last]
+        if departure.time - time > scan.gap:
+            break
+        if not scan.strict or departure.time != time:
+            width = max(width, departure.width)
+        last = departure.later
+    return width
+
+
+@njit(cache=True, nogil=True)
+def _depart_from_list(timeline, node, time, width):
+    """Note that a path departs from a node at `time`, which is not above those noted before; return whether that is news."""
+    found, fields = timeline.nodes[node], timeline.fields
+    last = found.width_before
+    found.width = max(found.width, width)
+    if last > 0 and timeline.departures[last].time == time:
+        if width <= timeline.departures[last].width:
+            return False
+        timeline.departures[last].width = width
+        return True
+    if last > 0:  # of paths that depart later none is asked for that does not last longer
+        best, later = timeline.departures[last].width, timeline.departures[last].later
+        while later > 0 and timeline.departures[later].width <= best:
+            later = timeline.departures[later].later
+        timeline.departures[last].later = later
+    fields[DEPARTURES] += 1
+    departure = timeline.departures[fields[DEPARTURES]]
+    departure.time = time
+    departure.width = width
+    departure.later = last
+    found.time = time
+    found.width_before = fields[DEPARTURES]
+    return True
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -77,7 +124,9 @@ def _depart(timeline, scan, node, time, width, is_root):
         found.time = time
         found.width = width
         found.width_before = 0
-        return True
+        return is_root or not scan.lists or _depart_from_list(timeline, node, time, width)
+    if scan.lists and not is_root:
+        return _depart_from_list(timeline, node, time, width)
     best = found.width
     departure = found.time
     if width <= best and (is_root or scan.gap == UNLIMITED or departure == time):
@@ -153,11 +202,15 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     found.time = UNLIMITED if is_end else time
     found.width = width
     found.width_before = 0
+    lists = fields[DEPARTURES_OF_ENTRY] > 0
+    fields[DEPARTURES] = 0
+    if lists:
+        _depart_from_list(timeline, node, found.time, width)
     last = time  # the earliest departure so far
     end = node if is_end else np.int64(-1)
     strict, gap, skipped = fields[STRICT] != 0, fields[GAP], fields[SKIPPED]
     now = max(index.state[NOW], fields[LOWEST] - 1)
-    scan = _Scan(fields[SCAN], mark, strict, gap, end, index.state[BASE], now)
+    scan = _Scan(fields[SCAN], mark, strict, gap, lists, end, index.state[BASE], now)
     in_order, last_to_leave = fields[IN_ORDER] != 0, index.state[BASE] + now
     earliest = np.int64(EARLIEST)
     if not is_end and fields[SPAN] != UNLIMITED and time > EARLIEST + fields[SPAN]:

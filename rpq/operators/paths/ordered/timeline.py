@@ -63,7 +63,9 @@ THROUGH = 24  # of them the first ones, which are those of paths through an edge
 STEP_COUNT = 25
 STEP_CAPACITY = 26
 VERTEX_CAPACITY = 27  # of the arrays with an entry a vertex
-FIELDS = 28
+DEPARTURES = 28  # that the last scan back noted one by one; the first is none
+DEPARTURES_OF_ENTRY = 29  # the most that it may note for an entry; 0 if it notes none
+FIELDS = 30
 
 UNLIMITED = np.iinfo(np.int64).max
 EARLIEST = np.iinfo(np.int64).min
@@ -77,7 +79,18 @@ class Node(Record):
         ("time", int64),  # the last departure found (backward), or arrival (forward)
         ("time_before", int64),  # the one found before, with another timestamp
         ("width", int64),  # the largest slide up to which a path lasts that departs from `time` on; or the vector
-        ("width_before", int64),  # the same from `time_before` on, 0 if there is none; or the vector before `time`, -1
+        # The same from `time_before` on, 0 if there is none; or the last one in `departures`; or the vector before, or -1.
+        ("width_before", int64),
+    )
+
+
+class Departure(Record):
+    """A time at which paths depart from a product node, where a scan back has to know them one by one (`scans.py`)."""
+
+    _fields_ = (
+        ("time", int64),
+        ("width", int64),  # the largest slide up to which one of these paths lasts
+        ("later", int64),  # the departure noted before, which is later and whose paths last longer; 0 if there is none
     )
 
 
@@ -106,6 +119,7 @@ class Timeline(NamedTuple):
     vector_node: np.ndarray  # int64 a vector: its product node, NO_NODE if it is a copy
     vectors: np.ndarray  # cell type: the vectors one behind the other, each with a cell a column, in blocks of 64
     steps: np.ndarray  # int64: the steps that a scan forward found
+    departures: np.ndarray  # Departure: those that a scan back notes one by one
     fields: np.ndarray  # int64[FIELDS]
 
 
@@ -153,6 +167,7 @@ def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: i
         vector_node=np.zeros(0, np.int64),
         vectors=np.zeros(0, np.uint8),
         steps=np.zeros(0, np.int64),
+        departures=Departure.zeros(0),
         fields=fields,
     )
 
@@ -190,7 +205,14 @@ def with_more_entries(timeline: Timeline, current: int) -> Timeline:
         found[name] = np.zeros(room, array.dtype)
         found[name][:left] = array[:count][held]
     timeline.fields[FIRST], timeline.fields[COUNT] = 0, left
-    return timeline._replace(**found)
+    return with_departures(timeline._replace(**found), int(timeline.fields[DEPARTURES_OF_ENTRY]))
+
+
+def with_departures(timeline: Timeline, of_entry: int) -> Timeline:
+    """Return a timeline whose scans back may note so many departures for each entry, one by one."""
+    timeline.fields[DEPARTURES_OF_ENTRY] = of_entry
+    room = (len(timeline.time) * of_entry + 2) if of_entry else 0  # one is none, and one is that of the edge at the end
+    return timeline if room == len(timeline.departures) else timeline._replace(departures=Departure.zeros(room))
 
 
 def with_more_copies(timeline: Timeline) -> Timeline:
