@@ -273,6 +273,21 @@ class DFA:
         columns = (self.column(label, False), self.column(label, True))
         return any(bool((self.transitions[:, column] >= 0).any()) for column in columns if column >= 0)
 
+    def is_only_at_ends(self, column: int) -> tuple[bool, bool]:
+        """Return of the steps of a column whether each is the first of every word that has it, and whether each is the last.
+
+        O(states · symbols).
+
+        >>> from rpq.automata import compile
+        >>> dfa = compile("a/b*/c")
+        >>> [dfa.is_only_at_ends(dfa.column(label)) for label in "abc"]
+        [(True, False), (False, False), (False, True)]
+        """
+        states = np.flatnonzero(self.transitions[:, column] >= 0)
+        behind = self.transitions[states, column]
+        only_first = not states.any() and not (self.transitions == 0).any()
+        return only_first, not (self.transitions[behind] >= 0).any()
+
     def accepts(self, word: Iterable[tuple[LabelSymbol, bool]]) -> bool:
         """Return whether the language contains a word, a sequence of (label, inverse). O(length).
 

@@ -191,22 +191,73 @@ class Pattern:
 
 
 def accepted(subject: Term, path: Expression, target: Term, label: str) -> set[Ends]:
-    """Return which edges of a label an atom has a use for: all if it is a path, else those with its constants.
+    """Return which edges of a label an atom has a use for, whose ends are its own where nothing stands between [2.15].
 
     >>> x, a = Variable("x"), Label("a")
     >>> accepted(Constant("h"), Inverse(a), x, "a"), accepted(x, a, x, "a"), accepted(x, a, x, "b")
     ({Ends(source=None, target='h', is_loop=False)}, {Ends(source=None, target=None, is_loop=True)}, set())
+    >>> accepted(Constant("h"), automata.parse("a/b?"), Constant("i"), "a")
+    {Ends(source='h', target=None, is_loop=False)}
     """
-    if isinstance(path, Inverse) and isinstance(path.inner, Label):
-        return accepted(target, path.inner, subject, label)
-    if not isinstance(path, Label):
-        return {ALL} if is_relevant(str(path), label) else set()
-    if path.name != label:
-        return set()
-    if subject == target and not isinstance(subject, Constant):
-        return {Ends(None, None, is_loop=True)}
-    sources, targets = (term.meanings if isinstance(term, Constant) else {None} for term in (subject, target))
-    return {Ends(*pair) for pair in itertools.product(sources, targets)}
+    found = set()
+    for inverse, (has_steps_before, has_steps_behind) in places(path, label).items():
+        ends = [None if has_steps_before else subject, None if has_steps_behind else target]
+        begin, end = reversed(ends) if inverse else ends
+        if begin is not None and begin == end and not isinstance(begin, Constant):
+            found.add(Ends(None, None, is_loop=True))
+            continue
+        meanings = ([*term.meanings] if isinstance(term, Constant) else [None] for term in (begin, end))
+        found |= {Ends(*pair) for pair in itertools.product(*meanings)}
+    return found
+
+
+def places(node: Expression, label: str) -> dict[bool, tuple[bool, bool]]:
+    """Return for each direction of a step with a label whether words can have steps before it, and behind it.
+
+    >>> places(automata.parse("a/^b{1,2}/c?"), "a"), places(automata.parse("a/^b{1,2}/c?"), "b")
+    ({False: (False, True)}, {True: (True, True)})
+    """
+    found: dict[bool, tuple[bool, bool]] = {}
+
+    def add(part: Expression, before: bool, behind: bool) -> None:
+        for inverse, own in places(part, label).items():
+            known = found.get(inverse, (False, False))
+            found[inverse] = (known[0] or own[0] or before, known[1] or own[1] or behind)
+
+    match node:
+        case Label(name):
+            return {False: (False, False)} if name == label else {}
+        case NegatedSet():
+            return {inverse: (False, False) for inverse in node.directions if (label, inverse) not in node.members}
+        case Inverse(inner):
+            return {not inverse: (behind, before) for inverse, (before, behind) in places(inner, label).items()}
+        case Alternation(parts):
+            for part in parts:
+                add(part, False, False)
+        case Concatenation(parts):
+            for i, part in enumerate(parts):
+                add(part, any(map(has_steps, parts[:i])), any(map(has_steps, parts[i + 1 :])))
+        case Repetition(inner, _, maximum):
+            if maximum != 0:
+                comes_again = maximum is None or maximum > 1
+                add(inner, comes_again, comes_again)
+        case _:
+            raise TypeError(node)
+    return found
+
+
+def has_steps(node: Expression) -> bool:
+    """Return whether some word of an expression has a step."""
+    match node:
+        case Label() | NegatedSet():
+            return True
+        case Inverse(inner):
+            return has_steps(inner)
+        case Concatenation(parts) | Alternation(parts):
+            return any(map(has_steps, parts))
+        case Repetition(inner, _, maximum):
+            return maximum != 0 and has_steps(inner)
+    raise TypeError(node)
 
 
 def extended(binding: Binding, atom: Atom, pair: tuple[Vertex, Vertex]) -> Binding | None:

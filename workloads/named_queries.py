@@ -107,7 +107,7 @@ def names(dataset: str) -> list[str]:
     """
     if dataset == "wikidata":
         return list(WIKIDATA_SHAPES)
-    binding = _lookup(dataset, BINDINGS, "data set")
+    binding = look_up(dataset, BINDINGS, "data set")
     return [name for name in TEMPLATES if binding.labels_of(name)]
 
 
@@ -118,9 +118,9 @@ def named_query(name: str, dataset: str) -> str:
     ('a2q/c2a*', 'knows/likes/replyOf*', 'P31/P279*')
     """
     if dataset == "wikidata":
-        return _lookup(name.upper(), WIKIDATA_SHAPES, "query")
-    binding = _lookup(dataset, BINDINGS, "data set")
-    template = _lookup(name.upper(), TEMPLATES, "query")
+        return look_up(name.upper(), WIKIDATA_SHAPES, "query")
+    binding = look_up(dataset, BINDINGS, "data set")
+    template = look_up(name.upper(), TEMPLATES, "query")
     labels = binding.labels_of(name.upper())
     if not labels:
         raise UnknownQueryError(f"{name} cannot run over {dataset}: {binding.note}")
@@ -137,7 +137,8 @@ def bind(template: str, labels: tuple[str, ...]) -> str:
     return re.sub(r"[abc]", lambda letter: plain["abc".index(letter[0])], template)
 
 
-def _lookup(name: str, known: Mapping[str, T], kind: str) -> T:
+def look_up(name: str, known: Mapping[str, T], kind: str) -> T:
+    """Return what is known by a name. Raises `UnknownQueryError`, with the `kind` of name and one that is alike."""
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

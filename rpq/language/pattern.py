@@ -278,12 +278,46 @@ def edges_accepted(atoms: Iterable[Atom]) -> dict[LabelSymbol, frozenset[Ends]]:
     found: dict[LabelSymbol, set[Ends]] = {}
     for source, label, target in (atom.edge for atom in atoms if atom.edge is not None):
         of_label = found.setdefault(label, set())
-        if source == target and not isinstance(source, Constant):
-            of_label.add(Ends(None, None, is_loop=True))
-            continue
-        sources, targets = (vertices_of(term) if isinstance(term, Constant) else [None] for term in (source, target))
-        of_label |= {Ends(*ends) for ends in itertools.product(sources, targets)}
+        of_label |= _ends_of(source, target)
     return {label: frozenset(ends) for label, ends in found.items()}
+
+
+def _ends_of(source: Term | None, target: Term | None) -> set[Ends]:
+    """Return the edges between two terms, of which constants alone tell something."""
+    if source is not None and source == target and not isinstance(source, Constant):
+        return {Ends(None, None, is_loop=True)}
+    sources, targets = (vertices_of(term) if isinstance(term, Constant) else [None] for term in (source, target))
+    return {Ends(*ends) for ends in itertools.product(sources, targets)}
+
+
+def edges_accepted_on_paths(
+    paths: Iterable[tuple[Atom, automata.DFA]], label: LabelSymbol
+) -> frozenset[Ends]:
+    """Return which edges of a label can be steps of paths that atoms, each with its automaton, match.
+
+    A step that can only be the first one of a path begins at the subject, and one that can only be the last one ends at the
+    object.
+
+    >>> from rpq.automata import compile
+    >>> from rpq.language.pattern import parse_pattern
+    >>> paths = [(atom, compile(str(atom.expression))) for atom in parse_pattern("h7 a/b*/^c ?x . ?y c+/^d h8")]
+    >>> for label in "abcd":
+    ...     print(label, *sorted(map(str, edges_accepted_on_paths(paths, label))), sep=": ")
+    a: h7 to any vertex
+    b: any vertex to any vertex
+    c: any vertex to any vertex
+    d: h8 to any vertex
+    """
+    found: set[Ends] = set()
+    for atom, dfa in paths:
+        for inverse in (False, True):
+            column = dfa.column(label, inverse)
+            if column < 0 or not (dfa.transitions[:, column] >= 0).any():
+                continue
+            only_first, only_last = dfa.is_only_at_ends(column)
+            begin, end = (atom.subject if only_first else None), (atom.object if only_last else None)
+            found |= _ends_of(*((end, begin) if inverse else (begin, end)))
+    return frozenset(found)
 
 
 # --- centres: the variable by which shares divide a query ---------------------------------------------------

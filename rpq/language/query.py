@@ -27,7 +27,15 @@ from rpq.language.notation import (
     language_of,
     unsuitable_option,
 )
-from rpq.language.pattern import Centre, Pattern, centre_of, has_edge_variables, never_simple
+from rpq.language.pattern import (
+    Atom,
+    Centre,
+    Pattern,
+    centre_of,
+    edges_accepted_on_paths,
+    has_edge_variables,
+    never_simple,
+)
 from rpq.language.readings import LabelSet
 from rpq.language.time_order import TimeLength, TimeOrder, time_order
 from rpq.stream.edge_ends import ALL, Ends
@@ -442,7 +450,8 @@ class PatternQuery(Query):
         object.__setattr__(self, "_pattern", pattern)
         join = pattern.joined(paths=self.paths)
         object.__setattr__(self, "_join", join)
-        object.__setattr__(self, "_paths", tuple(map(compiled, join.path_expressions)))
+        paths = tuple((atom, compiled(str(atom.expression))) for atom in join.atoms if atom.edge is None)
+        object.__setattr__(self, "_path_atoms", paths)
         if pattern.has_values:
             self._check_values(pattern)
         if self.paths != "walk" and pattern.orders:
@@ -619,14 +628,20 @@ class PatternQuery(Query):
         >>> [str(ends) for ends in Query("?x a ?y . ?y b h7", window=UnboundedWindow()).accepts("b")]
         ['any vertex to h7']
         """
-        if (self.window.kind == "count" and self.reads(label)) or any(path.is_relevant(label) for path in self._automata):
+        if self.window.kind == "count" and self.reads(label):
             return frozenset({ALL})
-        return self.join.edges_accepted.get(label, frozenset())
+        accepted = self.join.edges_accepted.get(label, frozenset())
+        return accepted | edges_accepted_on_paths(self._automata_of_atoms, label)
 
     @property
     def _automata(self) -> tuple[automata.DFA, ...]:
         """The automata of the path atoms."""
-        paths: tuple[automata.DFA, ...] = self._paths  # type: ignore[attr-defined]
+        return tuple(dfa for _, dfa in self._automata_of_atoms)
+
+    @property
+    def _automata_of_atoms(self) -> tuple[tuple[Atom, automata.DFA], ...]:
+        """The path atoms, each with its automaton."""
+        paths: tuple[tuple[Atom, automata.DFA], ...] = self._path_atoms  # type: ignore[attr-defined]
         return paths
 
     @property

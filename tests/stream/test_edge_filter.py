@@ -34,7 +34,7 @@ def questions(draw: st.DrawFn, name: str = "q") -> PatternQuestion:
     atom = st.builds(
         lambda ends, expression: Atom(ends[0], expression, ends[1]),
         st.sampled_from(pairs),
-        st.sampled_from(["a", "b", "^a", "a", "b", "a/b*"]),
+        st.sampled_from(["a", "b", "^a", "a", "b", "a/b*", "a/b", "a*/^b", "!(c)", "(a|^b)/a?", "a{2}/b"]),
     )
     first = Atom(x, draw(st.sampled_from(["a", "b"])), draw(st.sampled_from(constants)))
     window = draw(st.sampled_from([Window(kind="unbounded"), Window(size=9, slide=4), Window(size=30, slide=5)]))
@@ -109,6 +109,39 @@ def test_what_is_held_is_bounded_by_what_is_accepted(vertices, text):
     evaluation = engine._evaluation
     assert evaluation.graph.nbytes + evaluation.vertices.nbytes + figures.index_bytes < 1_500_000
     engine._check()
+
+
+@pytest.mark.parametrize(("window", "threads"), [(rpq.UnboundedWindow(), 1), (rpq.Window(size=10**6, slide=10), 2)])
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("h7 ^a/b ?x", 1_010),  # ten edges to h7, and all of b
+        ("?x a/b h7", 1_010),
+        ("?x b*/a h7", 1_010),
+        ("?x (a|b) h7", 20),
+        ("?x a+ h7", 1_000),
+        ("?x a/(b|a) h7", 1_010),
+        ("SELECT ?x ?p { ?x ?p <h7> }", 20),
+        ("SELECT ?x { ?x !(<a>|<c>) <h7> }", 10),
+        ("SELECT ?x { ?x (<a>/<b>?)|<b> <h7> }", 1_010),
+    ],
+)
+def test_paths_store_what_can_begin_or_end_at_their_constants(text, held, window, threads):
+    tuples = [(f"s{i}", f"h{i % 100}", label, i) for i in range(1_000) for label in "ab"]
+    everything = rpq.Query("?x a ?y . ?x b ?z", name="everything", window=window)
+    query = rpq.Query(text, name="q", window=window, semantics="explicit")
+    rows = []
+    for others in ([], [everything]):
+        engine = tiny(4)(query, *others, threads=threads)
+        rows.append([row for row in engine.push_rows(tuples).rows() if row.query == "q"])
+        if not others:
+            figures = engine.statistics()
+            assert (figures.edges_live, figures.passed_by + figures.irrelevant) == (held, 2_000 - held)
+        engine._check()
+        assert engine.push_rows([(*tuple_[:3], 1_000, "-") for tuple_ in tuples]).removed >= len(rows[-1])
+        assert engine.statistics().edges_live == 0
+        engine._check()
+    assert sorted(rows[0]) == sorted(rows[1])
 
 
 def test_explanations_say_what_is_stored():
@@ -260,6 +293,8 @@ SPARQL = {
     "merged": "SELECT ?x ?y { <0> <a> ?x OPTIONAL { ?y <b> ?y } }",
     "named": "SELECT ?x FROM NAMED WINDOW <w> ON <s> [UNBOUNDED] { WINDOW <w> { ?x <a> <1> } }",
     "path": "SELECT DISTINCT ?y { <1> <b> ?x . ?x <c>* ?y }",
+    "step": "SELECT ?x FROM NAMED WINDOW <w> ON <s> [UNBOUNDED] { WINDOW <w> { <0> !(<c>) ?x } }",
+    "predicate": "SELECT ?x ?p FROM NAMED WINDOW <w> ON <s> [RANGE PT9S STEP PT4S] { ?x ?p <2> WINDOW <w> { ?x !<b> <1> } }",
     "count": "SELECT ?x FROM NAMED WINDOW <w> [COUNT 3] { WINDOW <w> { ?x <b> <2> } }",
 }
 STEPS = st.tuples(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 from rpq.workloads.bench.command import bench
+from rpq.workloads.bench.comparisons import cliffs
 from rpq.workloads.bench.comparisons.cliffs import LINES
 
 
@@ -46,3 +48,44 @@ def test_big_windows_have_a_speed_and_the_bytes_of_an_edge(tmp_path):
     assert speed["sense"] == "at least" and of_window["sense"] == of_read["sense"] == "at most"
     # Of the facts, a ninth has one of the labels that Q2 reads.
     assert 5 < of_read["measured"] / of_window["measured"] < 20
+
+
+def test_unknown_lines_are_refused_with_a_hint(tmp_path):
+    options = ["cliffs", "--only", "MIN-4000", "--edges", "1000", "--output", str(tmp_path)]
+    ran = CliRunner().invoke(bench, options)
+    assert ran.exit_code == 1 and "unknown line 'MIN-4000'" in ran.output and "did you mean 'MIN-40000'" in ran.output
+    assert not (tmp_path / "cliffs.json").exists()
+
+
+class _InterruptedError(Exception):
+    pass
+
+
+def test_an_interrupted_run_is_resumed(tmp_path, monkeypatch):
+    names = ["EDGES-HELD-OBJECT", "MEMORY-HELD-OBJECT", "EDGES-HELD-SUBJECT"]
+    measured = []
+
+    def measure_until(stop):
+        def of_line(line):
+            def record(settings):
+                if line == stop:
+                    raise _InterruptedError
+                measured.append(line)
+                return {"name": line, "measured": 2.0, "sense": "at most", "bound": 3.0, "is_met": True}
+
+            return record
+
+        for name in names:
+            monkeypatch.setitem(LINES, name, SimpleNamespace(name=name, record=of_line(name)))
+
+    measure_until(names[1])
+    with pytest.raises(_InterruptedError):
+        _records(tmp_path, "--only", ",".join(names))
+    measure_until(None)
+    assert [*_records(tmp_path, "--only", ",".join(names), "--resume")] == names
+    assert measured == names  # each once
+
+    monkeypatch.setattr(cliffs, "commit_of_checkout", lambda: "another")
+    records = _records(tmp_path, "--only", names[0], "--resume")
+    assert measured == [*names, names[0]] and records[names[0]]["commit"] == "another"
+    assert records[names[1]]["commit"] != "another"

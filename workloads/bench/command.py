@@ -136,6 +136,8 @@ def _command(name: str, help_text: str) -> click.Command:
                      help="Edges of a generated stream at scale 1."),
         click.Option(["--only", "--queries", "queries"], metavar="Q1,Q2", default="",
                      help="Run only these queries; for versions, these figures: 'P*,insert/*'."),
+        click.Option(["--resume", "resumes"], is_flag=True,
+                     help="For cliffs: measure only lines that the file in --output lacks, or has of another commit."),
         click.Option(["--repeat"], type=click.IntRange(min=1),
                      help="Number of runs, whose median counts.  [default: 5; for versions 7]"),
         click.Option(["--sample"], type=click.IntRange(min=1), default=200, show_default=True,

@@ -61,7 +61,8 @@ class Settings:
     streams, `edges` × scale), `repeat` the number of runs whose median counts, `queries` the names to run (all if empty).
     `sample` is the number of tuples to push one at a time in experiments that measure this; `seconds` limits the time of a
     baseline. `other` is the Python of another installation to compare with, `sketch` the folder of the C++ sketch of
-    patterns. `kafka` is the address of brokers, HOST:PORT, on which experiments create topics.
+    patterns. `kafka` is the address of brokers, HOST:PORT, on which experiments create topics. With `resumes` what an
+    earlier run has measured is not measured again, in experiments that can continue.
     """
 
     output: Path
@@ -77,6 +78,7 @@ class Settings:
     other: Path | None = None
     sketch: Path | None = None
     kafka: str | None = None
+    resumes: bool = False
 
     def describe(self) -> dict[str, Any]:
         """Return the settings that figures depend on, for the result."""
@@ -120,15 +122,16 @@ class Outcome:
 class Experiment:
     """A table or figure of the paper, or of this project.
 
-    `paper` is the finding of the paper; `how` describes the measurement. `plot` draws the records into a figure. `repeat` is
-    the default number of runs.
+    `paper` is the finding of the paper; `how` describes the measurement. `measure` returns the outcome, or yields one
+    whenever there is more of it, so that an interrupted run leaves what it has measured. `plot` draws the records into a
+    figure. `repeat` is the default number of runs.
     """
 
     name: str
     title: str
     how: str
     columns: Sequence[Column]
-    measure: Callable[[Settings, Say], Outcome]
+    measure: Callable[[Settings, Say], Outcome | Iterator[Outcome]]
     paper: str = ""
     plot: Callable[[Figure, list[Record]], None] | None = None
     repeat: int = 5
@@ -138,23 +141,30 @@ class Experiment:
         from rpq.workloads.bench.machine import describe_machine
 
         machine = describe_machine()
-        outcome = self.measure(settings, say)
-        result: dict[str, Any] = {
+        measured = self.measure(settings, say)
+        result: dict[str, Any] = {}
+        for outcome in [measured] if isinstance(measured, Outcome) else measured:
+            result = self._result(settings, machine, outcome)
+            path = write_result(settings.output, self.name, result)
+        say(f"wrote {path}")
+        if self.plot is not None:
+            self._draw(settings.output / f"{self.name}.png", result["records"], say)
+        return result
+
+    def _result(self, settings: Settings, machine: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+        """Return the content of the JSON."""
+        return {
             "experiment": self.name,
             "title": self.title,
             "how": self.how,
             "paper": self.paper,
-            "machine": machine,
+            "machine": dict(machine),
             "settings": settings.describe(),
             "streams": [dict(stream) for stream in outcome.streams],
             "facts": outcome.facts,
             "checks": outcome.checks,
             "records": [{key: round_figure(value) for key, value in record.items()} for record in outcome.records],
         }
-        say(f"wrote {write_result(settings.output, self.name, result)}")
-        if self.plot is not None:
-            self._draw(settings.output / f"{self.name}.png", result["records"], say)
-        return result
 
     def _draw(self, path: Path, records: list[Record], say: Say) -> None:
         try:

@@ -28,7 +28,7 @@ def describe_machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         **{name: _version(name) for name in PACKAGES},
-        "commit": _commit(),
+        "commit": commit_of_checkout(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "calibration_ns_per_step": round(calibrate(), 3),
     }
@@ -85,7 +85,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _commit() -> str | None:
+def commit_of_checkout() -> str | None:
     """Return the commit of the checkout that contains this module, with a + if its code has been changed since."""
     root = Path(__file__).resolve().parents[2]
     try:

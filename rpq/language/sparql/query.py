@@ -13,7 +13,16 @@ from rpq.automata.expressions import Label
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import QueryError
 from rpq.language.notation import ORDER_OPTIONS, Language, unsuitable_option
-from rpq.language.pattern import Atom, Centre, Variable, centre_at, edges_accepted, never_simple, stands_in_all
+from rpq.language.pattern import (
+    Atom,
+    Centre,
+    Variable,
+    centre_at,
+    edges_accepted,
+    edges_accepted_on_paths,
+    never_simple,
+    stands_in_all,
+)
 from rpq.language.query import Query, compiled
 from rpq.language.readings import LabelSet, Reading, from_clauses
 from rpq.language.sparql.algebra import (
@@ -269,13 +278,13 @@ class SparqlQuery(Query):
         """
         is_counted = any(window.kind == "count" for window in self.windows.values())
         accepted = self._edges_accepted.get(label, frozenset())
-        is_on_path = any(path.is_relevant(label) for path in self._path_automata)
-        return frozenset({ALL}) if is_on_path or (is_counted and accepted) else accepted
+        accepted |= edges_accepted_on_paths(self._path_atoms, label)
+        return frozenset({ALL}) if is_counted and accepted else accepted
 
     @cached_property
-    def _path_automata(self) -> list[automata.DFA]:
-        paths = (one.atom for one in atoms_of(self.parsed.body) if one.atom.edge is None)
-        return [compiled(path) for path in dict.fromkeys(str(atom.expression) for atom in paths)]
+    def _path_atoms(self) -> list[tuple[Atom, automata.DFA]]:
+        paths = dict.fromkeys(one.atom for one in atoms_of(self.parsed.body) if one.atom.edge is None)
+        return [(atom, compiled(str(atom.expression))) for atom in paths]
 
     @cached_property
     def _edges_accepted(self) -> dict[LabelSymbol, frozenset[Ends]]:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rpq.errors import QueryError
-from rpq.language.pattern import Blank, Constant, Pattern, Term, Variable
+from rpq.language.pattern import Blank, Constant, Pattern, Term, Variable, edges_accepted_on_paths
 from rpq.language.query import PatternQuery, Query, compiled
 from rpq.operators.patterns.joins.plan import Part, describe_seed, format_atom, plan_pattern, spanning_tree
 from rpq.operators.patterns.joins.supports import can_have_supports
@@ -252,9 +252,10 @@ def explain_pattern(
             )
         )
 
+    paths = [(atom, compiled(str(atom.expression))) for atom in join.atoms if atom.edge is None]
+
     def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
-        is_on_path = any(compiled(path).is_relevant(name) for path in join.path_expressions)
-        accepted = {ALL} if is_on_path else pattern.edges_accepted.get(name, {ALL})
+        accepted = pattern.edges_accepted.get(name, frozenset({ALL})) | edges_accepted_on_paths(paths, name)
         return ExplainedRelation(name=name, atoms=atoms, accepts=ends_texts(accepted))
 
     return build_explanation(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Literal
@@ -36,6 +36,7 @@ from rpq.workloads.bench.experiment import (
     figures_of_others,
     read_result,
 )
+from rpq.workloads.bench.machine import commit_of_checkout
 from rpq.workloads.bench.memory import command_memory, resident_memory
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.facts import like_yago
@@ -500,22 +501,38 @@ for _name, _what, _bounds in (
 
 # --- the table -------------------------------------------------------------------------------------------------------
 
-def measure(settings: Settings, say: Say) -> Outcome:
-    """Measure the selected lines; the facts say how many of all lines meet their bounds.
+def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
+    """Measure the selected lines, and yield all that are known behind each; the facts say how many meet their bounds.
 
-    A selection leaves the other lines of an earlier run with the same settings in the file as they are.
+    The lines of an earlier run with the same settings stay in the file until they are measured again, which a run that
+    resumes leaves out for those of this commit. Raises `UnknownQueryError`.
     """
-    selected = {name.upper() for name in settings.queries} or {*LINES}
-    earlier = _earlier_records(settings) if settings.queries else {}
-    records = []
-    for name, one in LINES.items():
-        if name in selected:
-            say(f"{name} …")
-            records.append(one.record(settings) | {"load": round(os.getloadavg()[0], 1)})
-        elif name in earlier:
-            records.append(earlier[name])
-    met = sum(record["is_met"] for record in records)
-    return Outcome(records=records, streams=[], checks={}, facts={"bounds met": f"{met} of {len(records)}"})
+    selected = {named_queries.look_up(name.upper(), LINES, "line").name for name in settings.queries} or {*LINES}
+    records = _earlier_records(settings)
+    commit = commit_of_checkout()
+    if settings.resumes:
+        selected -= {name for name, record in records.items() if record.get("commit") == commit}
+    lines = [one for name, one in LINES.items() if name in selected]
+    if not lines:
+        yield _outcome(records)
+    for number, one in enumerate(lines, start=1):
+        say(f"{number} of {len(lines)}: {one.name} …")
+        started = time.monotonic()
+        record = one.record(settings)
+        seconds = round(time.monotonic() - started, 1)
+        records[one.name] = record | {"load": round(os.getloadavg()[0], 1), "seconds": seconds, "commit": commit}
+        yield _outcome(records)
+
+
+def _outcome(records: Mapping[str, Record]) -> Outcome:
+    """Return the records in the order of the table, how many meet their bounds, and how long they all took."""
+    known = [records[name] for name in LINES if name in records]
+    facts = {
+        "bounds met": f"{sum(record['is_met'] for record in known)} of {len(known)}",
+        "lines measured": f"{len(known)} of {len(LINES)}",
+        "minutes": round(sum(record.get("seconds", 0) for record in known) / 60, 1),
+    }
+    return Outcome(records=known, streams=[], checks={}, facts=facts)
 
 
 def _earlier_records(settings: Settings) -> dict[str, Record]:
@@ -536,10 +553,16 @@ EXPERIMENT = Experiment(
         "thread, CPU seconds of the fastest of several runs in fresh engines with warm kernels, without reading. Lines of "
         "big windows are measured once, with a slide of a tenth and two slides after the window is full. --edges and "
         "--scale change the windows of all lines in proportion. A bound is a goal: a line that misses it does not fail. "
-        "With --only the other lines of an earlier run stay, so that a run can be made in parts. The load is that of the "
-        "machine when the line was measured, over a minute: above the number of its cores, times are too long."
+        "With --only the other lines of an earlier run stay, so that a run can be made in parts; each line is written when "
+        "it is measured, and --resume continues. The load is that of the machine when the line was measured, over a minute: "
+        "above the number of its cores, times are too long. The seconds are those that measuring the line took."
     ),
-    columns=(*COLUMNS, Column(key="load", heading="load", format=".1f")),
+    columns=(
+        *COLUMNS,
+        Column(key="load", heading="load", format=".1f"),
+        Column(key="seconds", heading="seconds", format=".0f"),
+        Column(key="commit", heading="commit"),
+    ),
     measure=measure,
     repeat=3,
 )

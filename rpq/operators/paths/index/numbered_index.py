@@ -296,7 +296,7 @@ def _number(index, chunk, numbered, numbering, times, count):
             else:
                 current = number // step if step > 0 else np.int64(NOT_HELD)
                 number += 1 if step > 0 else 0
-                if is_read:
+                if is_read and edge >= 0:  # over an unbounded window it may be passed by
                     progress[_OUTCOMES + outcome_of(False, leaves[edge] > current, False)] += 1
                     leaves[edge] = leaving_slide(number, size, step) if step > 0 else np.int64(NEVER)
         numbered.timestamp[i] = number
