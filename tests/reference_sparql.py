@@ -103,6 +103,8 @@ class Evaluation:
     graphs: Graphs
     rules: Rules = CONTRACT
     paths: str = "walk"
+    now: str | None = None
+    """The time of the report, a term [2.9]."""
     _pairs: dict = field(default_factory=dict)
     _middles: int = 0
 
@@ -328,6 +330,10 @@ class Evaluation:
                 return of_boolean(bool(self.group(substituted(group, binding), window)) != negated)
             case Aggregate():
                 return self.aggregated(formula, inside, window)
+            case Call("NOW", ()):
+                if self.now is None:
+                    raise NoValue("NOW without a report")
+                return self.now
             case Call("BOUND", (Variable(name),)):
                 return of_boolean(name in binding)
             case Call("BOUND", _):
@@ -731,8 +737,14 @@ class SparqlPattern:
             atoms = [*atoms, Triple(Blank("source"), NegatedSet(()), Blank("target"))]
         return {ends for atom in atoms for ends in accepted(*atom, label)}
 
-    def solutions(self, graphs: Graphs) -> Counter[Solution]:
-        return Evaluation(self.query, graphs, self.rules, self.paths).answer()
+    def solutions(self, graphs: Graphs, now: str | None = None) -> Counter[Solution]:
+        return Evaluation(self.query, graphs, self.rules, self.paths, now).answer()
+
+    @property
+    def calls_now(self) -> bool:
+        """True if a formula calls NOW."""
+        elements = [element for element, _ in query_elements(self.query)]
+        return any(below == Call("NOW", ()) for element in elements for below in _all_formulas(element))
 
     def shown(self, solution: Solution) -> tuple[object, ...]:
         """Return a solution as a row of results shows it."""

@@ -98,12 +98,13 @@ _ARGUMENTS = {  # how many a function takes
     "REGEX": (2, 3),
     "REPLACE": (3, 4),
     "CONCAT": (0, 99),
+    "NOW": (0, 0),
     "COALESCE": (0, 99),
 }
 _FUNCTIONS = {name.upper(): name for name in _ARGUMENTS} | {"URI": "IRI", "ISURI": "isIRI"}
 _AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT")
 _CASTS = ("string", "boolean", "integer", "decimal", "float", "double", "dateTime", "date", "time")
-_REFUSED_FUNCTIONS = ("NOW", "RAND", "UUID", "STRUUID", "BNODE", "SEQ")
+_REFUSED_FUNCTIONS = ("RAND", "UUID", "STRUUID", "BNODE", "SEQ")
 
 
 @dataclass

@@ -11,12 +11,16 @@ heads of RSP-QL, [2.10] ASK and CONSTRUCT. Decided here:
   of time with a name) that τ exceeds from the
   first tuple's moment on, whether or not something changed; **ISTREAM** and **DSTREAM** the rows of the difference to
   the report before. Rows that a head leaves out are not counted; those of op "=" are counted as added.
+- **NOW()** is the time of the report [2.9]: at a boundary that; between two, of answers that are asked for, the next one.
+  Reports are then told at every boundary from the first tuple's moment on. It is a dateTime in UTC, of seconds.
 - A **WINDOW of the query** and one of the same name given apart are one declared twice: an error.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -24,9 +28,9 @@ from tests.reference import Rejected
 from tests.reference_pattern_stream import PatternQuestion, PatternReference, Row, TooManyRows, Window, next_multiple
 from tests.reference_sparql import SparqlPattern, is_monotone
 from tests.reference_sparql_checks import check
-from tests.reference_sparql_parser import parse
+from tests.reference_sparql_parser import Refused, parse
 from tests.reference_sparql_syntax import Query
-from tests.reference_sparql_values import CONTRACT, Rules
+from tests.reference_sparql_values import CONTRACT, Rules, literal
 
 
 class SparqlQuestion(PatternQuestion):
@@ -68,11 +72,14 @@ def question(
         if report == "time":
             raise Rejected(f'REGISTER {query.operator} reports at slides, not report="time"')
         report = "slide"
+    pattern = SparqlPattern(query=query, paths=paths, rules=rules)
+    if pattern.calls_now and report != "slide":
+        raise Refused("NOW")
     if semantics == "implicit" and not is_monotone(query):
         raise Rejected("a query that is not monotone is explicit")
     return SparqlQuestion(
         name=query.name or name,
-        pattern=SparqlPattern(query=query, paths=paths, rules=rules),
+        pattern=pattern,
         window=window,
         windows={**query.windows, **(windows or {})},
         semantics=semantics,
@@ -95,9 +102,10 @@ class SparqlReference(PatternReference):
         rows: list[Row] = []
         before = self.time
         streams = [running for running in self._running.values() if _operator(running) == "RSTREAM"]
+        timed = [running for running in self._running.values() if _calls_now(running)]
         boundaries = {
             boundary
-            for running in streams
+            for running in [*streams, *timed]
             for window in running.question.reporting_windows
             for boundary in range(next_multiple(before, window.slide), time, window.slide)
         }
@@ -111,7 +119,23 @@ class SparqlReference(PatternReference):
     report_empty = False
     """True if an empty whole answer is a row without values, of op "0"."""
 
+    _now: int | None = None
+    """The time of the report that is told; None between reports."""
+
+    def _answer(self, running: Any) -> Counter:
+        if self.time is None or not _calls_now(running):
+            return super()._answer(running)
+        now = running.question.reports_at(self.time) if self._now is None else self._now
+        return running.question.pattern.solutions(running.graphs(self.static), _date_time(now))
+
     def _whole(self, running: Any, time: int) -> list[Row]:
+        self._now = time
+        try:
+            return self._whole_at(running, time)
+        finally:
+            self._now = None
+
+    def _whole_at(self, running: Any, time: int) -> list[Row]:
         rows = [Row(running.question.name, values, time, "=") for values in self._answer(running).elements()]
         if self.report_empty and not rows:
             rows = [Row(running.question.name, (None,) * len(running.question.pattern.columns), time, "0")]
@@ -125,13 +149,26 @@ class SparqlReference(PatternReference):
         operator = _operator(running)
         if operator == "RSTREAM":
             return []
-        rows = super()._tell(running, time, silent=silent or operator == "ISTREAM")
+        self._now = time
+        try:
+            rows = super()._tell(running, time, silent=silent or operator == "ISTREAM")
+        finally:
+            self._now = None
         if operator == "DSTREAM":
             left_out = sum(row.op == "+" for row in rows)
             for counts in (running.counts, self._counts):
                 counts["rows_added"] -= left_out
             rows = [row for row in rows if row.op == "-"]
         return rows
+
+
+def _calls_now(running: Any) -> bool:
+    return isinstance(running.question, SparqlQuestion) and running.question.pattern.calls_now
+
+
+def _date_time(seconds: int) -> str:
+    moment = datetime(1970, 1, 1) + timedelta(seconds=seconds)
+    return literal(moment.isoformat() + "Z", "dateTime")
 
 
 def _operator(running: Any) -> str:

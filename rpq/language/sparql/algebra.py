@@ -12,6 +12,7 @@ operator              its solutions, a bag
 `Minus`               left solutions for which no right solution agrees and shares a bound variable
 `Extend`              the inner solutions with one more variable (BIND, AS)
 `Values`              the rows of a table in the query
+`ReportTime`          one solution, with the time of the report as NOW()
 `Group`               one solution for each group of inner solutions, with the aggregates of the group
 `Project`             the inner solutions, restricted to the columns
 `Distinct`            the inner solutions without duplicates
@@ -191,6 +192,15 @@ class Values:
 
 
 @dataclass(frozen=True)
+class ReportTime:
+    """One solution, in which the variable `NOW` has the time of the report, another one at each report."""
+
+
+NOW = ".now"
+"""The variable that has the time of the report."""
+
+
+@dataclass(frozen=True)
 class Group:
     """GROUP BY: a group for each combination of keys that occurs; without keys, always one group."""
 
@@ -230,7 +240,20 @@ class Slice:
 
 
 Operator = (
-    Conjunction | Join | LeftJoin | Union | Filter | SemiJoin | Minus | Extend | Values | Group | Project | Distinct | Slice
+    Conjunction
+    | Join
+    | LeftJoin
+    | Union
+    | Filter
+    | SemiJoin
+    | Minus
+    | Extend
+    | Values
+    | ReportTime
+    | Group
+    | Project
+    | Distinct
+    | Slice
 )
 
 UNIT = Conjunction(())
@@ -401,6 +424,8 @@ def possible_variables(operator: Operator) -> Names:
             return possible_variables(inner) | {variable}
         case Values(variables):
             return frozenset(variables)
+        case ReportTime():
+            return frozenset({NOW})
         case Group(_, keys, aggregates):
             return frozenset(keys) | {name for name, _ in aggregates}
         case Project(_, columns) | Slice(_, columns):
@@ -410,7 +435,7 @@ def possible_variables(operator: Operator) -> Names:
 def certain_variables(operator: Operator) -> Names:
     """Return the variables that every solution binds. O(size)."""
     match operator:
-        case Conjunction():
+        case Conjunction() | ReportTime():
             return possible_variables(operator)
         case Join(parts):
             return frozenset().union(*map(certain_variables, parts))
@@ -494,6 +519,8 @@ def _occurrences(operator: Operator) -> Iterator[str]:
             yield variable
         case Values(variables):
             yield from variables
+        case ReportTime():
+            yield NOW
         case Group(_, keys, aggregates):
             yield from keys
             yield from (name for name, _ in aggregates)
@@ -564,7 +591,7 @@ def children(operator: Operator) -> tuple[Operator, ...]:
             return (left, right)
         case Filter(inner) | Extend(inner) | Group(inner) | Project(inner) | Distinct(inner) | Slice(inner):
             return (inner,)
-        case Conjunction() | Values():
+        case Conjunction() | Values() | ReportTime():
             return ()
 
 
@@ -579,7 +606,9 @@ def formulas_of(operator: Operator) -> tuple[Formula, ...]:
             return (formula,)
         case Group(_, _, aggregates):
             return tuple(one.argument for _, one in aggregates if one.argument is not None)
-        case Conjunction() | Join() | SemiJoin() | Union() | Minus() | Values() | Project() | Distinct() | Slice():
+        case Conjunction() | Join() | SemiJoin() | Union() | Minus() | Values() | ReportTime():
+            return ()
+        case Project() | Distinct() | Slice():
             return ()
 
 

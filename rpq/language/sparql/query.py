@@ -31,6 +31,7 @@ from rpq.language.sparql.algebra import (
     Minus,
     Operator,
     Project,
+    ReportTime,
     SemiJoin,
     Slice,
     SparqlQuestion,
@@ -46,7 +47,9 @@ from rpq.language.sparql.algebra import (
     reads_default,
     windows_read,
 )
+from rpq.language.sparql.report_time import reads_report_time
 from rpq.language.sparql.syntax.reading import read
+from rpq.language.sparql.syntax.source_text import SourceText, refusal
 from rpq.rows.typed_columns import ColumnKind, TypedColumns
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.stream_labels import EdgeEnd
@@ -136,6 +139,10 @@ class SparqlQuery(Query):
             if self.report == "time":
                 raise QueryError('REGISTER reports at slides, not report="time"')
             object.__setattr__(self, "report", "slide")
+        if self.report != "slide" and self.reads_report_time:
+            source = SourceText.read(self.expression)
+            place = next((token.start for token in source.tokens() if token.is_word("NOW")), None)
+            raise refusal(source, "NOW", place)
         if self.report != "change" and not any(isinstance(window, Window) for window in self.report_windows):
             head = self.parsed.registration
             what = f"report={self.report!r}" if head is None else f"{head.reporting}"
@@ -313,6 +320,15 @@ class SparqlQuery(Query):
         """
         return any(isinstance(one.extent, TimeExtent) and not one.extent.is_number for one in self.parsed.windows)
 
+    @cached_property
+    def reads_report_time(self) -> bool:
+        """True if the text calls NOW(), whose value is the time of the report.
+
+        >>> Query("ASK { ?x <a> ?y FILTER(?y < NOW()) }", window=Window(size=9, slide=3), report="slide").reads_report_time
+        True
+        """
+        return reads_report_time(self.parsed.body)
+
     @property
     def static_graphs(self) -> frozenset[str]:
         """The names of the graphs that FROM names; empty without FROM.
@@ -441,6 +457,8 @@ def _kinds(operator: Operator) -> Mapping[str, ColumnKind]:
             return {name: "text" if name in labels else "vertex" for name in possible_variables(operator)}
         case Values():
             return dict.fromkeys(possible_variables(operator), "vertex")
+        case ReportTime():
+            return dict.fromkeys(possible_variables(operator), "text")
         case Join(parts) | Union(parts):
             return _either(*map(_kinds, parts))
         case LeftJoin(left, right):

@@ -15,7 +15,7 @@ from itertools import repeat
 import numpy as np
 
 from rpq.language.pattern import Blank, Constant, Term, Variable
-from rpq.language.sparql.algebra import Aggregate, Call, Formula
+from rpq.language.sparql.algebra import NOW, Aggregate, Call, Formula
 from rpq.language.sparql.algebra_text import formula_text
 from rpq.language.sparql.values.terms import is_blank, is_literal
 from rpq.operators.bags.product import Distinct, Product
@@ -162,6 +162,45 @@ class RowsNode(Node):
 
     def describe(self) -> str:
         return f"{len(self._rows)} written row{'' if len(self._rows) == 1 else 's'}"
+
+
+class ReportTimeNode(Node):
+    """The one row that has the time of the report, without which the stream has no time yet, so that it is empty.
+
+    A leaf of the network: its change is the row of one report in place of that of the report before.
+    """
+
+    def __init__(self) -> None:
+        super().__init__((NOW,), (NOW,))
+        self._id: int | None = None
+
+    def set(self, identity: int | None) -> None:
+        """Set the id of the time with which it begins."""
+        self._id = identity
+
+    def pass_reports(self, ids: Sequence[int]) -> WeightedRows:
+        """Return the change that the times of reports with these ids make one after the other, each as an event."""
+        changes: list[tuple[int, Row, int]] = []
+        for event, identity in enumerate(ids):
+            if self._id is not None:
+                changes.append((event, (self._id,), -1))
+            changes.append((event, (identity,), 1))
+            self._id = identity
+        return WeightedRows.of(changes, self.width)
+
+    def begin(self) -> WeightedRows:
+        return WeightedRows.of([] if self._id is None else [(0, (self._id,), 1)], self.width)
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        """Return the change of time as it is."""
+        (change,) = changes
+        return change
+
+    def ids(self) -> Iterable[int] | np.ndarray:
+        return [] if self._id is None else [self._id]
+
+    def describe(self) -> str:
+        return "the time of the report"
 
 
 class ProjectNode(Node):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume
@@ -19,8 +20,9 @@ from tests.pattern_strategies import any_window
 from tests.reference import COUNTS
 from tests.reference_pattern_stream import RegistrationRefused, Row
 from tests.reference_sparql_stream import SparqlQuestion, SparqlReference, question
-from tests.reference_sparql_syntax import write
-from tests.sparql_strategies import edges, queries
+from tests.reference_sparql_syntax import Call, Column, Constant, Formula, Triples, Values, Variable, write
+from tests.reference_sparql_values import literal
+from tests.sparql_strategies import NUMBERS, TEXTS, acceptable, edges, queries
 from tests.twins import tiny
 
 Tuple = tuple[str, str, str, int, str, str | None]
@@ -169,6 +171,37 @@ def questions(draw: st.DrawFn, name: str = "q", report: str = "change") -> Sparq
     if report == "slide" and (operator := draw(st.sampled_from(["", "", "ISTREAM", "DSTREAM", "RSTREAM"]))):
         query = replace(query, operator=operator, name=name)
     return question(query, default, name=name, report=report)
+
+
+@st.composite
+def timed_questions(draw: st.DrawFn, name: str = "q") -> SparqlQuestion:
+    """A query that reports at slides, with NOW() in the place of some constants of its formulas."""
+    asked = draw(questions(name, report="slide"))
+    offset = Constant(literal(str(draw(st.integers(15, 60))), "integer"))
+    number = Call("-", (Call("SECONDS", (NOW,)), offset))
+    in_place = {NUMBERS[1]: number, TEXTS[1]: Call("SUBSTR", (Call("STR", (NOW,)), Constant(literal("19", "integer"))))}
+    query = _with_formulas(asked.query, in_place)
+    select = query.select
+    if query.form == "SELECT" and select.columns is not None and draw(st.booleans()):
+        query = replace(query, select=replace(select, columns=(*select.columns, Column(Variable("now"), NOW))))
+    assume(acceptable(query))
+    return question(query, asked.window, name=name, report="slide")
+
+
+NOW = Call("NOW", ())
+
+
+def _with_formulas(node: Any, in_place: Mapping[str, Formula]) -> Any:
+    """Return a tree with other formulas in place of constants, except those of triples and tables."""
+    if isinstance(node, Constant):
+        return in_place.get(node.value, node)
+    if isinstance(node, tuple):
+        return tuple(_with_formulas(one, in_place) for one in node)
+    if isinstance(node, Triples | Values | Variable) or not is_dataclass(node):
+        return node
+    kept = {"windows", "template"}
+    changed = {one.name: _with_formulas(getattr(node, one.name), in_place) for one in fields(node) if one.name not in kept}
+    return replace(node, **changed)
 
 
 warnings_of_rdflib = pytest.mark.filterwarnings("ignore::DeprecationWarning")

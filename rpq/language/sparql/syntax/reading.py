@@ -25,6 +25,7 @@ from rpq.language.sparql.algebra import (
     operators_of,
     possible_variables,
 )
+from rpq.language.sparql.report_time import with_report_time
 from rpq.language.sparql.syntax.formulas import Prologue, Scope, source_name
 from rpq.language.sparql.syntax.grammar import parse
 from rpq.language.sparql.syntax.groups import GroupReader, Selection, apply_modifiers
@@ -82,6 +83,7 @@ def read(
     )
     scope = Scope()
     body, columns = apply_modifiers(reader, Selection.of(node, is_whole=True), scope)
+    body = with_report_time(body)
     form = _FORMS[node.name]
     template = reader.triple_terms(_template(node), scope) if form == "construct" else []
     question = SparqlQuestion(

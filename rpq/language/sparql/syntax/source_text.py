@@ -127,7 +127,8 @@ REFUSED = {
     "SEQ": "queries cannot refer to the order of edges in time; use windows",
     "@": "times of edges cannot be used in a query; use windows",
     "f:timestamp": "times of edges cannot be used in a query; use windows",
-    "NOW": "its value would change between two events; rows have the time of their event, or report, as timestamp",
+    "NOW": "its value would change between two events; it is the time of the report where a query reports at slides: write "
+    "REGISTER RSTREAM <name> AS before SELECT, or ask for report=\"slide\" (--report slide)",
     "RAND": "its value would differ when a solution leaves",
     "UUID": "its value would differ when a solution leaves",
     "STRUUID": "its value would differ when a solution leaves",
