@@ -19,12 +19,12 @@ heads of RSP-QL, [2.10] ASK and CONSTRUCT. Decided here:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, Literal
 
-from tests.reference import Rejected
+from tests.reference import Edge, Rejected
 from tests.reference_pattern_stream import PatternQuestion, PatternReference, Row, TooManyRows, Window, next_multiple
 from tests.reference_sparql import SparqlPattern, is_monotone
 from tests.reference_sparql_checks import check
@@ -122,11 +122,33 @@ class SparqlReference(PatternReference):
     _now: int | None = None
     """The time of the report that is told; None between reports."""
 
+    def __init__(self, *questions: PatternQuestion, **options: Any) -> None:
+        self.named: dict[str, set[Edge]] = {}
+        super().__init__(*questions, **options)
+
+    def load_graph(self, name: str, edges: Iterable[Edge]) -> None:
+        """Add edges without time of a named graph [2.5]."""
+        assert self.time is None
+        self.named.setdefault(name, set()).update(edges)
+
+    def graphs(self, name: str | None = None) -> dict[str | None, dict[Edge, int | None]]:
+        return self._graphs(self._named(name))
+
+    def _graphs(self, running: Any) -> dict[str | None, dict[Edge, int | None]]:
+        """Return what a query reads: FROM says of which graphs the static edges of the default graph are."""
+        static = self.static
+        query = running.question.query if isinstance(running.question, SparqlQuestion) else None
+        if query is not None and (query.from_graphs or query.from_named):
+            static = frozenset(e for g in query.from_graphs for e in self.named.get(g, self.static))
+        return {**{name: dict.fromkeys(edges) for name, edges in self.named.items()}, **running.graphs(static)}
+
     def _answer(self, running: Any) -> Counter:
-        if self.time is None or not _calls_now(running):
+        if self.time is None or not isinstance(running.question, SparqlQuestion):
             return super()._answer(running)
-        now = running.question.reports_at(self.time) if self._now is None else self._now
-        return running.question.pattern.solutions(running.graphs(self.static), _date_time(now))
+        now = None
+        if _calls_now(running):
+            now = _date_time(running.question.reports_at(self.time) if self._now is None else self._now)
+        return running.question.pattern.solutions(self._graphs(running), now, sorted(self.named))
 
     def _whole(self, running: Any, time: int) -> list[Row]:
         self._now = time

@@ -336,6 +336,8 @@ def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]
     threads = single_thread_warning(queries, settings.threads)
     found = [*(name + warning for name, warnings in by_query for warning in warnings), *([threads] if threads else [])]
     loaded = {*settings.static_graphs}
+    if not loaded - {None} and any(getattr(query, "reads_dataset", False) for query in queries):
+        found.append("GRAPH with a variable reads the named graphs of edges without time: give them with --static '<graph>=FILE'")
     graphs = {graph for query in queries for graph in named_graphs_of(query)}
     if loaded and None not in loaded:  # otherwise edges without the name of a graph stand for those of FROM
         graphs |= {graph for query in queries for graph in static_graphs_of(query)}

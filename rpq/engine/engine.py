@@ -29,7 +29,7 @@ from rpq.language import kinds
 from rpq.language.conditions import TAKEN
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
-from rpq.language.readings import for_identity
+from rpq.language.readings import for_identity, over_dataset
 from rpq.operators.paths import path_query
 from rpq.rows.answers import Answers, html_table
 from rpq.rows.blocks import Block, columns_of_names
@@ -1065,7 +1065,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _resolve(self, query: Query, times: StreamTime) -> Query:
         """Return a query as it runs: over windows in the integers of the stream, or over one event."""
-        resolved: Query = for_identity(times.resolve(query), self._evaluation.identity)
+        own = over_dataset(query, self._evaluation.static_graphs)
+        resolved: Query = for_identity(times.resolve(own), self._evaluation.identity)
         return resolved if self._clock is None else query_over_event(resolved)
 
     def _changes(

@@ -712,7 +712,25 @@ def columns_of_text(
         return path_columns(selected_columns(select, text))
     if language == "pattern":
         return Pattern.read(text, select).columns
+    if language == "sparql":
+        from rpq.language.sparql.query import columns_of_question
+        from rpq.language.sparql.syntax.reading import read
+
+        return columns_of_question(read(text, paths=paths))
     return query_in(language, text, window=Window(size=1, slide=1), paths=paths).columns
+
+
+def tells_leaving(text: str) -> bool:
+    """Return whether the rows of a text tell which answers leave: of all but a report of what enters, or of whole answers.
+
+    >>> tells_leaving("a+"), tells_leaving("REGISTER RSTREAM <r> AS SELECT ?x { ?x <a> ?y }")
+    (True, False)
+    """
+    if language_of(text) != "sparql":
+        return True
+    from rpq.language.sparql.syntax.reading import read
+
+    return read(text).tells_leaving
 
 
 def selected_columns(select: Sequence[str] | None, expression: str) -> tuple[str, ...]:

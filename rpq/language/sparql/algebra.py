@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rpq.automata.expressions import NegatedSet
 from rpq.language import edge_variables
@@ -332,25 +332,52 @@ class Registration:
     name: str | None
 
 
+class TemplateTriple(NamedTuple):
+    """A triple of the template of CONSTRUCT, and the graph in which it is; None for the default graph."""
+
+    subject: Term
+    predicate: str | Variable
+    object: Term
+    graph: Variable | Constant | None = None
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Its terms; the predicate is among them if it is a variable."""
+        return tuple(term for term in self if term is not None and not isinstance(term, str))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SparqlQuestion:
     """The parsed form of a query text.
 
     The solutions of `body` are the rows of SELECT, with `columns`; ASK returns whether there is a solution; CONSTRUCT
     creates the edges of `template` for each solution. `graphs` are those of FROM, and `named_graphs` those of FROM NAMED,
-    whose edges have no time. `warnings` report constructs that may not mean what was intended.
+    whose edges have no time. A query that `reads_dataset` has a GRAPH with a variable that reads all named graphs, which are
+    those of the `dataset`. `warnings` report constructs that may not mean what was intended.
     """
 
     text: str
     form: Form
     body: Operator
     columns: tuple[str, ...] = ()
-    template: tuple[tuple[Term, str | Variable, Term], ...] = ()
+    template: tuple[TemplateTriple, ...] = ()
     windows: tuple[WindowDeclaration, ...] = ()
     graphs: tuple[str, ...] = ()
     named_graphs: tuple[str, ...] = ()
+    reads_dataset: bool = False
+    dataset: tuple[str, ...] = ()
     registration: Registration | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def makes_quads(self) -> bool:
+        """True if a triple of the template is in a graph."""
+        return any(triple.graph is not None for triple in self.template)
+
+    @property
+    def tells_leaving(self) -> bool:
+        """True if rows that leave the answer are told."""
+        return self.registration is None or self.registration.reporting == "DSTREAM"
 
 
 # --- building --------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -56,6 +56,7 @@ from rpq.stream.stream_labels import EdgeEnd
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _TRIPLE = ("source", "label", "target")
+_QUAD = (*_TRIPLE, "graph")
 _NO_DEFAULT = "the query has no default window, so patterns outside WINDOW <name> { … } read only the edges without time"
 
 _FROM = (
@@ -203,8 +204,11 @@ class SparqlQuery(Query):
 
     @cached_property
     def columns(self) -> TypedColumns:
-        """The columns of the rows: those of SELECT, none for ASK, and source, label and target for CONSTRUCT."""
-        return TypedColumns(_TRIPLE if self.parsed.form == "construct" else self.parsed.columns, column_kinds(self.parsed))
+        """The columns of the rows: those of SELECT, none for ASK, and source, label and target for CONSTRUCT.
+
+        If the template has a graph, CONSTRUCT has the column graph, too.
+        """
+        return columns_of_question(self.parsed)
 
     @property
     def centre(self) -> Centre | None:
@@ -294,6 +298,33 @@ class SparqlQuery(Query):
         object.__setattr__(other, "window", window)
         object.__setattr__(other, "_has_default", True)
         object.__setattr__(other, "_original", None)
+        return other
+
+    @property
+    def reads_dataset(self) -> bool:
+        """True if GRAPH with a variable reads all named graphs of edges without time, since FROM NAMED names none.
+
+        >>> Query("SELECT ?g { GRAPH ?g { ?x <a> ?y } }").reads_dataset
+        True
+        """
+        return self.parsed.reads_dataset
+
+    def over_dataset(self, graphs: Sequence[str]) -> Self:
+        """Return the same query, whose GRAPH with a variable reads these graphs.
+
+        >>> sorted(Query("SELECT ?g { GRAPH ?g { ?x <a> ?y } }").over_dataset(["g", "h"]).named_graphs)
+        ['g', 'h']
+        """
+        if not self.reads_dataset or self.parsed.dataset == tuple(graphs):
+            return self
+        other = copy(self)
+        for name in ("columns", "_path_automata", "_edges_accepted", "reads_report_time"):
+            other.__dict__.pop(name, None)
+        original = self._original  # type: ignore[attr-defined]
+        object.__setattr__(other, "_original", None if original is None else original.over_dataset(graphs))
+        object.__setattr__(other, "_parsed", read(self.expression, paths=self.paths, dataset=graphs))
+        for path in other._paths:
+            compiled(path)
         return other
 
     def in_unit(self, unit: str) -> Self:
@@ -437,6 +468,17 @@ def _lies_around(operator: Operator, name: str) -> bool:
             return False
 
 
+def columns_of_question(question: SparqlQuestion) -> TypedColumns:
+    """Return the columns of the rows of a question.
+
+    >>> from rpq.language.sparql.syntax.reading import read
+    >>> columns_of_question(read("CONSTRUCT { GRAPH <g> { ?x <b> ?y } } { ?x <a> ?y }"))
+    ('source', 'label', 'target', 'graph')
+    """
+    made = _QUAD if question.makes_quads else _TRIPLE
+    return TypedColumns(made if question.form == "construct" else question.columns, column_kinds(question))
+
+
 def column_kinds(question: SparqlQuestion) -> tuple[ColumnKind, ...]:
     """Return the kinds of the columns of a question.
 
@@ -445,7 +487,7 @@ def column_kinds(question: SparqlQuestion) -> tuple[ColumnKind, ...]:
     ('vertex', 'count', 'text', 'vertex')
     """
     if question.form == "construct":
-        return ("vertex", "text", "vertex")
+        return ("vertex", "text", "vertex", "text") if question.makes_quads else ("vertex", "text", "vertex")
     kinds = _kinds(question.body)
     return tuple(kinds.get(name, "vertex") for name in question.columns)
 

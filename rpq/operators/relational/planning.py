@@ -299,7 +299,7 @@ def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
         case "ask":
             top = DistinctNode(ProjectNode((), planner.node(body, frozenset())))
         case "construct":
-            terms_of_template = [term for triple in question.template for term in triple if not isinstance(term, str)]
+            terms_of_template = [term for triple in question.template for term in triple.terms]
             names = {term.name for term in terms_of_template if isinstance(term, Variable)}
             solution: list[str] = []
             if any(isinstance(term, Blank) for term in terms_of_template):  # whose names depend on the whole solution

@@ -528,7 +528,9 @@ class RunningSparql(HostedQuery):
     def _bags_of_labels(self, changed: Mapping[int, Delta]) -> tuple[dict[int, WeightedRows], np.ndarray]:
         """Return the changes of leaves as `_bags` does, where some leaves have a part for each label. O(changes)."""
         leaves = self._network.leaves
-        some = [(key, self._parts[key]) for number in changed for key in self._parts_with.get(number, ())]
+        keys = (key for number in changed for key in self._parts_with.get(number, ()))
+        # Equal leaves have one operator, which gets the changes of their part once.
+        some = [*{(id(leaves[leaf]), label): ((leaf, label), self._parts[leaf, label]) for leaf, label in keys}.values()]
         events, of_parts = as_changes([changed[part.number] for _, part in some], first=self._host.first)
         found: dict[int, list[WeightedRows]] = {}
         for ((leaf, label), part), rows in zip(some, of_parts, strict=True):
@@ -760,6 +762,7 @@ def describe_query(query: SparqlQuery) -> dict[str, Any]:
         "semantics": query.semantics,
         "simple_budget": query.simple_budget,
         "report": query.report,
+        **({"dataset": list(query.parsed.dataset)} if query.reads_dataset else {}),
     }
 
 
@@ -775,7 +778,8 @@ def read_window_of(content: JsonValue) -> AnyWindow | None:
 
 def parse_query(content: JsonValue) -> SparqlQuery:
     """Return the query that JSON values describe. Raises `Damage`."""
-    return read_query(content, SparqlQuery, text="sparql")
+    query = read_query(content, SparqlQuery, text="sparql")
+    return query.over_dataset([name.unicode() for name in content["dataset"]]) if "dataset" in content else query
 
 
 def read_query(content: JsonValue, kind: type[AnySparqlQuery], *, text: str, own: Sequence[str] = ()) -> AnySparqlQuery:

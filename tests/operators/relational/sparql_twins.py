@@ -20,7 +20,7 @@ from tests.pattern_strategies import any_window
 from tests.reference import COUNTS
 from tests.reference_pattern_stream import RegistrationRefused, Row
 from tests.reference_sparql_stream import SparqlQuestion, SparqlReference, question
-from tests.reference_sparql_syntax import Call, Column, Constant, Formula, Triples, Values, Variable, write
+from tests.reference_sparql_syntax import Call, Column, Constant, Formula, InWindow, Triples, Values, Variable, write
 from tests.reference_sparql_values import literal
 from tests.sparql_strategies import NUMBERS, TEXTS, acceptable, edges, queries
 from tests.twins import tiny
@@ -51,6 +51,7 @@ class Twins:
         self,
         *questions: SparqlQuestion,
         static: Sequence[tuple[str, str, str]] = (),
+        graphs: Mapping[str, Sequence[tuple[str, str, str]]] | None = None,
         capacity: int = 4,
         threads: int = 1,
         report_empty: bool = False,
@@ -59,6 +60,8 @@ class Twins:
         self.questions = {one.name: one for one in questions}
         try:
             self.engine = tiny(capacity)(*map(query_of, questions), time_unit="s", **self._restoring)
+            for name, own in (graphs or {}).items():
+                self.engine.load_static([(source, target, label) for source, label, target in own], graph=name)
             if static:
                 self.engine.load_static([(source, target, label) for source, label, target in static])
         except rpq.QueryError as problem:
@@ -66,6 +69,8 @@ class Twins:
             raise
         self.reference = SparqlReference(*questions, static=static)
         self.reference.report_empty = report_empty
+        for name, own in (graphs or {}).items():
+            self.reference.load_graph(name, own)
 
     def shown(self, rows: list[Row]) -> list[tuple]:
         """Rows of the oracle as the engine has them."""
@@ -166,11 +171,39 @@ def questions(draw: st.DrawFn, name: str = "q", report: str = "change") -> Sparq
     kinds = ("time", "time", "count", "unbounded") if report == "change" else ("time",)
     default = draw(any_window(kinds=kinds).filter(lambda window: window.stream is None))
     query = draw(queries(windows))
+    if query.form == "CONSTRUCT" and draw(st.booleans()):
+        graph = st.none() | st.sampled_from([Variable("x"), Variable("y"), Variable("n"), Constant("urn:g")])
+        graphs = draw(st.lists(graph, min_size=len(query.template), max_size=len(query.template)))
+        query = replace(query, template_graphs=tuple(graphs))
     if report == "slide" and any(one.kind == "time" for one in windows.values()) and draw(st.booleans()):
         default = None
     if report == "slide" and (operator := draw(st.sampled_from(["", "", "ISTREAM", "DSTREAM", "RSTREAM"]))):
         query = replace(query, operator=operator, name=name)
     return question(query, default, name=name, report=report)
+
+
+@st.composite
+def graph_questions(draw: st.DrawFn, name: str = "q", report: str = "change") -> SparqlQuestion:
+    """A query that reads named graphs of static edges in the place of one of its windows, perhaps with FROM NAMED."""
+    asked = draw(questions(name, report))
+    graph = draw(st.sampled_from([Variable("g"), Variable("h"), Variable("x"), "urn:x", "urn:q"]))
+    place = draw(st.sampled_from(["urn:w", "urn:v"]))
+    query = _in_graphs(asked.query, {place: graph, "urn:w": "urn:w" if place != "urn:w" else graph})
+    if draw(st.integers(0, 3)) == 0:
+        query = replace(query, from_named=tuple(draw(st.lists(st.sampled_from(["urn:x", "urn:y"]), min_size=1, unique=True))))
+    assume(acceptable(query))
+    return question(query, asked.window, name=name, report=report)
+
+
+def _in_graphs(node: Any, graphs: Mapping[str, Any]) -> Any:
+    """Return a tree with graphs in place of windows."""
+    if isinstance(node, tuple) and not hasattr(node, "_fields"):
+        return tuple(_in_graphs(one, graphs) for one in node)
+    if isinstance(node, InWindow) and graphs.get(node.name, node.name) != node.name:
+        return InWindow(graphs[node.name], _in_graphs(node.group, graphs), is_graph=True)
+    if not is_dataclass(node):
+        return node
+    return replace(node, **{one.name: _in_graphs(getattr(node, one.name), graphs) for one in fields(node)})
 
 
 @st.composite
@@ -199,7 +232,7 @@ def _with_formulas(node: Any, in_place: Mapping[str, Formula]) -> Any:
         return tuple(_with_formulas(one, in_place) for one in node)
     if isinstance(node, Triples | Values | Variable) or not is_dataclass(node):
         return node
-    kept = {"windows", "template"}
+    kept = {"windows", "template", "template_graphs"}
     changed = {one.name: _with_formulas(getattr(node, one.name), in_place) for one in fields(node) if one.name not in kept}
     return replace(node, **changed)
 

@@ -6,7 +6,7 @@ translated to the algebra as section 18.2 of the standard defines it (`groups`).
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
@@ -43,10 +43,12 @@ def read(
     *,
     paths: Literal["walk", "simple", "simple_cycle"] = "walk",
     matching: Literal["homomorphism", "isomorphism"] = "homomorphism",
+    dataset: Sequence[str] = (),
 ) -> SparqlQuestion:
     """Parse a text and return its question.
 
-    Sequences in property paths are joins, unless `paths` are not walks. Raises `SparqlError` with line and column for text
+    Sequences in property paths are joins, unless `paths` are not walks. GRAPH with a variable reads the graphs of FROM NAMED,
+    or those of the `dataset` in a query without FROM and FROM NAMED. Raises `SparqlError` with line and column for text
     that is invalid or refused, and `QueryError` if rdflib is not installed. O(length), some milliseconds.
 
     >>> question = read("SELECT ?x { ?x <a2q>/<c2a>+ ?y . ?y <c2q> 007 }")
@@ -78,6 +80,7 @@ def read(
         prologue,
         windows=tuple(one.name for one in windows),
         named_graphs=graphs.named if graphs.are_given else None,
+        dataset=tuple(dataset),
         uses=clauses.uses,
         is_split=paths == "walk",
     )
@@ -85,7 +88,7 @@ def read(
     body, columns = apply_modifiers(reader, Selection.of(node, is_whole=True), scope)
     body = with_report_time(body)
     form = _FORMS[node.name]
-    template = reader.triple_terms(_template(node), scope) if form == "construct" else []
+    template = reader.template(_template(node), scope) if form == "construct" else []
     question = SparqlQuestion(
         text=text,
         form=form,
@@ -95,6 +98,8 @@ def read(
         windows=windows,
         graphs=graphs.default,
         named_graphs=graphs.named,
+        reads_dataset=reader.reads_dataset,
+        dataset=tuple(dataset) if reader.reads_dataset else (),
         registration=_registration(prologue, clauses),
         warnings=(*reader.warnings, *_unbound(columns, body), *_literals_beside_vertices(body)),
     )
