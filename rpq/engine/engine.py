@@ -548,7 +548,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         A report is made when a later tuple comes, or `advance`; this returns the one that waits for that: the report at the
         first boundary that is not before the stream time, with the expiry of that boundary. The engine does not change: its
         time does not move, and whatever comes later is reported as if there had been no `flush`, this report included.
-        Handlers (`on_change`) get these rows, too. Raises `LimitError`. O(window · index), as restoring a saved state.
+        Handlers (`on_change`) get these rows, too. Raises `LimitError`, after which the engine can be used on. O(window · index), as restoring a saved state.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=5), report="slide"))
@@ -571,9 +571,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 applied = copy._evaluation.advance(boundary + 1)
                 blocks = applied.rows if isinstance(applied.rows, list) else applied.rows.blocks(running.schemas.columns)
                 rows += [[block.select_query(one) for block in blocks for one in due[boundary] if one in block.query]]
-        except LimitError as error:
-            error.changes = self._changes([], np.zeros(2, np.int64))
-            raise
+        except RowLimitError as error:  # of a copy
+            raise self._evaluation.row_guard.report_error(error.query, error.number) from None
         counts = sum((np.array(block.counts()) for blocks in rows for block in blocks), np.zeros(2, np.int64))
         return self._changes([*rows], counts)
 

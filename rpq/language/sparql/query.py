@@ -351,6 +351,16 @@ class SparqlQuery(Query):
         """
         return any(isinstance(one.extent, TimeExtent) and not one.extent.is_number for one in self.parsed.windows)
 
+    @property
+    def reports_whole_answers(self) -> bool:
+        """True if each report has the whole answer (RSTREAM).
+
+        >>> Query("REGISTER RSTREAM <r> AS ASK { ?x <a> ?y }", window=Window(size=9, slide=3)).reports_whole_answers
+        True
+        """
+        registration = self.parsed.registration
+        return registration is not None and registration.reporting == "RSTREAM"
+
     @cached_property
     def reads_report_time(self) -> bool:
         """True if the text calls NOW(), whose value is the time of the report.

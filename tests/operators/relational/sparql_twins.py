@@ -20,9 +20,9 @@ from tests.pattern_strategies import any_window
 from tests.reference import COUNTS
 from tests.reference_pattern_stream import RegistrationRefused, Row
 from tests.reference_sparql_stream import SparqlQuestion, SparqlReference, question
-from tests.reference_sparql_syntax import Call, Column, Constant, Formula, InWindow, Triples, Values, Variable, write
+from tests.reference_sparql_syntax import Call, Column, Constant, Formula, Group, InWindow, Triples, Values, Variable, write
 from tests.reference_sparql_values import literal
-from tests.sparql_strategies import NUMBERS, TEXTS, acceptable, edges, queries
+from tests.sparql_strategies import NUMBERS, TEXTS, acceptable, edges, groups, queries
 from tests.twins import tiny
 
 Tuple = tuple[str, str, str, int, str, str | None]
@@ -189,6 +189,10 @@ def graph_questions(draw: st.DrawFn, name: str = "q", report: str = "change") ->
     graph = draw(st.sampled_from([Variable("g"), Variable("h"), Variable("x"), "urn:x", "urn:q"]))
     place = draw(st.sampled_from(["urn:w", "urn:v"]))
     query = _in_graphs(asked.query, {place: graph, "urn:w": "urn:w" if place != "urn:w" else graph})
+    if draw(st.booleans()):
+        within = InWindow(graph, draw(groups(1)), is_graph=True)
+        select = query.select
+        query = replace(query, select=replace(select, body=Group((*select.body.elements, within))))
     if draw(st.integers(0, 3)) == 0:
         query = replace(query, from_named=tuple(draw(st.lists(st.sampled_from(["urn:x", "urn:y"]), min_size=1, unique=True))))
     assume(acceptable(query))
