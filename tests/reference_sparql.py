@@ -40,7 +40,7 @@ from itertools import zip_longest
 from typing import Any
 
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
-from tests.reference import Edge, evaluate
+from tests.reference import evaluate
 from tests.reference_patterns import Blank, Ends, Graphs, Labels, accepted, is_relevant, labels_in
 from tests.reference_sparql_syntax import (
     Aggregate,

@@ -212,7 +212,8 @@ class _Parser:
             select = self.modified(columns, self.group(), modifier)
         if self.next.kind != "end":
             self.fault("the end")
-        return Query(form, select, template, windows, operator or "", name, self.base, graphs, *map(tuple, (self.from_graphs, self.from_named)))
+        clauses = tuple(self.from_graphs), tuple(self.from_named)
+        return Query(form, select, template, windows, operator or "", name, self.base, graphs, *clauses)
 
     def prologue(self) -> None:
         while word := self.accept("BASE", "PREFIX"):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import rpq
+from rpq.cli.outputs.formats import N_QUADS_ENDINGS
 from rpq.cli.request import RunRequest, RunSettings, has_default_window
 from rpq.errors import RpqError
 from rpq.files.destinations import open_replacement
@@ -338,7 +339,7 @@ def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]
     found += _warnings_of_empty_reports(queries, settings)
     loaded = {*settings.static_graphs}
     if not loaded - {None} and any(getattr(query, "reads_dataset", False) for query in queries):
-        found.append("GRAPH with a variable reads the named graphs of edges without time: give them with --static '<graph>=FILE'")
+        found.append("GRAPH with a variable reads named graphs, and there are none: give them with --static '<graph>=FILE'")
     graphs = {graph for query in queries for graph in named_graphs_of(query)}
     if loaded and None not in loaded:  # otherwise edges without the name of a graph stand for those of FROM
         graphs |= {graph for query in queries for graph in static_graphs_of(query)}

@@ -24,7 +24,7 @@ from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.state.engine_state import SavedState, copy_state, read_state, write_state
 from rpq.engine.state.state_content import EventsState, KeepWindow
 from rpq.engine.statistics import Statistics, statistics_of
-from rpq.errors import InputError, LimitError, QueryError, RpqError, ThreadsWarning
+from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError, ThreadsWarning
 from rpq.language import kinds
 from rpq.language.conditions import TAKEN
 from rpq.language.protocol import MOST_ROWS
@@ -548,7 +548,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         A report is made when a later tuple comes, or `advance`; this returns the one that waits for that: the report at the
         first boundary that is not before the stream time, with the expiry of that boundary. The engine does not change: its
         time does not move, and whatever comes later is reported as if there had been no `flush`, this report included.
-        Handlers (`on_change`) get these rows, too. Raises `LimitError`, after which the engine can be used on. O(window · index), as restoring a saved state.
+        Handlers (`on_change`) get these rows, too. Raises `LimitError`, after which the engine can be used on.
+        O(window · index), as restoring a saved state.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=5), report="slide"))

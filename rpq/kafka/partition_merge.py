@@ -134,7 +134,8 @@ class MergedTuples:
     """The next tuples of the merge: `columns` in order (None if there are no tuples), and bad messages among them.
 
     `ends` has the offset after them for each partition that they advance, `fronts` its largest timestamp so far; of messages
-    at these offsets they have the first tuples, where `inside` says how many were released. `offsets` and `lines` have for each row its offset, and the number of its partition in `places`.
+    at these offsets they have the first tuples, where `inside` says how many were released.  `offsets` and `lines` have for
+    each row its offset, and the number of its partition in `places`.
     """
 
     columns: pa.RecordBatch | None
@@ -146,7 +147,9 @@ class MergedTuples:
     fronts: dict[Place, int]
     inside: Mapping[Place, int] = field(default_factory=dict)
 
-    def inside_before(self, row: int, ends: Mapping[Place, int], before: Mapping[Place, tuple[int, int]]) -> dict[Place, int]:
+    def inside_before(
+        self, row: int, ends: Mapping[Place, int], before: Mapping[Place, tuple[int, int]]
+    ) -> dict[Place, int]:
         """Return how many tuples of the messages at `ends` come before a row, if any do.
 
         `before` are the offset of each partition before these tuples, and the number of tuples of the message there that

@@ -38,9 +38,8 @@ class TopicPosition:
     """A position in topics.
 
     `run` identifies the run, to the broker and in the offsets that it commits; `round` is the number of the last slice.
-    `ends` and `fronts` are the offset and the largest timestamp of each partition; where a message has several tuples, of
-    which some were passed, it is the message at this offset, and `inside` says how many.  `layouts` describe the values of each
-    topic.
+    `ends` and `fronts` are the offset and the largest timestamp of each partition.  Where some tuples of the message at this
+    offset were passed, `inside` says how many.  `layouts` describe the values of each topic.
     """
 
     run: str
@@ -187,16 +186,14 @@ class TopicSource(Source):
 
     def advance(self, part: MergedTuples, until: int | None) -> bool:
         """Move the position behind a slice, or to its row `until`, before which no bad message is passed."""
-        ends, inside = part.ends, part.inside
+        ends, inside, before = part.ends, part.inside, self.position().begun
         if until is not None:
             ends = part.ends_before(until)
             for bad in part.bad:
                 place, offset = Place(bad.message.topic(), bad.message.partition()), bad.message.offset()
                 ends[place] = min(ends.get(place, offset), offset)
-            inside = part.inside_before(until, ends, self.position().begun)
-        moved = {
-            place: end for place, end in ends.items() if end != self.ends[place] or inside.get(place, 0) != self._inside(place)
-        }
+            inside = part.inside_before(until, ends, before)
+        moved = {place: end for place, end in ends.items() if (end, inside.get(place, 0)) != before[place]}
         if moved:
             self.round += 1
             within = {place: inside[place] for place in moved if place in inside}
@@ -208,9 +205,6 @@ class TopicSource(Source):
             self.inside = {place: count for place, count in self.inside.items() if place not in moved} | within
             self.fronts |= {place: max(front, self.fronts[place]) for place, front in whole.items()}
         return True
-
-    def _inside(self, place: Place) -> int:
-        return self.inside.get(place, 0)
 
     def position(self) -> TopicPosition:
         """Return the position behind the last slice that was passed."""

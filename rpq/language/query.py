@@ -712,12 +712,13 @@ def columns_of_text(
         return path_columns(selected_columns(select, text))
     if language == "pattern":
         return Pattern.read(text, select).columns
-    if language == "sparql":
-        from rpq.language.sparql.query import columns_of_question
-        from rpq.language.sparql.syntax.reading import read
+    return _any_query(language, text, paths=paths).columns
 
-        return columns_of_question(read(text, paths=paths))
-    return query_in(language, text, window=Window(size=1, slide=1), paths=paths).columns
+
+def _any_query(language: Language, text: str, **options: Any) -> Query:
+    """Return a query over some window; one in SPARQL reports at slides, because some texts need that."""
+    reports = {"report": "slide"} if language == "sparql" else {}
+    return query_in(language, text, window=Window(size=1, slide=1), **reports, **options)
 
 
 def tells_leaving(text: str) -> bool:
@@ -726,11 +727,9 @@ def tells_leaving(text: str) -> bool:
     >>> tells_leaving("a+"), tells_leaving("REGISTER RSTREAM <r> AS SELECT ?x { ?x <a> ?y }")
     (True, False)
     """
-    if language_of(text) != "sparql":
-        return True
-    from rpq.language.sparql.syntax.reading import read
-
-    return read(text).tells_leaving
+    language = language_of(text)
+    tells: bool = language != "sparql" or getattr(_any_query(language, text), "tells_leaving", True)
+    return tells
 
 
 def selected_columns(select: Sequence[str] | None, expression: str) -> tuple[str, ...]:

@@ -44,6 +44,8 @@ from rpq.stream.fields import EDGE
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
     from rpq.language.query import Query
+    from rpq.readers.rdf.rdf_format import RdfDocuments
+    from rpq.readers.rdf.times import Kind
     from rpq.rows.changes import Changes
 
 LOG = logging.getLogger("rpq.serve")

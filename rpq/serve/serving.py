@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import uvicorn
@@ -43,6 +43,9 @@ from rpq.serve.requests import FIELDS, NameTaken, QueryDefaults, parse_query
 from rpq.serve.service import Service
 from rpq.serve.storage import EngineOptions
 from rpq.stream.window import WindowTextError, window_of
+
+if TYPE_CHECKING:
+    from rpq.readers.rdf.rdf_format import RdfDocuments
 
 SWITCH_SECONDS = 0.001
 """The longest time that the engine's thread keeps the interpreter while a request waits."""

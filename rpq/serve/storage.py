@@ -263,8 +263,8 @@ class ServedState:
     """The content of a checkpoint besides the state of the engine.
 
     `run` is the run of the server that numbered the positions; `progress` is how far an input had come, in the input's own
-    terms. `rdf_times` is the kind of the times of documents of RDF, None before the first one. `journal` is the identity of the journal that continues from here, and `generation` its number; a checkpoint of
-    version 1 has no such fields.
+    terms. `rdf_times` is the kind of the times of documents of RDF, None before the first one. `journal` is the identity of
+    the journal that continues from here, and `generation` its number; a checkpoint of version 1 has no such fields.
     """
 
     run: str

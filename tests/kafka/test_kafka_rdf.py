@@ -148,7 +148,8 @@ def source_at(position: TopicPosition, parts: list[list[list[int]]], journal: Ro
     begun = {place: (source.ends[place], source.fronts[place]) for place in places}
     merge = source._merge = PartitionMerge(begun, max_delay=0.0, inside=source.inside)
     for place, messages in zip(places, parts, strict=True):
-        left = [(offset, time) for offset, message in enumerate(messages) for time in message if offset >= source.ends[place]]
+        numbered = [(offset, time) for offset, message in enumerate(messages) for time in message]
+        left = [one for one in numbered if one[0] >= source.ends[place]]
         offsets = np.array([offset for offset, _ in left], np.int64)
         merge.add(place, columns_of([time for _, time in left]) if left else None, offsets, {}, len(messages))
         merge.reached_end(place, len(messages))

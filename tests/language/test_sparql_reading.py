@@ -416,7 +416,8 @@ def test_construct():
     question = read("CONSTRUCT { ?x <b> ?y , 'lit' . <c> a ?x } { ?x <a> ?y }")
     x, y = Variable("x"), Variable("y")
     assert question.form == "construct" and question.columns == ()
-    assert question.template == ((x, "b", y, None), (x, "b", Constant('"lit"'), None), (Constant("c"), RDF + "type", x, None))
+    literal = Constant('"lit"')
+    assert question.template == ((x, "b", y, None), (x, "b", literal, None), (Constant("c"), RDF + "type", x, None))
 
 
 def test_graphs_in_a_template():

@@ -123,7 +123,8 @@ def quad_lines(rows: pa.Table, *, computed: Collection[str] = ()) -> Iterator[pa
             _cells(target, of_text, _vertex if are_vertices else lambda n: literal_text(str(n), _INTEGER)),
         ]
         if _are_quads(names):
-            named = pc.binary_join_element_wise(_cells(batch.column(QUAD[3]), _resource, _vertex), _scalar("."), _scalar(" "))
+            graphs = _cells(batch.column(QUAD[3]), _resource, _vertex)
+            named = pc.binary_join_element_wise(graphs, _scalar("."), _scalar(" "))
             graph = pc.coalesce(named, _scalar("."))
         else:
             ops = pc.fill_null(_cells(batch.column("op"), lambda op: f"<urn:rpq:{_GRAPHS[op]}:", str), "")

@@ -352,6 +352,15 @@ class SparqlQuery(Query):
         return any(isinstance(one.extent, TimeExtent) and not one.extent.is_number for one in self.parsed.windows)
 
     @property
+    def tells_leaving(self) -> bool:
+        """True if rows that leave the answer are told.
+
+        >>> Query("REGISTER ISTREAM <r> AS ASK { ?x <a> ?y }", window=Window(size=9, slide=3)).tells_leaving
+        False
+        """
+        return self.parsed.tells_leaving
+
+    @property
     def reports_whole_answers(self) -> bool:
         """True if each report has the whole answer (RSTREAM).
 

@@ -2,8 +2,8 @@
 
     FILTER(?until < NOW())    =    filter ?until < ?now over the join of the group with the time of the report
 
-So what a report changes is what a change of one row changes, and a comparison with NOW() is a join by value, which looks only
-at the rows between the times of two reports.
+So what a report changes is what a change of one row changes, and a comparison with NOW() is a join by value, which looks
+only at the rows between the times of two reports.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class _ReportClock:
         self.node.set(self.id)
 
     def pass_to(self, time: int | None, latest: int) -> Iterator[_PassedReports]:
-        """Yield the reports that begin up to a stream time, some at once; the last ones also cover the times up to `latest`."""
+        """Yield the reports that begin up to a stream time, some at once; the last ones cover all times up to `latest`."""
         last = self._time if time is None else int(report_times(np.array([time]), self.steps)[0])
         if last is None:
             return

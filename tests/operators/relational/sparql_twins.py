@@ -194,7 +194,8 @@ def graph_questions(draw: st.DrawFn, name: str = "q", report: str = "change") ->
         select = query.select
         query = replace(query, select=replace(select, body=Group((*select.body.elements, within))))
     if draw(st.integers(0, 3)) == 0:
-        query = replace(query, from_named=tuple(draw(st.lists(st.sampled_from(["urn:x", "urn:y"]), min_size=1, unique=True))))
+        named = draw(st.lists(st.sampled_from(["urn:x", "urn:y"]), min_size=1, unique=True))
+        query = replace(query, from_named=tuple(named))
     assume(acceptable(query))
     return question(query, asked.window, name=name, report=report)
 

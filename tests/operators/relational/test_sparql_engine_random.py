@@ -6,7 +6,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from tests.operators.relational.sparql_twins import Twins, graph_questions, questions, streams, timed_questions, warnings_of_rdflib
+from tests.operators.relational.sparql_twins import (
+    Twins,
+    graph_questions,
+    questions,
+    streams,
+    timed_questions,
+    warnings_of_rdflib,
+)
 from tests.reference_pattern_stream import Window
 from tests.reference_sparql_stream import question as asked
 from tests.reference_sparql_syntax import write
@@ -86,7 +93,7 @@ named_graphs = st.dictionaries(st.sampled_from(["urn:x", "urn:y", "urn:g"]), st.
 
 
 @examples(60)
-@given(graph_questions(), streams(), st.integers(1, 9), st.integers(0, 15), st.lists(edges, max_size=2, unique=True), named_graphs)
+@given(graph_questions(), streams(), st.integers(1, 9), st.integers(0, 15), st.lists(edges, max_size=2), named_graphs)
 def test_named_graphs_are_read_as_by_the_oracle(question, tuples, size, saved, static, graphs):
     note(f"{write(question.query)} over {question.window}")
     twins = Twins(question, static=static, graphs=graphs)

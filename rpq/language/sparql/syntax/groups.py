@@ -488,8 +488,8 @@ class GroupReader:
             if not self._named_graphs:
                 line, column = self.source.place_of(part.place)
                 self.warnings[
-                    f"line {line}, column {column}: GRAPH with a variable has no solution: in a query with FROM it reads the "
-                    "graphs of FROM NAMED, and there is none"
+                    f"line {line}, column {column}: GRAPH with a variable has no solution: in a query with FROM it reads "
+                    "the graphs of FROM NAMED, and there is none"
                 ] = None
             return self._in_each(self._named_graphs, part, scope)
         name = self.prologue.iri(part.term)
