@@ -593,7 +593,7 @@ def _compare_one(sign: str, left: Any, right: Any) -> bool | None:
 
 
 def _decimals(value: Value) -> Value:
-    """Return numbers as decimals of the same values. Raises `ArrowInvalid` where that cannot be told at once."""
+    """Return numbers as decimals of the same values. Raises `ArrowInvalid` where the numbers have no scale in common."""
     if pa.types.is_decimal(value.type):
         return value
     if pa.types.is_integer(value.type):

@@ -460,7 +460,7 @@ def _usual_slide(window: int | str, time_unit: str | None) -> int | str | None:
 
 def language_of(query: Query) -> Language:
     """Return the language of a query: path, pattern, sparql, gql or cypher."""
-    if query.language is not None:  # only that of MATCH is told
+    if query.language is not None:  # only MATCH texts name theirs
         return query.language
     if isinstance(query, SparqlQuery):
         return "sparql"

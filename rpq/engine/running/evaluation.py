@@ -181,7 +181,7 @@ class Evaluation:
         self.multigraph.add(questions, {question.name: reading_of(question, self) for question in questions})
 
     def _record_statics(self, multigraph: Multigraph) -> None:
-        """Let a multigraph know the static edges that were loaded before it, whose values nobody read."""
+        """Enter the static edges that were loaded before the multigraph, whose values nobody read."""
         edges = self.graph.static_edges()
         if len(edges):
             multigraph.statics.add(self.graph.chunk_of(edges), {}, self.static_properties or ())
@@ -575,7 +575,7 @@ class Evaluation:
         self.note_first()
 
     def _hide_statics(self, multigraph: Multigraph, more: Sequence[Question] = ()) -> list[RunningQuery]:
-        """Let edges of the window hide static edges from now on, and add `more` queries; before the first tuple.
+        """Make edges of the window hide static edges from now on, and add `more` queries; before the first tuple.
 
         The queries begin again, over windows that are decided before the graph. Raises `QueryError` for queries that this
         does not go with, and changes nothing then.
@@ -658,7 +658,7 @@ class Evaluation:
         return self._deltas()
 
     def _expire(self, time: int) -> list[tuple[int, Delta]]:
-        """Let edges leave a window that is decided before the graph; return what is reported of it. Raises `LimitError`."""
+        """Remove edges from a window that is decided before the graph; return what it reports. Raises `LimitError`."""
         derived = None if self.multigraph is None else self.multigraph.expire(time)
         if derived is None:
             return []

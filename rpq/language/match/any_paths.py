@@ -45,7 +45,7 @@ class Clauses(Protocol):
 
 
 def declare_inner(scope: Scope, element: Element, text: str) -> None:
-    """Make the variables inside a path whose ends alone are told known. Nothing compares them, so each stands once."""
+    """Enter the variables inside a path of which only the ends are returned. Nothing compares them, so each stands once."""
     if isinstance(element, Group):
         for part in element.elements:
             declare_inner(scope, part, text)
@@ -54,8 +54,8 @@ def declare_inner(scope: Scope, element: Element, text: str) -> None:
             raise match_error(
                 text,
                 element.at,
-                f"{element.variable} is inside a path whose ends alone are told, and stands in another place as well, "
-                "which nothing would compare: name them apart, or write the path edge by edge",
+                f"{element.variable} is inside a path of which only the ends are returned, and stands in another place as "
+                "well, which nothing would compare: name them apart, or write the path edge by edge",
             )
         scope.own[element.variable] = Binding("inner", element.variable)
 

@@ -60,8 +60,8 @@ class ValueReader:
         if known.kind == "inner":
             self._fail(
                 at,
-                f"{variable} is inside a path whose ends alone are told (a quantified one, or one behind ANY): read it in "
-                "the WHERE inside its own brackets, or write the path edge by edge",
+                f"{variable} is inside a path of which only the ends are returned (a quantified one, or one behind ANY): "
+                "read it in the WHERE inside its own brackets, or write the path edge by edge",
             )
         if known.kind == "vertex":
             if dot and attribute != "id":

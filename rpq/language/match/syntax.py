@@ -688,11 +688,11 @@ def _reader(text: str) -> Any:
 
         def all_paths(self, meta: Any, children: list[Any]) -> Search:
             if "SHORTEST" in words(children):
-                refuse(start(meta), "ALL SHORTEST is refused: which paths there are is not told; write ANY SHORTEST")
+                refuse(start(meta), "ALL SHORTEST is refused: paths themselves are not returned; write ANY SHORTEST")
             return Search(False)
 
         def shortest_paths(self, meta: Any, children: list[Any]) -> Search:
-            refuse(start(meta), "SHORTEST with a number is refused: which paths there are is not told; write ANY SHORTEST")
+            refuse(start(meta), "SHORTEST with a number is refused: paths themselves are not returned; write ANY SHORTEST")
 
         def path_mode(self, meta: Any, children: list[Token]) -> str:
             return children[0].type
@@ -719,7 +719,7 @@ def _reader(text: str) -> Any:
                 hint = did_you_mean(function.name.lower(), ["shortestpath"]).replace("shortestpath", "shortestPath")
                 refuse(function.at, f"unknown function {function.name!r} around a path: expected shortestPath{hint}")
             if function.name.lower() != "shortestpath":
-                advice = "which paths there are is not told; write ANY SHORTEST before the path, or shortestPath(…)"
+                advice = "paths themselves are not returned; write ANY SHORTEST before the path, or shortestPath(…)"
                 refuse(function.at, f"{function.name}(…) is refused: {advice}")
             return PathPattern(True, None, path, start(meta))
 

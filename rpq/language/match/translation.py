@@ -199,7 +199,7 @@ class _Translator:
                 internal = self._internal(name)
                 known = block.scope.own[name] = Binding("vertex", internal)
             if known.kind != "vertex":
-                what = "an edge" if known.kind == "edge" else "inside a path whose ends alone are told"
+                what = "an edge" if known.kind == "edge" else "inside a path of which only the ends are returned"
                 self._fail(node.at, f"{name} is {what}, and a node too: rename one of them")
             if known.constant is not None and known.internal not in block.constants:
                 block.constants[known.internal] = known.constant

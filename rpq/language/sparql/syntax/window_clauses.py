@@ -162,7 +162,7 @@ class _ClauseExtractor:
             name = self._name("the name of the output stream")
         token = self._ahead(0)
         if token is not None and token.is_word("COMPUTE", "COMPUTED"):
-            message = f"{token.text} EVERY is refused: reports are told at each STEP of the windows"
+            message = f"{token.text} EVERY is refused: reports are made at each STEP of the windows"
             raise self._source.error(message, token.start, "AS, and the period as the STEP of a window")
         self._word("AS", expected="AS")
         return name
