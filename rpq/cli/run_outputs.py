@@ -206,9 +206,9 @@ def check_columns(request: RunRequest) -> None:
 
 def _check_n_quads(request: RunRequest) -> None:
     """Raise a usage error for N-Quads of answers that are no edges, or of witnesses."""
-    text = request.settings.expression
     asking = [(entry.output, entry.columns, entry.expression) for entry in request.entries]
-    for output, columns, expression in asking or [(request.settings.output, request.columns, text)]:
+    settings = request.settings
+    for output, columns, expression in asking or [(settings.output, request.columns, str(settings.expression))]:
         if output is None or not output.lower().endswith(N_QUADS_ENDINGS):
             continue
         if request.settings.witness:
@@ -217,7 +217,7 @@ def _check_n_quads(request: RunRequest) -> None:
             check_edges(output, columns)
         except SinkError as error:
             raise click.UsageError(str(error)) from error
-        if tuple(columns) == QUAD and tells_leaving(str(expression)):
+        if tuple(columns) == QUAD and tells_leaving(expression):
             raise click.UsageError(
                 f"{output}: quads have graphs of their own, so that N-Quads cannot tell which of them leave: write REGISTER "
                 "ISTREAM <name> AS, or RSTREAM, before the query, or an output in another format, which has a column op"

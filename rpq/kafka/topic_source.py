@@ -326,9 +326,9 @@ def read_journal(path: str, *, run: str) -> list[Round]:
             number, ends = json.loads(bytes(record))
             if found and number != found[-1].number + 1:
                 raise KafkaError(f"{path}: at byte {place}: round {number} follows round {found[-1].number}; it was changed")
-            parts = [(Place(str(topic), int(part)), int(end), *map(int, inside)) for topic, part, end, *inside in ends]
-            of_ends = {place: end for place, end, *_ in parts}
-            found.append(Round(int(number), of_ends, {place: inside[0] for place, _, *inside in parts if inside}))
+            of_ends = {Place(str(topic), int(part)): int(end) for topic, part, end, *_ in ends}
+            within = {Place(str(topic), int(part)): int(rest[0]) for topic, part, _, *rest in ends if rest}
+            found.append(Round(int(number), of_ends, within))
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:

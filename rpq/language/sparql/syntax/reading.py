@@ -48,8 +48,8 @@ def read(
     """Parse a text and return its question.
 
     Sequences in property paths are joins, unless `paths` are not walks. GRAPH with a variable reads the graphs of FROM
-    NAMED, or those of the `dataset` in a query without FROM and FROM NAMED. Raises `SparqlError` with line and column for text
-    that is invalid or refused, and `QueryError` if rdflib is not installed. O(length), some milliseconds.
+    NAMED, or those of the `dataset` in a query without FROM and FROM NAMED. Raises `SparqlError` with line and column for
+    text that is invalid or refused, and `QueryError` if rdflib is not installed. O(length), some milliseconds.
 
     >>> question = read("SELECT ?x { ?x <a2q>/<c2a>+ ?y . ?y <c2q> 007 }")
     >>> question.columns, [str(one.atom) for one in question.body.inner.atoms]
