@@ -104,7 +104,7 @@ def test_a_graph_without_edges_has_a_name():
     named = rows("SELECT ?g { GRAPH ?g { } }", {"g": [], "h": [("x", "y", "a")]}, stream=[("x", "y", "b", 1)])
     assert named == [("g", 1, "+"), ("h", 1, "+")]
     columns = rpq.Query("SELECT * { ?x <a> ?y GRAPH ?g { ?y <b> ?z } }", window=rpq.Window(size=9, slide=9)).columns
-    assert columns == ("x", "y", "g", "z"), "before any graph is known"
+    assert tuple(columns) == ("x", "y", "g", "z"), "before any graph is known"
 
 
 def test_from_named_alone_leaves_the_default_window_alone():
