@@ -146,8 +146,8 @@ class RowLimitError(LimitError):
     `query` is the name of the query, `row` the number of the tuple in the pushed batch (None if an advance of time or the
     registration of the query caused the error), `number` the rows counted until the engine stopped, `limit` the rows
     allowed. `changes` are the answer changes of all tuples before that event; the event itself has no changes, for any
-    query. The engine accepts no further tuples: continue from a saved state. If the registration of a query causes the
-    error, the query is refused, and the engine remains usable.
+    query. The engine accepts no further tuples: continue from a saved state. If the registration of a query, or `flush`,
+    causes the error, the query is refused, or nothing told, and the engine remains usable.
     """
 
     def __init__(self, message: str, *, query: str, row: int | None, number: int, limit: int) -> None:

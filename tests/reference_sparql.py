@@ -36,10 +36,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
-from tests.reference import Edge, evaluate
+from tests.reference import evaluate
 from tests.reference_patterns import Blank, Ends, Graphs, Labels, accepted, is_relevant, labels_in
 from tests.reference_sparql_syntax import (
     Aggregate,
@@ -103,6 +104,10 @@ class Evaluation:
     graphs: Graphs
     rules: Rules = CONTRACT
     paths: str = "walk"
+    now: str | None = None
+    """The time of the report, a term [2.9]."""
+    named: tuple[str, ...] = ()
+    """The named graphs of edges without time, which GRAPH with a variable reads unless FROM NAMED names others."""
     _pairs: dict = field(default_factory=dict)
     _middles: int = 0
 
@@ -117,7 +122,8 @@ class Evaluation:
             return Counter({edge for binding in bag for edge in self.instantiated(binding)})
         return Counter(tuple(binding.get(name) for name in columns(self.query.select)) for binding in bag)
 
-    def instantiated(self, binding: Binding) -> Iterator[Edge]:
+    def instantiated(self, binding: Binding) -> Iterator[tuple[str | None, ...]]:
+        """Yield the triples of a solution; if the template has graphs, with the graph of each, None for the default one."""
         names = sorted(columns(self.query.select))
 
         def made(end: Any) -> str | None:
@@ -128,12 +134,15 @@ class Evaluation:
                 return end.name
             return binding.get(end.name) if isinstance(end, Variable) else end.value
 
-        for triple in self.query.template:
+        for triple, graph in zip_longest(self.query.template, self.query.template_graphs):
             source, label, target = map(made, (triple.subject, triple.path, triple.object))
             if source is None or label is None or target is None or is_literal(source):
                 continue
-            if not (is_literal(label) or label.startswith("_:")):
-                yield source, label, target
+            if is_literal(label) or label.startswith("_:"):
+                continue
+            name = None if graph is None else made(graph)
+            if graph is None or not (name is None or is_literal(name)):
+                yield (source, label, target, name) if self.query.makes_quads else (source, label, target)
 
     # --- groups: §18.2.2.6, §18.5
 
@@ -154,11 +163,20 @@ class Evaluation:
                     bag = [self.extended(one, variable, self.value(formula, one, window)) for one in bag]
                 case Values():
                     bag = joined(bag, rows(element))
+                case InWindow(Variable() as variable, inner):
+                    bag = joined(bag, self.in_each_graph(variable, inner))
                 case InWindow(name, inner):
-                    bag = joined(bag, self.group(inner, name))
+                    bag = joined(bag, self.group(inner, name.value if isinstance(name, Value) else name))
                 case Select():
                     bag = joined(bag, self.select(element, window))
         return [one for one in bag if all(self.holds(condition, one, window) for condition in conditions(group))]
+
+    def in_each_graph(self, variable: Variable, inner: Group) -> Bag:
+        """Return the solutions of a group in every named graph, each with the name as a variable (§18.6)."""
+        has_clauses = self.query.from_graphs or self.query.from_named
+        names = self.query.from_named if has_clauses else self.named
+        name_of = {name: {variable.name: name} for name in names}
+        return [one | name_of[name] for name in names for one in self.group(inner, name) if compatible(one, name_of[name])]
 
     def left_joined(self, bag: Bag, inner: Group, window: str | None) -> Bag:
         """LeftJoin: the conditions of the optional group see the bindings on both sides."""
@@ -190,7 +208,7 @@ class Evaluation:
         """Return a binding with those of a triple, once for each match."""
         source, path, target = triple
         if not isinstance(path, Expression):
-            edges = [edge for edge in self.graphs[window] if self.paths != "simple" or edge[0] != edge[2]]
+            edges = [edge for edge in self.graphs.get(window, ()) if self.paths != "simple" or edge[0] != edge[2]]
             terms = source, target, path
             return [more for s, label, t in edges for more in self.at_values(binding, terms, (s, t, label))]
         if self.paths != "walk" or not splits(path):
@@ -221,7 +239,7 @@ class Evaluation:
         """Return the pairs that a path joins which is not split; `constants` stand at its ends (§18.4)."""
         key = path, window, constants
         if key not in self._pairs:
-            edges = self.graphs[window]
+            edges = self.graphs.get(window, ())
             found = set(evaluate(path, edges, self.paths))
             if can_be_empty(path):
                 found |= {(node, node) for node in {end for s, _, t in edges for end in (s, t)} | constants}
@@ -328,6 +346,10 @@ class Evaluation:
                 return of_boolean(bool(self.group(substituted(group, binding), window)) != negated)
             case Aggregate():
                 return self.aggregated(formula, inside, window)
+            case Call("NOW", ()):
+                if self.now is None:
+                    raise NoValue("NOW without a report")
+                return self.now
             case Call("BOUND", (Variable(name),)):
                 return of_boolean(name in binding)
             case Call("BOUND", _):
@@ -550,8 +572,8 @@ def substituted(group: Group, binding: Mapping[str, str]) -> Group:
                 return Filter(formula(condition))
             case Optional(inner) | Minus(inner):
                 return type(node)(substituted(inner, binding))
-            case InWindow(name, inner):
-                return InWindow(name, substituted(inner, binding))
+            case InWindow(name, inner, is_graph):
+                return InWindow(term(name), substituted(inner, binding), is_graph)
             case Union(groups):
                 return Union(tuple(substituted(inner, binding) for inner in groups))
             case Bind(inner, variable):
@@ -589,6 +611,8 @@ def in_scope(group: Group) -> dict[str, None]:
             case Triples(triples):
                 ends = [end for triple in triples for end in triple.terms]
                 found |= dict.fromkeys(end.name for end in ends if isinstance(end, Variable))
+            case InWindow(Variable(name), inner):
+                found |= {name: None} | in_scope(inner)
             case Optional(inner) | InWindow(_, inner):
                 found |= in_scope(inner)
             case Union(groups):
@@ -688,15 +712,17 @@ class SparqlPattern:
     @property
     def windows(self) -> set[str | None]:
         """The windows that the query reads; None is the default graph."""
-        return {window for element, window in query_elements(self.query) if isinstance(element, Triples)} | {
-            element.name for element, _ in query_elements(self.query) if isinstance(element, InWindow)
-        }
+        inside = [element for element, _ in query_elements(self.query) if isinstance(element, InWindow)]
+        graphs = {element.name for element in inside if element.is_graph}
+        reading = {window for element, window in query_elements(self.query) if isinstance(element, Triples)}
+        return (reading | {element.name for element in inside}) - graphs
 
     @property
     def columns(self) -> tuple[str, ...]:
         if self.query.form == "SELECT":
             return columns(self.query.select)
-        return () if self.query.form == "ASK" else ("source", "label", "target")
+        made = ("source", "label", "target", "graph") if self.query.makes_quads else ("source", "label", "target")
+        return () if self.query.form == "ASK" else made
 
     @cached_property
     def _readers_of_nodes(self) -> set[str | None]:
@@ -731,8 +757,14 @@ class SparqlPattern:
             atoms = [*atoms, Triple(Blank("source"), NegatedSet(()), Blank("target"))]
         return {ends for atom in atoms for ends in accepted(*atom, label)}
 
-    def solutions(self, graphs: Graphs) -> Counter[Solution]:
-        return Evaluation(self.query, graphs, self.rules, self.paths).answer()
+    def solutions(self, graphs: Graphs, now: str | None = None, named: Sequence[str] = ()) -> Counter[Solution]:
+        return Evaluation(self.query, graphs, self.rules, self.paths, now, tuple(named)).answer()
+
+    @property
+    def calls_now(self) -> bool:
+        """True if a formula calls NOW."""
+        elements = [element for element, _ in query_elements(self.query)]
+        return any(below == Call("NOW", ()) for element in elements for below in _all_formulas(element))
 
     def shown(self, solution: Solution) -> tuple[object, ...]:
         """Return a solution as a row of results shows it."""
@@ -767,6 +799,8 @@ def computed_columns(select: Select) -> dict[str, str]:
                     add(variable.name, "vertex")
             case Bind(formula, variable):
                 add(variable.name, _kind(formula, kinds))
+            case InWindow(Variable(name)):
+                add(name, "vertex")
             case Select():
                 for name, kind in computed_columns(element).items():
                     add(name, kind)

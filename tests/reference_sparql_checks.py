@@ -42,7 +42,12 @@ from tests.reference_sparql_syntax import (
 def check(query: Query) -> None:
     """Raise Refused, or Rejected, for what the contract has no place for."""
     for element, _ in query_elements(query):
-        if isinstance(element, InWindow) and element.name not in query.windows:
+        if isinstance(element, InWindow) and element.is_graph:
+            has_clauses = bool(query.from_graphs or query.from_named)
+            is_variable = isinstance(element.name, Variable)
+            if element.name in query.windows or (has_clauses and not is_variable and element.name not in query.from_named):
+                raise Rejected(f"{element.name!r} is not a graph that the query reads")
+        elif isinstance(element, InWindow) and element.name not in query.windows:
             raise Rejected(f"window {element.name!r} is not declared")
     if query.form == "SELECT" and (bad := {"query", "timestamp", "op"} & set(columns(query.select))):
         raise Refused(f"a column called {min(bad)}")

@@ -98,12 +98,13 @@ _ARGUMENTS = {  # how many a function takes
     "REGEX": (2, 3),
     "REPLACE": (3, 4),
     "CONCAT": (0, 99),
+    "NOW": (0, 0),
     "COALESCE": (0, 99),
 }
 _FUNCTIONS = {name.upper(): name for name in _ARGUMENTS} | {"URI": "IRI", "ISURI": "isIRI"}
 _AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT")
 _CASTS = ("string", "boolean", "integer", "decimal", "float", "double", "dateTime", "date", "time")
-_REFUSED_FUNCTIONS = ("NOW", "RAND", "UUID", "STRUUID", "BNODE", "SEQ")
+_REFUSED_FUNCTIONS = ("RAND", "UUID", "STRUUID", "BNODE", "SEQ")
 
 
 @dataclass
@@ -141,6 +142,8 @@ class _Parser:
     prefixes: dict[str, str] = field(default_factory=dict)
     fresh: int = 0
     windows: tuple[str, ...] = ()  # their names, in the order of the text
+    from_graphs: list[str] = field(default_factory=list)
+    from_named: list[str] = field(default_factory=list)
 
     # --- tokens
 
@@ -189,24 +192,28 @@ class _Parser:
         if form == "DESCRIBE":
             raise Refused("DESCRIBE")
         template: tuple[Triple, ...] = ()
+        graphs: tuple[Term | None, ...] = ()
         short = False
         modifier, columns = "", None
         if form == "SELECT":
             modifier, columns = self.selection()
         elif form == "CONSTRUCT":
             short = not self.is_sign("{")
-            template = () if short else self.template()
+            template, graphs = ((), ()) if short else self.template()
         windows = self.datasets()
         if short:
             self.expect("WHERE")
-            template = self.template()
+            template, graphs = self.template()
+            if any(graphs):
+                raise Refused("GRAPH in CONSTRUCT WHERE")
             select = self.modified(None, Group((Triples(template),) if template else ()), "")
         else:
             self.accept("WHERE")
             select = self.modified(columns, self.group(), modifier)
         if self.next.kind != "end":
             self.fault("the end")
-        return Query(form, select, template, windows, operator or "", name, self.base)
+        clauses = tuple(self.from_graphs), tuple(self.from_named)
+        return Query(form, select, template, windows, operator or "", name, self.base, graphs, *clauses)
 
     def prologue(self) -> None:
         while word := self.accept("BASE", "PREFIX"):
@@ -290,10 +297,12 @@ class _Parser:
         windows: dict[str, Window] = {}
         while self.accept("FROM"):
             if not self.is_word("NAMED"):
-                self.iri()  # a graph of edges without time, which are given
+                self.from_graphs.append(self.iri())
                 continue
             if not self.is_word("WINDOW", ahead=1):
-                raise Refused("FROM")
+                self.take()
+                self.from_named.append(self.iri())
+                continue
             self.place += 2
             name = self.iri()
             if name in windows:
@@ -427,15 +436,30 @@ class _Parser:
 
     # --- triples
 
-    def template(self) -> tuple[Triple, ...]:
+    def template(self) -> tuple[tuple[Triple, ...], tuple[Term | None, ...]]:
+        """Triples, and the graph of each: `Quads` of the grammar of updates."""
         self.expect("{")
+        found = self.triples_of_template()
+        graphs: list[Term | None] = [None] * len(found)
+        while self.accept("GRAPH"):
+            graph = self.variable() if self.next.kind == "variable" else Constant(self.iri())
+            self.expect("{")
+            inside = self.triples_of_template()
+            self.expect("}")
+            self.accept(".")
+            behind = self.triples_of_template()
+            found += [*inside, *behind]
+            graphs += [*[graph] * len(inside), *[None] * len(behind)]
+        self.expect("}")
+        return tuple(found), tuple(graphs) if any(graphs) else ()
+
+    def triples_of_template(self) -> list[Triple]:
         found: list[Triple] = []
-        while not self.is_sign("}"):
+        while not self.is_sign("}") and not self.is_word("GRAPH"):
             self.subject(found, paths=False)
             if not self.accept("."):
                 break
-        self.expect("}")
-        return tuple(found)
+        return found
 
     def subject(self, found: list[Triple], paths: bool = True) -> None:
         has_properties = self.is_sign("[", "(")
@@ -613,6 +637,9 @@ class _Parser:
                 if not branches:
                     raise Rejected("a window that a variable names, where none is declared")
                 return Union(tuple(branches))
+            case "GRAPH":
+                is_variable = self.next.kind == "variable"
+                return InWindow(self.variable() if is_variable else self.iri(), self.group(), is_graph=True)
             case refused:
                 raise Refused(refused)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
@@ -114,8 +115,11 @@ class Values:
 
 @dataclass(frozen=True)
 class InWindow:
-    name: str
+    """A group that reads a window or, if it `is_graph`, a graph of edges without time, or each whose name a variable has."""
+
+    name: str | Variable
     group: Group
+    is_graph: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,17 @@ class Query:
     operator: Literal["", "ISTREAM", "DSTREAM", "RSTREAM"] = ""
     name: str | None = None
     base: str = ""
+    template_graphs: tuple[Term | None, ...] = ()
+    """The graph of each triple of the template, None for the default graph; empty if all are there."""
+
+    from_graphs: tuple[str, ...] = ()
+    """The graphs of FROM."""
+    from_named: tuple[str, ...] = ()
+    """The graphs of FROM NAMED."""
+
+    @property
+    def makes_quads(self) -> bool:
+        return any(graph is not None for graph in self.template_graphs)
 
     def __hash__(self) -> int:
         return hash((self.form, self.select, self.template))
@@ -295,11 +310,17 @@ class Writer:
         if self.clauses and query.operator:
             head += f"REGISTER {query.operator} <{query.name}> AS\n"
         windows = [write_window(name, window) for name, window in query.windows.items()] if self.clauses else []
+        windows += [f"FROM <{name}>" for name in query.from_graphs] + [f"FROM NAMED <{name}>" for name in query.from_named]
         clauses = "".join(f"{clause}\n" for clause in windows)
         if query.form == "SELECT":
             return head + self.select(query.select, clauses)
         if query.form == "CONSTRUCT":
-            template = " ".join(Writer().triple(triple, None) for triple in query.template)
+            template = " ".join(
+                Writer().triple(triple, None)
+                if graph is None
+                else f"GRAPH {write_term(graph)} {{ {Writer().triple(triple, None)} }}"
+                for triple, graph in zip_longest(query.template, query.template_graphs)
+            )
             text = f"{head}CONSTRUCT {{ {template} }}\n{clauses}WHERE {self.group(query.select.body)}"
         else:
             text = f"{head}ASK\n{clauses}{self.group(query.select.body)}"
@@ -351,9 +372,9 @@ class Writer:
                 names = " ".join(map(write_term, variables))
                 lines = " ".join("(" + " ".join("UNDEF" if t is None else write_term(t) for t in r) + ")" for r in rows)
                 return f"VALUES ({names}) {{ {lines} }}"
-            case InWindow(name, group):
+            case InWindow(name, group, is_graph):
                 before, self._window = self._window, name
-                text = f"{self.keyword} <{name}> {self.group(group)}"
+                text = f"{'GRAPH' if is_graph else self.keyword} {write_term(name)} {self.group(group)}"
                 self._window = before
                 return text
             case Select():

@@ -157,6 +157,7 @@ class Served(Talk):
             limits=limits or ServeLimits(),
             checkpoint=None if checkpoint is None else os.fspath(checkpoint),
             checkpoint_seconds=checkpoint_seconds,
+            documents=rdf,
         )
         running = {query.name for query in self.service.engine.queries}
         for fields in queries:
@@ -164,9 +165,7 @@ class Served(Talk):
             if query.name not in running:
                 self.service.register(fields, query)
         self.service.settle()
-        self.application = Application(
-            self.service, admission=admission or Admission(), checks=CHECKS, documents=rdf
-        )
+        self.application = Application(self.service, admission=admission or Admission(), checks=CHECKS)
         self._listener = listening_socket("127.0.0.1", 0)
         # What the system holds back for a follower that does not read is no lag: it should not be much.
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import rpq
+from rpq.cli.outputs.formats import N_QUADS_ENDINGS
 from rpq.cli.request import RunRequest, RunSettings, has_default_window
 from rpq.errors import RpqError
 from rpq.files.destinations import open_replacement
@@ -335,10 +336,25 @@ def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]
     by_query = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
     threads = single_thread_warning(queries, settings.threads)
     found = [*(name + warning for name, warnings in by_query for warning in warnings), *([threads] if threads else [])]
+    found += _warnings_of_empty_reports(queries, settings)
     loaded = {*settings.static_graphs}
+    if not loaded - {None} and any(getattr(query, "reads_dataset", False) for query in queries):
+        found.append("GRAPH with a variable reads named graphs, and there are none: give them with --static '<graph>=FILE'")
     graphs = {graph for query in queries for graph in named_graphs_of(query)}
     if loaded and None not in loaded:  # otherwise edges without the name of a graph stand for those of FROM
         graphs |= {graph for query in queries for graph in static_graphs_of(query)}
     missing = sorted(graph for graph in graphs if graph not in loaded)
     advice = "there are no edges of the graph <{0}>: give them with --static '<{0}>=FILE'"
     return [*found, *map(advice.format, missing)]
+
+
+def _warnings_of_empty_reports(queries: Sequence[Query], settings: RunSettings) -> list[str]:
+    """Return the warnings where no row tells of an empty report, though --report-empty asks for it."""
+    if not settings.report_empty:
+        return []
+    whole = [query for query in queries if getattr(query, "reports_whole_answers", False)]
+    if not whole:
+        return ["--report-empty has no effect: no query reports whole answers, as REGISTER RSTREAM <name> AS makes it do"]
+    if settings.output is not None and settings.output.lower().endswith(N_QUADS_ENDINGS):
+        return [f"--report-empty has no effect on {settings.output}: a row without values is no edge"]
+    return []

@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.cli.options import output_key
-from rpq.cli.outputs.formats import N_QUADS_ENDINGS, WITNESS_COLUMN, SinkError, check_edges
+from rpq.cli.outputs.formats import N_QUADS_ENDINGS, QUAD, WITNESS_COLUMN, SinkError, check_edges
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open_sink
 from rpq.cli.request import RunRequest
 from rpq.kafka.topic_names import is_topic, one_topic
+from rpq.language.query import tells_leaving
 from rpq.language.query_file import QueryEntry
 from rpq.rows.typed_columns import without_terms
 from rpq.run.loop import Sink as RunSink
@@ -205,8 +206,9 @@ def check_columns(request: RunRequest) -> None:
 
 def _check_n_quads(request: RunRequest) -> None:
     """Raise a usage error for N-Quads of answers that are no edges, or of witnesses."""
-    asking = [(entry.output, entry.columns) for entry in request.entries] or [(request.settings.output, request.columns)]
-    for output, columns in asking:
+    asking = [(entry.output, entry.columns, entry.expression) for entry in request.entries]
+    settings = request.settings
+    for output, columns, expression in asking or [(settings.output, request.columns, str(settings.expression))]:
         if output is None or not output.lower().endswith(N_QUADS_ENDINGS):
             continue
         if request.settings.witness:
@@ -215,6 +217,11 @@ def _check_n_quads(request: RunRequest) -> None:
             check_edges(output, columns)
         except SinkError as error:
             raise click.UsageError(str(error)) from error
+        if tuple(columns) == QUAD and tells_leaving(expression):
+            raise click.UsageError(
+                f"{output}: quads have graphs of their own, so that N-Quads cannot tell which of them leave: write REGISTER "
+                "ISTREAM <name> AS, or RSTREAM, before the query, or an output in another format, which has a column op"
+            )
 
 
 def _first_by_output(request: RunRequest) -> dict[str, QueryEntry]:

@@ -24,12 +24,12 @@ from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.state.engine_state import SavedState, copy_state, read_state, write_state
 from rpq.engine.state.state_content import EventsState, KeepWindow
 from rpq.engine.statistics import Statistics, statistics_of
-from rpq.errors import InputError, LimitError, QueryError, RpqError, ThreadsWarning
+from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError, ThreadsWarning
 from rpq.language import kinds
 from rpq.language.conditions import TAKEN
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
-from rpq.language.readings import for_identity
+from rpq.language.readings import for_identity, over_dataset
 from rpq.operators.paths import path_query
 from rpq.rows.answers import Answers, html_table
 from rpq.rows.blocks import Block, columns_of_names
@@ -548,7 +548,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         A report is made when a later tuple comes, or `advance`; this returns the one that waits for that: the report at the
         first boundary that is not before the stream time, with the expiry of that boundary. The engine does not change: its
         time does not move, and whatever comes later is reported as if there had been no `flush`, this report included.
-        Handlers (`on_change`) get these rows, too. Raises `LimitError`. O(window · index), as restoring a saved state.
+        Handlers (`on_change`) get these rows, too. Raises `LimitError`, after which the engine can be used on.
+        O(window · index), as restoring a saved state.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=5), report="slide"))
@@ -571,9 +572,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 applied = copy._evaluation.advance(boundary + 1)
                 blocks = applied.rows if isinstance(applied.rows, list) else applied.rows.blocks(running.schemas.columns)
                 rows += [[block.select_query(one) for block in blocks for one in due[boundary] if one in block.query]]
-        except LimitError as error:
-            error.changes = self._changes([], np.zeros(2, np.int64))
-            raise
+        except RowLimitError as error:  # of a copy
+            raise self._evaluation.row_guard.report_error(error.query, error.number) from None
         counts = sum((np.array(block.counts()) for blocks in rows for block in blocks), np.zeros(2, np.int64))
         return self._changes([*rows], counts)
 
@@ -1065,7 +1065,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _resolve(self, query: Query, times: StreamTime) -> Query:
         """Return a query as it runs: over windows in the integers of the stream, or over one event."""
-        resolved: Query = for_identity(times.resolve(query), self._evaluation.identity)
+        own = over_dataset(query, self._evaluation.static_graphs)
+        resolved: Query = for_identity(times.resolve(own), self._evaluation.identity)
         return resolved if self._clock is None else query_over_event(resolved)
 
     def _changes(

@@ -16,7 +16,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -58,7 +58,8 @@ class _Piece:
 class _Partition:
     """A partition: its tuples and bad messages that wait, and the offset up to which it was read.
 
-    `front` is the largest timestamp that was read, `released_front` the largest that was released.
+    `front` is the largest timestamp that was read, `released_front` the largest that was released. Of the message at the
+    offset `begun[0]`, the first `begun[1]` tuples were released before the others.
     """
 
     place: Place
@@ -70,6 +71,7 @@ class _Partition:
     rows: int = 0
     at_end_since: float | None = None
     idle: bool = False
+    begun: tuple[int, int] = (-1, 0)
 
     def add(self, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int) -> None:
         """Add tuples, and bad messages by their offsets."""
@@ -78,8 +80,11 @@ class _Partition:
             times = columns.column("timestamp").to_numpy()
             keys = np.maximum(np.maximum.accumulate(times), self.front)
             keys = keys[np.searchsorted(offsets, offsets, side="right") - 1]  # the tuples of a message come together
-            self.pieces.append(_Piece(columns, keys, offsets))
-            self.rows += len(keys)
+            piece = _Piece(columns, keys, offsets)
+            if int(offsets[0]) == self.begun[0]:
+                piece = piece.cut(self.begun[1])[1]
+            self.pieces += [piece] if len(piece.keys) else []
+            self.rows += len(piece.keys)
         for offset in sorted(bad):
             before = int(np.searchsorted(offsets, offset)) if len(keys) else 0
             self.bad.append((offset, int(keys[before - 1]) if before else self.front, bad[offset]))
@@ -103,6 +108,11 @@ class _Partition:
             first += len(piece.keys)
         return count
 
+    def count_before(self, end: int, inside: int) -> int:
+        """Return the number of waiting tuples before an offset, and of the first `inside` ones of the message there."""
+        count = sum(int(np.searchsorted(piece.offsets, end)) for piece in self.pieces)
+        return count + inside - (self.begun[1] if self.begun[0] == end else 0) if inside else count
+
     def take(self, count: int) -> list[_Piece]:
         """Remove and return the first waiting tuples."""
         pieces: list[_Piece] = []
@@ -123,8 +133,9 @@ class _Partition:
 class MergedTuples:
     """The next tuples of the merge: `columns` in order (None if there are no tuples), and bad messages among them.
 
-    `ends` has the offset after them for each partition that they advance, `fronts` its largest timestamp so far.  `offsets`
-    and `lines` have for each row its offset, and the number of its partition in `places`.
+    `ends` has the offset after them for each partition that they advance, `fronts` its largest timestamp so far; of messages
+    at these offsets they have the first tuples, where `inside` says how many were released.  `offsets` and `lines` have for
+    each row its offset, and the number of its partition in `places`.
     """
 
     columns: pa.RecordBatch | None
@@ -134,6 +145,23 @@ class MergedTuples:
     bad: tuple[BadMessage, ...]
     ends: dict[Place, int]
     fronts: dict[Place, int]
+    inside: Mapping[Place, int] = field(default_factory=dict)
+
+    def inside_before(
+        self, row: int, ends: Mapping[Place, int], before: Mapping[Place, tuple[int, int]]
+    ) -> dict[Place, int]:
+        """Return how many tuples of the messages at `ends` come before a row, if any do.
+
+        `before` are the offset of each partition before these tuples, and the number of tuples of the message there that
+        were released before.
+        """
+        found = {}
+        for place, end in ends.items():
+            is_here = (self.lines[:row] == self.places.index(place)) & (self.offsets[:row] == end)
+            offset, inside = before.get(place, (end, 0))
+            if count := int(is_here.sum()) + (inside if offset == end else 0):
+                found[place] = count
+        return found
 
     def ends_before(self, row: int) -> dict[Place, int]:
         """Return the `ends` of partitions without this row and those after it."""
@@ -170,6 +198,8 @@ class MergedTuples:
 class PartitionMerge:
     """A merge of partitions; `places` has the offset and the largest timestamp at which each of them begins.
 
+    It begins within the message there behind as many tuples as `inside` says.
+
     - Input: `add`, `reached_end`, `join`
     - Output: `ready` returns tuples that can be released, `release_before` those before given offsets; `release_all` ends
       all waiting
@@ -181,12 +211,13 @@ class PartitionMerge:
         places: Mapping[Place, tuple[int, int]],
         *,
         max_delay: float,
+        inside: Mapping[Place, int] | None = None,
         report: Callable[[str, Place], None] = lambda what, place: None,
         is_at_end: Callable[[Place, int], bool] = lambda place, position: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._partitions = {
-            place: _Partition(place, offset, front=front, released_front=front)
+            place: _Partition(place, offset, front=front, released_front=front, begun=(offset, (inside or {}).get(place, 0)))
             for place, (offset, front) in sorted(places.items())
         }
         self._max_delay = max_delay
@@ -299,15 +330,24 @@ class PartitionMerge:
         self._waiting_since = self._clock() if self.waits else None
         return released
 
-    def release_before(self, ends: Mapping[Place, int]) -> MergedTuples | None:
-        """Release all tuples before these offsets, in order; None as long as not all of them were read."""
-        if any(self._partitions[place].position < end for place, end in ends.items()):
+    def release_before(
+        self, ends: Mapping[Place, int], inside: Mapping[Place, int] | None = None
+    ) -> MergedTuples | None:
+        """Release all tuples before these offsets, in order; None as long as not all of them were read.
+
+        Of messages at these offsets the first tuples are released that are `inside`, counted from the first of the message.
+        """
+        within = inside or {}
+        if any(self._partitions[place].position < end + (place in within) for place, end in ends.items()):
             return None
         counts = []
         for line in self._partitions.values():
             end = ends.get(line.place)
-            counts.append(0 if end is None else sum(int(np.searchsorted(piece.offsets, end)) for piece in line.pieces))
-        return self._release(counts, most=None, limit=None, stop=None, ends=ends)
+            counts.append(0 if end is None else line.count_before(end, within.get(line.place, 0)))
+        released = self._release(counts, most=None, limit=None, stop=None, ends=ends)
+        for place, count in within.items():
+            self._partitions[place].begun = ends[place], count
+        return replace(released, inside=within)
 
     def _release(
         self,

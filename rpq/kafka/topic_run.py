@@ -43,6 +43,7 @@ def _encode_position(position: Position) -> dict[str, Any]:
         "run": topics.run,
         "round": topics.round,
         "partitions": [[*place, end, topics.fronts[place]] for place, end in sorted(topics.ends.items())],
+        **({"inside": [[*place, count] for place, count in sorted(topics.inside.items())]} if topics.inside else {}),
         "layouts": topics.layouts,
         "output": None if position.sink is None else position.sink["output"],
         "counts": {"rejected": position.rejected, "tuples": position.tuples},
@@ -53,12 +54,14 @@ def _encode_position(position: Position) -> dict[str, Any]:
 def _decode_position(content: JsonValue) -> Position:
     parts = [[value.value for value in part] for part in content["partitions"]]
     places = [Place(str(topic), int(number)) for topic, number, _, _ in parts]
+    inside = content["inside"].value if "inside" in content else []  # which most positions have not
     topics = TopicPosition(
         run=str(content["run"].value),
         round=content["round"].whole(0),
         ends=dict(zip(places, (int(end) for _, _, end, _ in parts), strict=True)),
         fronts=dict(zip(places, (int(front) for *_, front in parts), strict=True)),
         layouts=content["layouts"].value,
+        inside={Place(str(topic), int(number)): int(count) for topic, number, count in inside},
     )
     counts = {name: value.whole(0) for name, value in content["counts"].items()}
     return Position(

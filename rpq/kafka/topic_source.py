@@ -38,8 +38,8 @@ class TopicPosition:
     """A position in topics.
 
     `run` identifies the run, to the broker and in the offsets that it commits; `round` is the number of the last slice.
-    `ends` and `fronts` are the offset and the largest timestamp of each partition.  `layouts` describe the values of each
-    topic.
+    `ends` and `fronts` are the offset and the largest timestamp of each partition.  Where some tuples of the message at this
+    offset were passed, `inside` says how many.  `layouts` describe the values of each topic.
     """
 
     run: str
@@ -47,6 +47,12 @@ class TopicPosition:
     ends: Mapping[Place, int] = field(default_factory=dict)
     fronts: Mapping[Place, int] = field(default_factory=dict)
     layouts: Mapping[str, Any] = field(default_factory=dict)
+    inside: Mapping[Place, int] = field(default_factory=dict)
+
+    @property
+    def begun(self) -> dict[Place, tuple[int, int]]:
+        """The offset of each partition, and the number of passed tuples of the message there."""
+        return {place: (end, self.inside.get(place, 0)) for place, end in self.ends.items()}
 
 
 class TopicSource(Source):
@@ -71,6 +77,7 @@ class TopicSource(Source):
         self.round = 0
         self.ends: dict[Place, int] = {}
         self.fronts: dict[Place, int] = {}
+        self.inside: dict[Place, int] = {}
         self.stops = topics.on_error == "stop"
         self.journal: Journal | None = None
         self._settings = settings
@@ -92,9 +99,11 @@ class TopicSource(Source):
         self._reader = reader
         self.ends = reader.places(position.ends)
         self.fronts = {place: position.fronts.get(place, LEAST) for place in self.ends}
+        self.inside = {place: count for place, count in position.inside.items() if place in self.ends}
         self._merge = PartitionMerge(
             {place: (offset, self.fronts[place]) for place, offset in self.ends.items()},
             max_delay=topics.max_delay,
+            inside=self.inside,
             report=self._log_partition_state,
             is_at_end=reader.is_at_end,
         )
@@ -168,7 +177,7 @@ class TopicSource(Source):
     def replay(self, rounds: Iterable[Round]) -> Iterator[MergedTuples]:
         """Yield the slices of these rounds again."""
         for one in rounds:
-            while (released := self.merge.release_before(one.ends)) is None:
+            while (released := self.merge.release_before(one.ends, one.inside)) is None:
                 self._check()
                 self.reader.fetch(self.merge, FETCH, 0.1)
             yield released
@@ -177,26 +186,35 @@ class TopicSource(Source):
 
     def advance(self, part: MergedTuples, until: int | None) -> bool:
         """Move the position behind a slice, or to its row `until`, before which no bad message is passed."""
-        ends = part.ends
+        ends, inside, before = part.ends, part.inside, self.position().begun
         if until is not None:
             ends = part.ends_before(until)
             for bad in part.bad:
                 place, offset = Place(bad.message.topic(), bad.message.partition()), bad.message.offset()
                 ends[place] = min(ends.get(place, offset), offset)
-        moved = {place: end for place, end in ends.items() if end != self.ends[place]}
+            inside = part.inside_before(until, ends, before)
+        moved = {place: end for place, end in ends.items() if (end, inside.get(place, 0)) != before[place]}
         if moved:
             self.round += 1
+            within = {place: inside[place] for place in moved if place in inside}
             if self.journal is not None:
-                self.journal.write(self.round, moved)
-            whole = {place: front for place, front in part.fronts.items() if ends[place] == part.ends[place]}
+                self.journal.write(self.round, moved, within)
+            is_whole = {place for place, end in part.ends.items() if ends[place] == end and place not in inside}
+            whole = {place: front for place, front in part.fronts.items() if place in is_whole}
             self.ends |= moved
+            self.inside = {place: count for place, count in self.inside.items() if place not in moved} | within
             self.fronts |= {place: max(front, self.fronts[place]) for place, front in whole.items()}
         return True
 
     def position(self) -> TopicPosition:
         """Return the position behind the last slice that was passed."""
         return TopicPosition(
-            run=self.run, round=self.round, ends=dict(self.ends), fronts=dict(self.fronts), layouts=self.reader.layouts
+            run=self.run,
+            round=self.round,
+            ends=dict(self.ends),
+            fronts=dict(self.fronts),
+            layouts=self.reader.layouts,
+            inside=dict(self.inside),
         )
 
     def milestone(self, engine: Engine | None) -> int:
@@ -237,11 +255,18 @@ class TopicSource(Source):
             self.reader.join(place)
 
 
+NOTHING_INSIDE: Mapping[Place, int] = {}
+
+
 class Round(NamedTuple):
-    """A round: its number, and the offset after it of each partition that it advanced."""
+    """A round: its number, and the offset after it of each partition that it advanced.
+
+    Of the message there it has as many tuples as `inside` says.
+    """
 
     number: int
     ends: dict[Place, int]
+    inside: Mapping[Place, int] = NOTHING_INSIDE
 
 
 KIND = LogKind(magic=b"rpqrun\0\0", noun="journal of `rpq run`", version=2)
@@ -256,12 +281,12 @@ class Journal:
         self._log = self._create_log(rounds)
 
     def _create_log(self, rounds: Iterable[Round]) -> RecordLog:
-        records = [_record(number, ends) for number, ends in rounds]
+        records = [_record(*one) for one in rounds]
         return RecordLog.create(self.path, KIND, {"run": self._run}, records)
 
-    def write(self, number: int, ends: Mapping[Place, int]) -> None:
+    def write(self, number: int, ends: Mapping[Place, int], inside: Mapping[Place, int] = NOTHING_INSIDE) -> None:
         """Add a round."""
-        self._log.add(_record(number, ends))
+        self._log.add(_record(number, ends, inside))
 
     def synchronise(self) -> None:
         """Put all written rounds on disk.  Raises `OSError`."""
@@ -277,8 +302,9 @@ class Journal:
         self._log.close()
 
 
-def _record(number: int, ends: Mapping[Place, int]) -> bytes:
-    return json.dumps([number, [[*place, end] for place, end in ends.items()]], separators=(",", ":")).encode()
+def _record(number: int, ends: Mapping[Place, int], inside: Mapping[Place, int]) -> bytes:
+    parts = [[*place, end, *([inside[place]] if place in inside else [])] for place, end in ends.items()]
+    return json.dumps([number, parts], separators=(",", ":")).encode()
 
 
 def read_journal(path: str, *, run: str) -> list[Round]:
@@ -300,7 +326,9 @@ def read_journal(path: str, *, run: str) -> list[Round]:
             number, ends = json.loads(bytes(record))
             if found and number != found[-1].number + 1:
                 raise KafkaError(f"{path}: at byte {place}: round {number} follows round {found[-1].number}; it was changed")
-            found.append(Round(int(number), {Place(str(topic), int(part)): int(end) for topic, part, end in ends}))
+            of_ends = {Place(str(topic), int(part)): int(end) for topic, part, end, *_ in ends}
+            within = {Place(str(topic), int(part)): int(rest[0]) for topic, part, _, *rest in ends if rest}
+            found.append(Round(int(number), of_ends, within))
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:

@@ -87,6 +87,10 @@ class RowGuard:
         """Return the error for a query that would begin with at least `number` rows."""
         return self._error(query, number, None, "registering it", "It is not registered; the engine can be used on.")
 
+    def report_error(self, query: str, number: int) -> RowLimitError:
+        """Return the error for a report that is told before its time, of at least `number` rows."""
+        return self._error(query, number, None, "its next report", "Nothing has changed; the engine can be used on.")
+
     def _error(self, query: str, number: int, row: int | None, what: str, afterwards: str) -> RowLimitError:
         assert self.limit is not None
         return RowLimitError(

@@ -727,7 +727,24 @@ def columns_of_text(
         return path_columns(selected_columns(select, text))
     if language == "pattern":
         return Pattern.read(text, select).columns
-    return query_in(language, text, window=Window(size=1, slide=1), paths=paths).columns
+    return _any_query(language, text, paths=paths).columns
+
+
+def _any_query(language: Language, text: str, **options: Any) -> Query:
+    """Return a query over some window; one in SPARQL reports at slides, because some texts need that."""
+    reports = {"report": "slide"} if language == "sparql" else {}
+    return query_in(language, text, window=Window(size=1, slide=1), **reports, **options)
+
+
+def tells_leaving(text: str) -> bool:
+    """Return whether the rows of a text tell which answers leave: of all but a report of what enters, or of whole answers.
+
+    >>> tells_leaving("a+"), tells_leaving("REGISTER RSTREAM <r> AS SELECT ?x { ?x <a> ?y }")
+    (True, False)
+    """
+    language = language_of(text)
+    tells: bool = language != "sparql" or getattr(_any_query(language, text), "tells_leaving", True)
+    return tells
 
 
 def selected_columns(select: Sequence[str] | None, expression: str) -> tuple[str, ...]:

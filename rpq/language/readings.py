@@ -158,6 +158,12 @@ def named_graphs_of(question: Any) -> frozenset[str]:
     return graphs
 
 
+def over_dataset(question: Any, graphs: Iterable[str]) -> Any:
+    """Return a question, whose GRAPH with a variable reads all of these graphs if it names none itself."""
+    reads_dataset = getattr(question, "reads_dataset", False)
+    return question.over_dataset(sorted(graphs)) if reads_dataset else question
+
+
 def readings_of(question: Any) -> tuple[Reading, ...]:
     """Return the readings of a question, one per window; the attribute `readings` is optional for one merged window."""
     readings: tuple[Reading, ...] | None = getattr(question, "readings", None)

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Coroutine, Hashable
+from collections.abc import Coroutine, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -29,7 +29,7 @@ from rpq.language.query import Query
 from rpq.language.sparql.query import SparqlQuery
 from rpq.rows.typed_columns import kinds_of
 from rpq.serve import models
-from rpq.serve.changes import FollowedChanges, Place, event_text, wait_for_disconnect
+from rpq.serve.changes import FollowedChanges, Place, encode_rows, event_text, wait_for_disconnect
 from rpq.serve.feeds import Playback
 from rpq.serve.models import json_text, json_value
 from rpq.serve.operations import TEXT, Admission, GuardedApplication, Operation, Operations
@@ -54,11 +54,14 @@ from rpq.serve.service import Service
 Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")
 
+MOST_NULLS = 256
+"""The number of ways in which empty values of an answer are taken for nulls, at most."""
+
 SMALL_BODY = 1 << 12
 """The size in bytes up to which bodies are parsed at once; larger ones are parsed in another thread."""
 
 if TYPE_CHECKING:
-    from rpq.readers.rdf.rdf_format import RdfDocuments
+    from rpq.rows.changes import Changes
 
 OPERATIONS = Operations()
 operation = OPERATIONS.add
@@ -75,10 +78,8 @@ class Application:
         playback: Playback | None = None,
         kernels: KernelCompiler | None = None,
         checks: QueryChecks | None = None,
-        documents: RdfDocuments | None = None,
     ) -> None:
         self.service = service
-        self._documents = documents
         self._checks = QueryChecks() if checks is None else checks
         self._has_own_checks = checks is None
         self._kernels = KernelCompiler() if kernels is None else kernels
@@ -152,7 +153,7 @@ class Application:
         async with self.bodies.read(request) as body:
             unit = self.service.defaults.time_unit
             read = partial(read_tuple_body, stream=stream, time_unit=unit, further=self.service.further_columns)
-            read = partial(read, documents=self._documents, timestamp=wanted.timestamp)
+            read = partial(read, documents=self.service.documents, timestamp=wanted.timestamp)
             if len(body) <= SMALL_BODY:
                 columns, warnings = read(body, type_)
             else:
@@ -285,9 +286,8 @@ class Application:
                 vertex_of(value, is_integer=self.service.has_integers) if kind == "vertex" else value
                 for kind, value in zip(kinds_of(query.columns), values, strict=True)
             ]
-            found = engine.witness(*answer, query=name)
-            if found is None and "" in values:  # as which a null is written, too
-                found = engine.witness(*(None if value == "" else value for value in answer), query=name)
+            possible = (engine.witness(*one, query=name) for one in _with_nulls(answer))
+            found = next((one for one in possible if one is not None), None)
             if found is None:
                 raise Problem(404, "NoAnswer", f"({', '.join(values)}) is no answer of {name!r} now")
             return witness_model(found, time=engine.time, position=self.service.position)
@@ -355,6 +355,30 @@ class Application:
         )
         return FollowedChanges(hub, hub.follow(wanted, after), self._encoder, begin)
 
+    @operation(
+        "POST /flush",
+        "The next report of each query that reports at slides or times, as if the stream ended here.",
+        description="Nothing changes: the stream's time does not move, followers are not told, and the report comes again "
+        "when it is due, with what has come since. The engine copies its windows for it, while others wait.",
+        parameters=models.FlushParameters,
+        gives=models.Flushed,
+        refusals=(404, 507),
+    )
+    async def flush(self, request: Request, wanted: models.FlushParameters) -> Response:
+        self._check_service()
+
+        def tell() -> tuple[Changes, Any, int]:
+            for name in wanted.query:
+                self.service.query_named(name)
+            return self.service.engine.flush(), self.service.engine.time, self.service.position
+
+        changes, now, position = await self.service.call(tell)
+        loop = asyncio.get_running_loop()
+        rows = await loop.run_in_executor(self._encoder, encode_rows, changes, frozenset(wanted.query) or None)
+        told = [Raw(row) for row in rows[: wanted.limit]]
+        content = models.Flushed(changes=told, total=len(rows), time=json_value(now), position=position)  # type: ignore[arg-type]
+        return json_response(content)
+
     # --- the server itself -----------------------------------------------------------------------------------
 
     @operation("GET /statistics", "What the server has counted.", gives=models.Statistics)
@@ -419,6 +443,21 @@ class Application:
                 status_code=200,
             )
         return HTMLResponse(page.read_text(encoding="utf-8"), headers={"Cache-Control": "no-cache"})
+
+
+def _with_nulls(answer: list[Any]) -> Iterator[list[Any]]:
+    """Yield an answer with and without nulls in place of empty values, as which they are written in an address.
+
+    >>> [*_with_nulls(["a", "", ""])]
+    [['a', '', ''], ['a', None, None], ['a', '', None], ['a', None, '']]
+    """
+    places = [place for place, value in enumerate(answer) if value == ""]
+    yield answer
+    if places:
+        yield [None if value == "" else value for value in answer]
+    for number in range(1, min(2 ** len(places) - 1, MOST_NULLS)):
+        nulls = {place for bit, place in enumerate(reversed(places)) if number >> bit & 1}
+        yield [None if place in nulls else value for place, value in enumerate(answer)]
 
 
 async def ignore_disconnect(request: Request, work: Coroutine[Any, Any, Result]) -> Result:

@@ -72,12 +72,7 @@ class PublishedChanges:
             assert self._changes is not None
             self._lines = _lines_of(self._changes)
             self._changes = None
-        lines, numbers, names = self._lines
-        if wanted is not None and numbers is None:
-            lines = lines if names[0] in wanted else []
-        elif wanted is not None and numbers is not None:
-            of_them = np.array([name in wanted for name in names])
-            lines = [lines[place] for place in np.flatnonzero(of_them[numbers]).tolist()]
+        lines = _rows_of_queries(*self._lines, wanted)
         count = -(-len(lines) // PART_ROWS)
         return [
             b"id: %s\nevent: changes\ndata: %s%s]}\n\n"
@@ -144,6 +139,21 @@ def _split_row(line: bytes) -> tuple[bytes, bytes, bytes]:
     rest, _, timestamp = line[1:-1].rpartition(b",")
     query, _, op = rest.rpartition(b",")
     return query, op, timestamp
+
+
+def encode_rows(changes: Changes, wanted: Wanted) -> list[bytes]:
+    """Return the rows of some queries as JSON objects, in the order of time. O(rows)."""
+    lines, numbers, names = _lines_of(changes) if len(changes) else ([], None, [])
+    return _rows_of_queries(lines, numbers, names, wanted)
+
+
+def _rows_of_queries(lines: list[bytes], numbers: np.ndarray | None, names: list[str], wanted: Wanted) -> list[bytes]:
+    if wanted is None or not lines:
+        return lines
+    if numbers is None:
+        return lines if names[0] in wanted else []
+    of_them = np.array([name in wanted for name in names])
+    return [lines[place] for place in np.flatnonzero(of_them[numbers]).tolist()]
 
 
 class Ended(RpqError):

@@ -333,6 +333,7 @@ class TopicFeed(Feed):
             ends={Place(topic, part): end for topic, part, end, _ in known},
             fronts={Place(topic, part): front for topic, part, _, front in known},
             layouts=progress.get("layouts", {}),
+            inside={Place(topic, part): count for topic, part, count in progress.get("inside", [])},
         )
         self._source = TopicSource(topics, clients, check=self._check)
         if not known:
@@ -358,4 +359,11 @@ def _progress_within(before: TopicPosition, part: MergedTuples, rows: int) -> An
     fronts = dict(before.fronts)
     for place, front in part.fronts.items() if is_whole else ():
         fronts[place] = max(front, fronts[place])
-    return {"topics": [[*place, end, fronts[place]] for place, end in ends.items()], "layouts": before.layouts}
+    inside = {place: count for place, count in before.inside.items() if ends[place] == before.ends[place]}
+    if not is_whole:
+        inside |= part.inside_before(rows, part.ends_before(rows), before.begun)
+    return {
+        "topics": [[*place, end, fronts[place]] for place, end in ends.items()],
+        "layouts": before.layouts,
+        **({"inside": [[*place, count] for place, count in inside.items()]} if inside else {}),
+    }

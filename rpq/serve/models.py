@@ -142,6 +142,27 @@ class Answers(Struct, frozen=True):
     position: Count
 
 
+class FlushParameters(RequestFields, frozen=True):
+    query: Annotated[list[str], Meta(description="Of these queries alone.")] = []
+    limit: Annotated[int, Meta(ge=0, le=1_000_000, description="So many rows, at most.")] = 1000
+
+
+class Change(Struct, frozen=True):
+    query: str
+    op: str
+    timestamp: Time
+    values: list[Value]
+
+
+class Flushed(Struct, frozen=True):
+    """The next reports, told before their time; `total` rows, of which `changes` may be a part."""
+
+    changes: list[Change]
+    total: Count
+    time: Time
+    position: Count
+
+
 class WitnessParameters(RequestFields, frozen=True):
     value: Annotated[list[str], Meta(description="The values of the answer's columns in order; empty for a null.")] = []
 

@@ -44,6 +44,8 @@ from rpq.stream.fields import EDGE
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
     from rpq.language.query import Query
+    from rpq.readers.rdf.rdf_format import RdfDocuments
+    from rpq.readers.rdf.times import Kind
     from rpq.rows.changes import Changes
 
 LOG = logging.getLogger("rpq.serve")
@@ -135,8 +137,11 @@ class Service(EngineThread):
         checkpoint: str | None = None,
         checkpoint_seconds: float = 30.0,
         damaged_journal: Literal["refuse", "set-aside"] = "refuse",
+        documents: RdfDocuments | None = None,
     ) -> None:
         super().__init__()
+        self.documents = documents
+        """The reader of posted documents of RDF, if these have times."""
         self.defaults = defaults
         self.limits = limits
         self._options = options
@@ -175,12 +180,18 @@ class Service(EngineThread):
         self.position, self.progress = state.position, state.progress
         self.tuples, self.late = state.tuples, state.late
         self.replayed = loaded.replayed
+        if self.documents is not None:
+            self.documents.kind = state.rdf_times or self.documents.kind
         self._set_further_columns()
 
     def _set_further_columns(self) -> None:
         """Set which columns tuples have besides those of every tuple: properties that queries read, and ids of edges."""
         properties = frozenset().union(*map(properties_of, self.engine.queries))
         self.further_columns = (*sorted(properties), *((EDGE,) if self.engine.edges == "id" else ()))
+
+    @property
+    def _rdf_times(self) -> Kind | None:
+        return None if self.documents is None else self.documents.kind
 
     @property
     def has_integers(self) -> bool:
@@ -195,7 +206,12 @@ class Service(EngineThread):
         if not is_last and not self._is_time_to_save(storage):
             return
         state = ServedState(
-            run=self.run, position=self.position, progress=self.progress, tuples=self.tuples, late=self.late
+            run=self.run,
+            position=self.position,
+            progress=self.progress,
+            tuples=self.tuples,
+            late=self.late,
+            rdf_times=self._rdf_times,
         )
         began = time.monotonic()
         try:
@@ -470,7 +486,8 @@ class Service(EngineThread):
                 self.progress = post.progress(post.done)
             start += taken
         has_progress = any(post.progress is not None for post in posts)
-        self.storage.note_tuples(self.position, tuples, self.progress if has_progress else None)
+        progress = self.progress if has_progress else None
+        self.storage.note_tuples(self.position, tuples, progress, self._rdf_times)
         self._publish(changes)
 
     def _publish(self, changes: Changes) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import uvicorn
@@ -43,6 +43,9 @@ from rpq.serve.requests import FIELDS, NameTaken, QueryDefaults, parse_query
 from rpq.serve.service import Service
 from rpq.serve.storage import EngineOptions
 from rpq.stream.window import WindowTextError, window_of
+
+if TYPE_CHECKING:
+    from rpq.readers.rdf.rdf_format import RdfDocuments
 
 SWITCH_SECONDS = 0.001
 """The longest time that the engine's thread keeps the interpreter while a request waits."""
@@ -98,15 +101,15 @@ def serve_with(
             quiet=settings.quiet,
         )
         properties = frozenset().union(*map(properties_of, queries))
-        service = _service(settings, defaults, limits, checkpoint_every, damaged_journal, properties=properties)
+        service = _service(
+            settings, defaults, limits, checkpoint_every, damaged_journal, properties=properties, documents=documents
+        )
         _register(service, query_fields, queries)
         playback, feeds = _feeds(service, settings, playback_speed)
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
         admission = Admission(hosts=names, origins=tuple(origins), token=token)
         kernels = KernelCompiler(threads=settings.threads, state=checkpoint is not None)
-        application = Application(
-            service, admission=admission, playback=playback, kernels=kernels, documents=documents
-        )
+        application = Application(service, admission=admission, playback=playback, kernels=kernels)
         sys.setswitchinterval(SWITCH_SECONDS)
         # Objects created so far live on: the garbage collector need not visit them each time.
         gc.collect()
@@ -229,6 +232,7 @@ def _service(
     damaged_journal: Literal["refuse", "set-aside"],
     *,
     properties: frozenset[str],
+    documents: RdfDocuments | None,
 ) -> Service:
     of_engine: dict[str, Any] = {
         "threads": settings.threads,
@@ -270,6 +274,7 @@ def _service(
             checkpoint=settings.checkpoint,
             checkpoint_seconds=seconds,
             damaged_journal=damaged_journal,
+            documents=documents,
         )
     except (RpqError, OSError) as error:  # of the checkpoint, the journal, or --static
         raise click.ClickException(str(error)) from error

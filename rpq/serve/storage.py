@@ -29,6 +29,7 @@ import pyarrow as pa
 from rpq.errors import ConflictBudgetError, RpqError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.files.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, begins_with, read_log
+from rpq.readers.rdf.times import KINDS, Kind
 from rpq.run.checkpoint import CheckpointLock
 from rpq.serve.requests import QueryDefaults, parse_query
 
@@ -131,13 +132,16 @@ class TupleJournal:
         """The bytes that wait for `synchronise`."""
         return self._log.size - self._log.end.offset
 
-    def write_tuples(self, position: int, tuples: pa.RecordBatch, progress: Any = None) -> None:
+    def write_tuples(
+        self, position: int, tuples: pa.RecordBatch, progress: Any = None, rdf_times: Kind | None = None
+    ) -> None:
         """Append applied tuples."""
         plain = _plain(tuples)
         if self._schema is None or not plain.schema.equals(self._schema, check_metadata=True):
             self._log.add(b"S", plain.schema.serialize().to_pybytes())
             self._schema = plain.schema
-        about = json.dumps({"position": position, "progress": progress}).encode()
+        of_rdf = {} if rdf_times is None else {"rdf_times": rdf_times}
+        about = json.dumps({"position": position, "progress": progress, **of_rdf}).encode()
         self._log.add(b"T", _LENGTH.pack(len(about)), about, plain.serialize().to_pybytes())
 
     def write_done(self, position: int, done: dict[str, Any]) -> None:
@@ -259,8 +263,8 @@ class ServedState:
     """The content of a checkpoint besides the state of the engine.
 
     `run` is the run of the server that numbered the positions; `progress` is how far an input had come, in the input's own
-    terms. `journal` is the identity of the journal that continues from here, and `generation` its number; a checkpoint of
-    version 1 has no such fields.
+    terms. `rdf_times` is the kind of the times of documents of RDF, None before the first one. `journal` is the identity of
+    the journal that continues from here, and `generation` its number; a checkpoint of version 1 has no such fields.
     """
 
     run: str
@@ -268,6 +272,7 @@ class ServedState:
     progress: Any = None
     tuples: int = 0
     late: int = 0
+    rdf_times: Kind | None = None
     journal: str | None = None
     generation: int = 0
 
@@ -293,11 +298,19 @@ def read_served_state(engine: Engine, path: str) -> ServedState:
             progress=content["progress"].value,
             tuples=content["tuples"].whole(0),
             late=content["late"].whole(0),
+            rdf_times=_read_rdf_times(content),
             journal=None if version == 1 else content["journal"].text(),
             generation=0 if version == 1 else content["generation"].whole(0),
         )
     except Damage as problem:
         raise ServedStateError(f"{path}: is a damaged checkpoint: {problem}; move it away to start anew") from problem
+
+
+def _read_rdf_times(content: JsonValue) -> Kind | None:
+    """Return the kind of times in a checkpoint, of which earlier releases wrote none.  Raises `Damage`."""
+    if "rdf_times" not in content or content["rdf_times"].is_none:
+        return None
+    return content["rdf_times"].one_of(*KINDS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,7 +391,9 @@ class NoStorage:
         """Raise an error, since nothing was saved."""
         raise ServedStateError("there is no checkpoint")
 
-    def note_tuples(self, position: int, tuples: pa.RecordBatch, progress: Any) -> None:
+    def note_tuples(
+        self, position: int, tuples: pa.RecordBatch, progress: Any, rdf_times: Kind | None = None
+    ) -> None:
         """Note nothing, as the other methods do."""
 
     def note_done(self, position: int, done: dict[str, Any]) -> None: ...
@@ -600,6 +615,7 @@ class Storage:
                 tuples=state.tuples + record.tuples.num_rows,
                 late=state.late + len(changes.late_rows),
                 progress=state.progress if progress is None else progress,
+                rdf_times=record.done.get("rdf_times", state.rdf_times),
             )
         elif "registered" in record.done:
             query = parse_query(record.done["registered"], self._defaults)
@@ -610,9 +626,11 @@ class Storage:
 
     # --- writing ---------------------------------------------------------------------------------------------
 
-    def note_tuples(self, position: int, tuples: pa.RecordBatch, progress: Any) -> None:
+    def note_tuples(
+        self, position: int, tuples: pa.RecordBatch, progress: Any, rdf_times: Kind | None = None
+    ) -> None:
         """Record applied tuples, which the next `synchronise` writes to disk."""
-        self.journal.write_tuples(position, tuples, progress)
+        self.journal.write_tuples(position, tuples, progress, rdf_times)
 
     def note_done(self, position: int, done: dict[str, Any]) -> None:
         """Record a change of the queries, which the next `synchronise` writes to disk."""

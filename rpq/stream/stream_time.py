@@ -153,7 +153,8 @@ class StreamTime:
         One that has `readings` or other lengths has a method `in_unit` that gives that, for s, ms, us or ns.
         """
         windows, others = lengths_of(query)
-        if all(window.unit is None for window in windows) and not any(isinstance(length, str) for _, length in others):
+        is_plain = all(window.unit is None for window in windows) and not any(isinstance(one, str) for _, one in others)
+        if is_plain and (self.unit is None or not getattr(query, "reads_report_time", False)):
             return query
         if hasattr(query, "in_unit"):
             resolved: _Query = query.in_unit(self.inner_unit)
@@ -605,6 +606,15 @@ def report_times(times: np.ndarray, steps: Sequence[int]) -> np.ndarray:
         late = floor > INT64_MAX - step
         next_times.append(np.where(into == 0, times, np.where(late, INT64_MAX, floor + np.where(late, 0, step))))
     return next_times[0] if len(next_times) == 1 else np.minimum.reduce(next_times)
+
+
+def report_boundaries(first: int, end: int, steps: Sequence[int]) -> np.ndarray:
+    """Return the multiples of any of some steps from `first` up to `end`, without that.
+
+    >>> report_boundaries(1, 7, (2, 3)).tolist()
+    [2, 3, 4, 6]
+    """
+    return np.unique(np.concatenate([np.arange(first + -first % step, end, step) for step in steps]))
 
 
 def report_boundary(time: int, steps: Sequence[int]) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tempfile
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +14,15 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.errors import InputError
+from rpq.files.json_values import JsonValue
 from rpq.kafka import run_topics
+from rpq.kafka.client import ClientSettings
 from rpq.kafka.message_reader import MessageColumns
 from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place
+from rpq.kafka.topic_run import _decode_position, _encode_position
+from rpq.kafka.topic_source import Journal, Round, TopicPosition, TopicSource, read_journal
 from rpq.readers import ColumnNames, RdfReading, parse_where
+from rpq.run.checkpoint import Position
 from tests.kafka.test_kafka_merge import columns_of
 from tests.kafka.test_kafka_messages import Sent
 
@@ -121,6 +128,74 @@ def test_the_tuples_of_a_message_are_never_parted(parts, most):
         assert [offset for line, offset in came if line == number] == [
             offset for offset, message in enumerate(messages) for _ in message
         ]
+
+
+class Rounds(list):
+    """A journal in memory."""
+
+    def write(self, number, ends, inside):
+        self.append(Round(number, dict(ends), dict(inside)))
+
+
+def source_at(position: TopicPosition, parts: list[list[list[int]]], journal: Rounds) -> TopicSource:
+    """Return a source over partitions whose messages are lists of times, all of which from a position on were read."""
+    source = TopicSource(SimpleNamespace(on_error="stop", topics={}), ClientSettings("none"))
+    source._reader, source.journal = SimpleNamespace(layouts={}), journal
+    places = [Place("t", number) for number in range(len(parts))]
+    source.ends = {place: position.ends.get(place, 0) for place in places}
+    source.fronts = {place: position.fronts.get(place, LEAST) for place in places}
+    source.inside, source.round = dict(position.inside), position.round
+    begun = {place: (source.ends[place], source.fronts[place]) for place in places}
+    merge = source._merge = PartitionMerge(begun, max_delay=0.0, inside=source.inside)
+    for place, messages in zip(places, parts, strict=True):
+        numbered = [(offset, time) for offset, message in enumerate(messages) for time in message]
+        left = [one for one in numbered if one[0] >= source.ends[place]]
+        offsets = np.array([offset for offset, _ in left], np.int64)
+        merge.add(place, columns_of([time for _, time in left]) if left else None, offsets, {}, len(messages))
+        merge.reached_end(place, len(messages))
+    merge.release_all()
+    return source
+
+
+def rows_of(part, until=None) -> list[tuple[int, int]]:
+    return [*zip(part.lines[:until].tolist(), part.offsets[:until].tolist(), strict=True)]
+
+
+@given(st.lists(MESSAGES, min_size=1, max_size=3), st.integers(1, 5), st.lists(st.integers(0, 4), max_size=12))
+def test_a_run_that_ends_within_a_message_goes_on_there(parts, most, cuts):
+    """All tuples come once, and as without an end in between, also where the rounds are replayed from the beginning."""
+    whole, once = source_at(TopicPosition(run="r"), parts, Rounds()), []
+    while (part := whole.merge.ready(most)) is not None:
+        once += rows_of(part)
+    rounds, came = Rounds(), []
+    position = TopicPosition(run="r")
+    is_done = False
+    while not is_done:
+        source = source_at(position, parts, rounds)
+        while not (is_done := (part := source.merge.ready(most)) is None):
+            until = cuts.pop() if cuts else part.size
+            came += rows_of(part, until)
+            source.advance(part, until if until < part.size else None)
+            if until < part.size:
+                break
+        content = _encode_position(Position(source=source.position(), sink=None, tuples=0, rejected=0, total_seconds=0.0))
+        position = _decode_position(JsonValue.parsed(json.dumps(content), "position")).source
+    assert came == once
+    replayed = source_at(TopicPosition(run="r"), parts, Rounds())
+    again = []
+    for part in replayed.replay(json_rounds(rounds)):
+        again += rows_of(part)
+        replayed.advance(part, None)
+    assert again == came and replayed.position().begun == source.position().begun
+
+
+def json_rounds(rounds: Rounds) -> list[Round]:
+    """Return rounds as a journal on disk has them."""
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Journal(f"{folder}/journal", run="r", rounds=rounds)
+        journal.synchronise()
+        journal.close()
+        return read_journal(f"{folder}/journal", run="r")
 
 
 # --- a real broker ---------------------------------------------------------------------------------------------------

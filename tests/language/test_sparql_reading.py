@@ -416,13 +416,26 @@ def test_construct():
     question = read("CONSTRUCT { ?x <b> ?y , 'lit' . <c> a ?x } { ?x <a> ?y }")
     x, y = Variable("x"), Variable("y")
     assert question.form == "construct" and question.columns == ()
-    assert question.template == ((x, "b", y), (x, "b", Constant('"lit"')), (Constant("c"), RDF + "type", x))
+    literal = Constant('"lit"')
+    assert question.template == ((x, "b", y, None), (x, "b", literal, None), (Constant("c"), RDF + "type", x, None))
+
+
+def test_graphs_in_a_template():
+    question = read("CONSTRUCT { ?x <b> ?y GRAPH ?x { ?y <b> ?x . } . GRAPH <g> { } [] <b> ?x . } { ?x <a> ?y }")
+    x, y = Variable("x"), Variable("y")
+    first, second, third = question.template
+    assert (first, second) == ((x, "b", y, None), (y, "b", x, x))
+    assert isinstance(third.subject, Blank) and third.graph is None
+    assert question.makes_quads
 
 
 def test_construct_in_short():
     question = read("CONSTRUCT WHERE { ?x <a> ?y . ?y <b> ?z }")
     assert atoms(question.body) == ["?x a ?y", "?y b ?z"]
-    assert question.template == ((Variable("x"), "a", Variable("y")), (Variable("y"), "b", Variable("z")))
+    assert question.template == (
+        (Variable("x"), "a", Variable("y"), None),
+        (Variable("y"), "b", Variable("z"), None),
+    )
 
 
 def test_the_template_is_not_the_body():

@@ -117,8 +117,7 @@ BODY = "{ ?x <a> ?y }"
 REFUSED = [
     (f"DESCRIBE ?x {BODY}", "DESCRIBE"),
     ("SELECT ?x { SERVICE <s> { ?x <a> ?y } }", "SERVICE"),
-    (f"SELECT ?x FROM NAMED <g> {BODY}", "FROM"),
-    ("SELECT ?x { GRAPH <g> { ?x <a> ?y } }", "GRAPH"),
+    ("CONSTRUCT WHERE { GRAPH <g> { ?x <a> ?y } }", "GRAPH in CONSTRUCT WHERE"),
     *((f"SELECT ({name}() AS ?n) {BODY}", name) for name in ("NOW", "RAND", "UUID", "STRUUID", "BNODE")),
     (f"SELECT (@?x AS ?t) {BODY}", "@"),
     (f"SELECT (<f:timestamp>(?x) AS ?t) {BODY}", "f:timestamp"),

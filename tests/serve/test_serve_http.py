@@ -575,3 +575,51 @@ def test_the_openapi_text_names_what_there_is(served):
         if "{" not in path and path != "/changes" and "get" in text["paths"][path]:
             response = served.client.get(path)
             assert str(response.status_code) in text["paths"][path]["get"]["responses"], path
+
+
+REPORTS = "REGISTER RSTREAM <q> AS SELECT ?x ?y { ?x <a> ?y }"
+
+
+def test_the_next_reports_are_told_before_their_time_and_nothing_changes():
+    window = {"window": 10, "slide": 5}
+    others = {"expression": "?x a ?y", "report": "slide", "name": "o", **window}
+    path = {"expression": "a", "name": "p", **window}
+    with Served({"expression": REPORTS, "name": "q", **window}, others, path) as served:
+        assert served.client.post("/flush").json() == {"changes": [], "total": 0, "time": None, "position": 3}
+        served.post(["x", "y", "a", 1], ["p", "q", "a", 7])
+        told = served.client.post("/flush").json()
+        assert (told["total"], told["time"], told["position"]) == (3, 7, 4)
+        rows = {(one["query"], one["op"], one["timestamp"], *one["values"]) for one in told["changes"]}
+        assert rows == {("q", "=", 10, "x", "y"), ("q", "=", 10, "p", "q"), ("o", "+", 10, "p", "q")}
+        of_one = served.client.post("/flush", params={"query": "o"}).json()
+        assert of_one["changes"] == [{"query": "o", "op": "+", "timestamp": 10, "values": ["p", "q"]}]
+        few = served.client.post("/flush", params={"limit": 1}).json()
+        assert (len(few["changes"]), few["total"]) == (1, 3)
+        assert served.client.post("/flush", params={"query": "z"}).status_code == 404
+        assert served.client.post("/flush", params={"limit": "all"}).status_code == 422
+        follower = served.follow()
+        served.post(["r", "s", "a", 11])
+        rows = follower.rows(4)
+        assert ("o", "+", 10, ("p", "q")) in rows and ("q", "=", 10, ("p", "q")) in rows, "told again when it is due"
+
+
+def test_a_flush_beyond_the_limit_on_rows_leaves_the_engine_as_it_is():
+    window = {"window": 10, "slide": 5}
+    with Served({"expression": REPORTS, **window}, max_rows=2) as served:
+        served.post(*(["x", str(number), "a", 1] for number in range(3)))
+        refused = served.client.post("/flush")
+        assert refused.status_code == 507 and "the engine can be used on" in refused.json()["error"]["message"]
+        assert served.post(*(["x", str(number), "a", 2, "-"] for number in range(2))).status_code == 200
+        assert served.client.post("/flush").json()["total"] == 1
+
+
+def test_an_empty_value_of_a_witness_is_a_null_or_an_empty_text():
+    query = {"expression": "?x ?e:a ?y", "select": ["?x", "?e.kind", "?e.note"], "name": "q", "window": 10, "slide": 5}
+    columns = {"source": ["x", "x"], "target": ["y", "z"], "label": ["a", "a"], "timestamp": [1, 2]}
+    body = arrow(**columns, kind=["", "k"], note=pa.array([None, "n"]))
+    with Served(query, edges="parallel") as served:
+        sent = {"content": body, "headers": {"content-type": "application/vnd.apache.arrow.stream"}}
+        assert served.client.post("/tuples", **sent).status_code == 200
+        (edge,) = served.of("q", "witness", value=["x", "", ""]).json()["edges"]  # the first is a text, the second a null
+        assert (edge["source"], edge["target"]) == ("x", "y")
+        assert served.of("q", "witness", value=["x", "k", ""]).status_code == 404

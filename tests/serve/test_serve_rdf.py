@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import rpq
@@ -79,6 +81,29 @@ def test_what_is_wrong_is_told_and_none_of_it_is_applied(body, type_, parameters
         error = refused.json()["error"]
         assert refused.status_code == 422 and message in error["message"] and error.get("line") == line
         assert not served.answers(NAME)
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_the_kind_of_times_survives_a_restart(tmp_path, is_saved):
+    """Whether the server goes on from its checkpoint, or from its journal alone."""
+
+    def documents() -> RdfDocuments:
+        return RdfDocuments(RdfReading(time="graph-name"), time_unit="s")
+
+    quad = '<x:a> <l:p> <x:b> <urn:t/{}> .'
+    checkpoint = tmp_path / "state"
+    with Served({**PATH, "window": 100, "slide": 1}, rdf=documents(), checkpoint=checkpoint, time_unit="s") as served:
+        assert post(served, quad.format(5), "application/n-quads").status_code == 200
+        if not is_saved:
+            for name in ("state", "state.journal"):
+                shutil.copy(tmp_path / name, tmp_path / f"copy.{name}")
+    if not is_saved:  # as a crash leaves them
+        for name in ("state", "state.journal"):
+            shutil.copy(tmp_path / f"copy.{name}", tmp_path / name)
+    with Served({**PATH, "window": 100, "slide": 1}, rdf=documents(), checkpoint=checkpoint, time_unit="s") as served:
+        refused = post(served, quad.format("2024-05-01T12:00:00Z"), "application/n-quads")
+        assert refused.status_code == 422 and "earlier times are integers" in refused.json()["error"]["message"]
+        assert post(served, quad.format(6), "application/n-quads").status_code == 200
 
 
 def test_triples_without_a_time_need_one():

@@ -14,7 +14,8 @@ integer                       `7`             `literal`, xsd:integer    `<urn:rp
                                                                         object whose subject is a text
 null                          an empty cell   no key                    the row is left out
 timestamp                     `7`             `literal`, xsd:integer    the graph: `<urn:rpq:insert:7>` where op is +,
-op, query, path               `"+"`           `literal`                 `<urn:rpq:delete:7>` where it is -
+op, query, path               `"+"`           `literal`                 `<urn:rpq:delete:7>` where it is -; that of a quad
+                                                                        is its own
 computed value                its term: a literal with its language or datatype, an IRI, a blank node
 ============================  ==============  ========================  =================================================
 
@@ -46,6 +47,9 @@ TRIPLE = ("subject", "predicate", "object")
 
 EDGE = ("source", "label", "target")
 """The columns of rows that CONSTRUCT makes."""
+
+QUAD = (*EDGE, "graph")
+"""The columns of rows that CONSTRUCT makes, where its template has graphs."""
 
 PAIR = ("source", "target")
 """The columns of rows that are edges whose label is the name of their query."""
@@ -97,7 +101,8 @@ def quad_lines(rows: pa.Table, *, computed: Collection[str] = ()) -> Iterator[pa
     """Yield rows as N-Quads whose graphs give times and ops.
 
     The columns are subject, predicate and object, or source, label and target; without a label the predicate is the query's
-    name.  Rows that are no triples of RDF are left out: a value is null, the subject is a literal, or the predicate no IRI.
+    name.  With a column graph behind the label they are quads, which have graphs of their own, or none, and neither time nor
+    op.  Rows that are no triples of RDF are left out: a value is null, the subject is a literal, or the predicate no IRI.
 
     >>> rows = pa.table({"subject": ["http://a"], "predicate": ["knows"], "object": ['"x"'], "timestamp": [1], "op": ["+"]})
     >>> b"".join(buffer.to_pybytes() for buffer in quad_lines(rows))
@@ -117,12 +122,22 @@ def quad_lines(rows: pa.Table, *, computed: Collection[str] = ()) -> Iterator[pa
             _cells(predicate, _iri, _vertex),
             _cells(target, of_text, _vertex if are_vertices else lambda n: literal_text(str(n), _INTEGER)),
         ]
-        ops = pc.fill_null(_cells(batch.column("op"), lambda op: f"<urn:rpq:{_GRAPHS[op]}:", str), "")
-        times = batch.column("timestamp").cast(_LARGE)
-        graph = pc.binary_join_element_wise(ops, times, _scalar("> ."), _scalar(""))
+        if _are_quads(names):
+            graphs = _cells(batch.column(QUAD[3]), _resource, _vertex)
+            named = pc.binary_join_element_wise(graphs, _scalar("."), _scalar(" "))
+            graph = pc.coalesce(named, _scalar("."))
+        else:
+            ops = pc.fill_null(_cells(batch.column("op"), lambda op: f"<urn:rpq:{_GRAPHS[op]}:", str), "")
+            times = batch.column("timestamp").cast(_LARGE)
+            graph = pc.binary_join_element_wise(ops, times, _scalar("> ."), _scalar(""))
         lines = pc.binary_join_element_wise(*cells, graph, _scalar(" "), null_handling="emit_null").drop_null()
         if len(lines):
             yield _content(lines, "\n")
+
+
+def _are_quads(names: Sequence[str]) -> bool:
+    """Return whether rows with these columns, those of every output among them, are quads."""
+    return tuple(name for name in names if name not in (QUERY_COLUMN, *LAST_COLUMNS)) == QUAD
 
 
 def _not_empty(rows: pa.Table) -> list[pa.RecordBatch]:
@@ -293,7 +308,7 @@ def columns_of(answers: Sequence[str] = PAIR, *, witness: bool, with_query: bool
 
 def check_edges(path: str, answers: Sequence[str]) -> None:
     """Raise `SinkError` if answers with these columns are no edges, and so cannot become N-Quads."""
-    if not set(TRIPLE) <= set(answers) and tuple(answers) not in (PAIR, EDGE):
+    if not set(TRIPLE) <= set(answers) and tuple(answers) not in (PAIR, EDGE, QUAD):
         raise SinkError(
             f"{path}: N-Quads are edges: expected the columns {', '.join(TRIPLE)}, or {' and '.join(PAIR)}, "
             f"not {', '.join(answers) or 'none'}"

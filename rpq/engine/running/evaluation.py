@@ -41,7 +41,7 @@ from rpq.errors import LimitError, MemoryLimitError, QueryError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.query import Vertex
-from rpq.language.readings import for_identity, from_clauses, has_conditions, is_ordered, static_graphs_of
+from rpq.language.readings import for_identity, from_clauses, has_conditions, is_ordered, over_dataset, static_graphs_of
 from rpq.rows.blocks import FEW, Block, FewRows, few_rows_of
 from rpq.rows.delta import Delta, split_by_query
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
@@ -510,6 +510,7 @@ class Evaluation:
         mark = self.labels.add(StreamLabel("", stream_of_graph(graph)))  # a graph without edges is there, too
         if len(self.labels) > known:
             self._admit_labels(np.array([mark]))
+            self._read_dataset()
         if not len(edges):
             return
         stream = pa.DictionaryArray.from_arrays(np.zeros(len(edges), np.int32), pa.array([stream_of_graph(graph)]))
@@ -520,6 +521,14 @@ class Evaluation:
         assert chunk is not None, "its labels are those of the graph"
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
         self.note_first()
+
+    def _read_dataset(self) -> None:
+        """Let queries begin again that read all named graphs, of which there is one more; before the first tuple."""
+        questions = [running.question for running in self.running]
+        graphs = self.static_graphs
+        if any(over_dataset(question, graphs) is not question for question in questions):
+            self.remove(*(question.name for question in questions))  # all, so that they keep their order
+            self.add(*(over_dataset(question, graphs) for question in questions))
 
     def refuse_other_graphs(self, questions: Sequence[Question]) -> None:
         """Raise `QueryError` if static edges without a name would stand for different graphs of FROM in queries."""

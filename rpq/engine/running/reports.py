@@ -19,7 +19,7 @@ from rpq.rows.blocks import EMPTY, WHOLE
 from rpq.rows.delta import Delta, ids_of_columns
 from rpq.rows.typed_columns import Texts
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows, concatenate
-from rpq.stream.stream_time import report_boundary, report_times
+from rpq.stream.stream_time import report_boundaries, report_boundary, report_times
 from rpq.stream.vertices import VertexDictionary
 
 _FEW = 1024
@@ -154,7 +154,7 @@ class Reports:
         """Return the times of reports from `first` up to `end`, without that. Raises `MemoryLimitError`."""
         count = sum((end - first) // step + 1 for step in self._steps)
         self._guard(self._granted + count * (4 * self._columns + 40), 0)
-        return np.unique(np.concatenate([np.arange(first + -first % step, end, step) for step in self._steps]))
+        return report_boundaries(first, end, self._steps)
 
     def _net(self) -> WeightedRows:
         """Return the waiting rows in the order of time, each row of a report once."""

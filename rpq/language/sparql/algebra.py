@@ -12,6 +12,7 @@ operator              its solutions, a bag
 `Minus`               left solutions for which no right solution agrees and shares a bound variable
 `Extend`              the inner solutions with one more variable (BIND, AS)
 `Values`              the rows of a table in the query
+`ReportTime`          one solution, with the time of the report as NOW()
 `Group`               one solution for each group of inner solutions, with the aggregates of the group
 `Project`             the inner solutions, restricted to the columns
 `Distinct`            the inner solutions without duplicates
@@ -27,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rpq.automata.expressions import NegatedSet
 from rpq.language import edge_variables
@@ -191,6 +192,15 @@ class Values:
 
 
 @dataclass(frozen=True)
+class ReportTime:
+    """One solution, in which the variable `NOW` has the time of the report, another one at each report."""
+
+
+NOW = ".now"
+"""The variable that has the time of the report."""
+
+
+@dataclass(frozen=True)
 class Group:
     """GROUP BY: a group for each combination of keys that occurs; without keys, always one group."""
 
@@ -230,7 +240,20 @@ class Slice:
 
 
 Operator = (
-    Conjunction | Join | LeftJoin | Union | Filter | SemiJoin | Minus | Extend | Values | Group | Project | Distinct | Slice
+    Conjunction
+    | Join
+    | LeftJoin
+    | Union
+    | Filter
+    | SemiJoin
+    | Minus
+    | Extend
+    | Values
+    | ReportTime
+    | Group
+    | Project
+    | Distinct
+    | Slice
 )
 
 UNIT = Conjunction(())
@@ -309,25 +332,52 @@ class Registration:
     name: str | None
 
 
+class TemplateTriple(NamedTuple):
+    """A triple of the template of CONSTRUCT, and the graph in which it is; None for the default graph."""
+
+    subject: Term
+    predicate: str | Variable
+    object: Term
+    graph: Variable | Constant | None = None
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """Its terms; the predicate is among them if it is a variable."""
+        return tuple(term for term in self if term is not None and not isinstance(term, str))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SparqlQuestion:
     """The parsed form of a query text.
 
     The solutions of `body` are the rows of SELECT, with `columns`; ASK returns whether there is a solution; CONSTRUCT
     creates the edges of `template` for each solution. `graphs` are those of FROM, and `named_graphs` those of FROM NAMED,
-    whose edges have no time. `warnings` report constructs that may not mean what was intended.
+    whose edges have no time. A query that `reads_dataset` has a GRAPH with a variable that reads all named graphs, which are
+    those of the `dataset`. `warnings` report constructs that may not mean what was intended.
     """
 
     text: str
     form: Form
     body: Operator
     columns: tuple[str, ...] = ()
-    template: tuple[tuple[Term, str | Variable, Term], ...] = ()
+    template: tuple[TemplateTriple, ...] = ()
     windows: tuple[WindowDeclaration, ...] = ()
     graphs: tuple[str, ...] = ()
     named_graphs: tuple[str, ...] = ()
+    reads_dataset: bool = False
+    dataset: tuple[str, ...] = ()
     registration: Registration | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def makes_quads(self) -> bool:
+        """True if a triple of the template is in a graph."""
+        return any(triple.graph is not None for triple in self.template)
+
+    @property
+    def tells_leaving(self) -> bool:
+        """True if rows that leave the answer are told."""
+        return self.registration is None or self.registration.reporting == "DSTREAM"
 
 
 # --- building --------------------------------------------------------------------------------------------------------
@@ -401,6 +451,8 @@ def possible_variables(operator: Operator) -> Names:
             return possible_variables(inner) | {variable}
         case Values(variables):
             return frozenset(variables)
+        case ReportTime():
+            return frozenset({NOW})
         case Group(_, keys, aggregates):
             return frozenset(keys) | {name for name, _ in aggregates}
         case Project(_, columns) | Slice(_, columns):
@@ -410,7 +462,7 @@ def possible_variables(operator: Operator) -> Names:
 def certain_variables(operator: Operator) -> Names:
     """Return the variables that every solution binds. O(size)."""
     match operator:
-        case Conjunction():
+        case Conjunction() | ReportTime():
             return possible_variables(operator)
         case Join(parts):
             return frozenset().union(*map(certain_variables, parts))
@@ -494,6 +546,8 @@ def _occurrences(operator: Operator) -> Iterator[str]:
             yield variable
         case Values(variables):
             yield from variables
+        case ReportTime():
+            yield NOW
         case Group(_, keys, aggregates):
             yield from keys
             yield from (name for name, _ in aggregates)
@@ -564,7 +618,7 @@ def children(operator: Operator) -> tuple[Operator, ...]:
             return (left, right)
         case Filter(inner) | Extend(inner) | Group(inner) | Project(inner) | Distinct(inner) | Slice(inner):
             return (inner,)
-        case Conjunction() | Values():
+        case Conjunction() | Values() | ReportTime():
             return ()
 
 
@@ -579,7 +633,9 @@ def formulas_of(operator: Operator) -> tuple[Formula, ...]:
             return (formula,)
         case Group(_, _, aggregates):
             return tuple(one.argument for _, one in aggregates if one.argument is not None)
-        case Conjunction() | Join() | SemiJoin() | Union() | Minus() | Values() | Project() | Distinct() | Slice():
+        case Conjunction() | Join() | SemiJoin() | Union() | Minus() | Values() | ReportTime():
+            return ()
+        case Project() | Distinct() | Slice():
             return ()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from rpq.automata.expressions import Label
 from rpq.language.pattern import Atom, Blank, Constant, Variable
 from rpq.language.sparql.algebra import (
+    NOW,
     Aggregate,
     Call,
     Conjunction,
@@ -24,6 +25,7 @@ from rpq.language.sparql.algebra import (
     Minus,
     Operator,
     Project,
+    ReportTime,
     SemiJoin,
     Slice,
     Union,
@@ -122,6 +124,8 @@ def _head(operator: Operator) -> str:
             return f"bind ?{variable} = {formula_text(formula)}"
         case Values(variables, rows):
             return f"values {_variables(variables)} of {len(rows)} row{'' if len(rows) == 1 else 's'}"
+        case ReportTime():
+            return "the time of the report"
         case Group(_, keys, aggregates):
             aggregate_texts = [f"?{name} = {formula_text(one)}" for name, one in aggregates]
             return ", ".join([f"group by {_variables(keys)}" if keys else "one group", *aggregate_texts])
@@ -173,6 +177,8 @@ def _variables(names: tuple[str, ...]) -> str:
 def _formula(formula: Formula, outer_binding: int) -> str:
     """Return a formula, in parentheses if it binds its operands less tightly than `outer_binding`."""
     match formula:
+        case Variable(name) if name == NOW:
+            return "NOW()"
         case Variable() | Blank():
             return str(formula)
         case Constant(name):

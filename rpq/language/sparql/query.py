@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -40,6 +40,7 @@ from rpq.language.sparql.algebra import (
     Minus,
     Operator,
     Project,
+    ReportTime,
     SemiJoin,
     Slice,
     SparqlQuestion,
@@ -55,13 +56,16 @@ from rpq.language.sparql.algebra import (
     reads_default,
     windows_read,
 )
+from rpq.language.sparql.report_time import reads_report_time
 from rpq.language.sparql.syntax.reading import read
+from rpq.language.sparql.syntax.source_text import SourceText, refusal
 from rpq.rows.typed_columns import ColumnKind, TypedColumns
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.stream_labels import EdgeEnd
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _TRIPLE = ("source", "label", "target")
+_QUAD = (*_TRIPLE, "graph")
 _NO_DEFAULT = "the query has no default window, so patterns outside WINDOW <name> { … } read only the edges without time"
 
 _FROM = (
@@ -145,6 +149,10 @@ class SparqlQuery(Query):
             if self.report == "time":
                 raise QueryError('REGISTER reports at slides, not report="time"')
             object.__setattr__(self, "report", "slide")
+        if self.report != "slide" and self.reads_report_time:
+            source = SourceText.read(self.expression)
+            place = next((token.start for token in source.tokens() if token.is_word("NOW")), None)
+            raise refusal(source, "NOW", place)
         if self.report != "change" and not any(isinstance(window, Window) for window in self.report_windows):
             head = self.parsed.registration
             what = f"report={self.report!r}" if head is None else f"{head.reporting}"
@@ -205,8 +213,11 @@ class SparqlQuery(Query):
 
     @cached_property
     def columns(self) -> TypedColumns:
-        """The columns of the rows: those of SELECT, none for ASK, and source, label and target for CONSTRUCT."""
-        return TypedColumns(_TRIPLE if self.parsed.form == "construct" else self.parsed.columns, column_kinds(self.parsed))
+        """The columns of the rows: those of SELECT, none for ASK, and source, label and target for CONSTRUCT.
+
+        If the template has a graph, CONSTRUCT has the column graph, too.
+        """
+        return columns_of_question(self.parsed)
 
     @property
     def centre(self) -> Centre | None:
@@ -298,6 +309,33 @@ class SparqlQuery(Query):
         object.__setattr__(other, "_original", None)
         return other
 
+    @property
+    def reads_dataset(self) -> bool:
+        """True if GRAPH with a variable reads all named graphs of edges without time, since FROM NAMED names none.
+
+        >>> Query("SELECT ?g { GRAPH ?g { ?x <a> ?y } }").reads_dataset
+        True
+        """
+        return self.parsed.reads_dataset
+
+    def over_dataset(self, graphs: Sequence[str]) -> Self:
+        """Return the same query, whose GRAPH with a variable reads these graphs.
+
+        >>> sorted(Query("SELECT ?g { GRAPH ?g { ?x <a> ?y } }").over_dataset(["g", "h"]).named_graphs)
+        ['g', 'h']
+        """
+        if not self.reads_dataset or self.parsed.dataset == tuple(graphs):
+            return self
+        other = copy(self)
+        for name in ("columns", "_path_automata", "_edges_accepted", "reads_report_time"):
+            other.__dict__.pop(name, None)
+        original = self._original  # type: ignore[attr-defined]
+        object.__setattr__(other, "_original", None if original is None else original.over_dataset(graphs))
+        object.__setattr__(other, "_parsed", read(self.expression, paths=self.paths, dataset=graphs))
+        for path in other._paths:
+            compiled(path)
+        return other
+
     def in_unit(self, unit: str) -> Self:
         """Return the same query with windows in numbers of a unit of time (s, ms, us or ns). Raises `QueryError`.
 
@@ -321,6 +359,34 @@ class SparqlQuery(Query):
         True
         """
         return any(isinstance(one.extent, TimeExtent) and not one.extent.is_number for one in self.parsed.windows)
+
+    @property
+    def tells_leaving(self) -> bool:
+        """True if rows that leave the answer are told.
+
+        >>> Query("REGISTER ISTREAM <r> AS ASK { ?x <a> ?y }", window=Window(size=9, slide=3)).tells_leaving
+        False
+        """
+        return self.parsed.tells_leaving
+
+    @property
+    def reports_whole_answers(self) -> bool:
+        """True if each report has the whole answer (RSTREAM).
+
+        >>> Query("REGISTER RSTREAM <r> AS ASK { ?x <a> ?y }", window=Window(size=9, slide=3)).reports_whole_answers
+        True
+        """
+        registration = self.parsed.registration
+        return registration is not None and registration.reporting == "RSTREAM"
+
+    @cached_property
+    def reads_report_time(self) -> bool:
+        """True if the text calls NOW(), whose value is the time of the report.
+
+        >>> Query("ASK { ?x <a> ?y FILTER(?y < NOW()) }", window=Window(size=9, slide=3), report="slide").reads_report_time
+        True
+        """
+        return reads_report_time(self.parsed.body)
 
     @property
     def static_graphs(self) -> frozenset[str]:
@@ -430,6 +496,17 @@ def _lies_around(operator: Operator, name: str) -> bool:
             return False
 
 
+def columns_of_question(question: SparqlQuestion) -> TypedColumns:
+    """Return the columns of the rows of a question.
+
+    >>> from rpq.language.sparql.syntax.reading import read
+    >>> columns_of_question(read("CONSTRUCT { GRAPH <g> { ?x <b> ?y } } { ?x <a> ?y }"))
+    ('source', 'label', 'target', 'graph')
+    """
+    made = _QUAD if question.makes_quads else _TRIPLE
+    return TypedColumns(made if question.form == "construct" else question.columns, column_kinds(question))
+
+
 def column_kinds(question: SparqlQuestion) -> tuple[ColumnKind, ...]:
     """Return the kinds of the columns of a question.
 
@@ -438,7 +515,7 @@ def column_kinds(question: SparqlQuestion) -> tuple[ColumnKind, ...]:
     ('vertex', 'count', 'text', 'vertex')
     """
     if question.form == "construct":
-        return ("vertex", "text", "vertex")
+        return ("vertex", "text", "vertex", "text") if question.makes_quads else ("vertex", "text", "vertex")
     kinds = _kinds(question.body)
     return tuple(kinds.get(name, "vertex") for name in question.columns)
 
@@ -450,6 +527,8 @@ def _kinds(operator: Operator) -> Mapping[str, ColumnKind]:
             return {name: "text" if name in labels else "vertex" for name in possible_variables(operator)}
         case Values():
             return dict.fromkeys(possible_variables(operator), "vertex")
+        case ReportTime():
+            return dict.fromkeys(possible_variables(operator), "text")
         case Join(parts) | Union(parts):
             return _either(*map(_kinds, parts))
         case LeftJoin(left, right):

@@ -20,6 +20,7 @@ from rpq.language.sparql.algebra import (
     Minus,
     Operator,
     Project,
+    ReportTime,
     SemiJoin,
     Slice,
     Union,
@@ -63,7 +64,7 @@ def rewrite(operator: Operator) -> Operator:
             return replace(operator, left=rewrite(left), right=rewrite(right))
         case Extend(inner) | Group(inner) | Project(inner) | Distinct(inner) | Slice(inner):
             return replace(operator, inner=rewrite(inner))
-        case Conjunction() | Values():
+        case Conjunction() | Values() | ReportTime():
             return operator
 
 

@@ -99,6 +99,10 @@ class PatternHost:
         self.members: dict[str, Member] = {}
         self.readers_of_every_label: dict[str, ReaderOfEveryLabel] = {}
         """The queries that read every label, each by itself."""
+        self.readers_of_report_time: dict[str, Member] = {}
+        """The queries whose answer changes with the time of the report."""
+        self.chunk_times = self._times = np.zeros(0, np.int64)
+        """The timestamps of the last chunk, of which rows are asked for."""
         self._undivided: dict[int, Callable[[], None]] = {}  # parts that threads may divide, and what divides them
         self.tuples = 0
         """The number of applied tuples."""
@@ -468,6 +472,7 @@ class PatternHost:
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
         self._delivered.clear()
+        self._times = chunk.timestamp
         self._most_rows = self._granted = 0
         self._is_by_tuple, self._counts_only = details.first is None, details.counts_only
         count = len(chunk.timestamp)
@@ -512,15 +517,16 @@ class PatternHost:
 
     @property
     def has_rows(self) -> bool:
-        """True if the last chunk changed rows of parts."""
-        return bool(len(self._delivered))
+        """True if the last chunk changed rows of parts, or moved the time that a query reads."""
+        return bool(len(self._delivered)) or bool(self.readers_of_report_time)
 
     def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows of the last chunk by the number of the query, only those `before` a tuple of it if given.
 
         To be called once a chunk.
         """
-        deltas = self._deltas_of(self._delivered, before=before)
+        self.chunk_times = self._times if before is None else self._times[:before]
+        deltas = self._deltas_of(self._delivered, before=before, timed=self.readers_of_report_time)
         self._delivered.clear()
         return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
 
@@ -536,8 +542,11 @@ class PatternHost:
             silent[is_tuple] = deletes[orders[is_tuple] // 2] == 0
         return silent
 
-    def _deltas_of(self, delivered: DeliveredRows, *, before: int | None = None) -> list[tuple[str, Delta]]:
-        parts_of: dict[str, dict[Place, Delta]] = {}
+    def _deltas_of(
+        self, delivered: DeliveredRows, *, before: int | None = None, timed: Iterable[str] = ()
+    ) -> list[tuple[str, Delta]]:
+        """Return the rows that changes of parts make, and those of the `timed` queries, which passing time may change."""
+        parts_of: dict[str, dict[Place, Delta]] = {name: {} for name in timed}
         changed = delivered.by_part()
         if before is not None:
             changed = {number: rows.before(2 * before) for number, rows in changed.items()}
@@ -553,6 +562,7 @@ class PatternHost:
     def advance(self, time: int) -> None:
         """Move the stream time without a tuple; `deltas` returns the rows. Raises `LimitError`."""
         self._delivered.clear()
+        self._times = np.array([time])
         self._most_rows = self._granted = 0
         self._is_by_tuple, self._counts_only, self.first = True, False, None
         self._live.advance(time, self.paths.advance(time))

@@ -15,7 +15,7 @@ from itertools import repeat
 import numpy as np
 
 from rpq.language.pattern import Blank, Constant, Term, Variable
-from rpq.language.sparql.algebra import Aggregate, Call, Formula
+from rpq.language.sparql.algebra import NOW, Aggregate, Call, Formula, TemplateTriple
 from rpq.language.sparql.algebra_text import formula_text
 from rpq.language.sparql.values.terms import is_blank, is_literal
 from rpq.operators.bags.product import Distinct, Product
@@ -162,6 +162,45 @@ class RowsNode(Node):
 
     def describe(self) -> str:
         return f"{len(self._rows)} written row{'' if len(self._rows) == 1 else 's'}"
+
+
+class ReportTimeNode(Node):
+    """The one row that has the time of the report, without which the stream has no time yet, so that it is empty.
+
+    A leaf of the network: its change is the row of one report in place of that of the report before.
+    """
+
+    def __init__(self) -> None:
+        super().__init__((NOW,), (NOW,))
+        self._id: int | None = None
+
+    def set(self, identity: int | None) -> None:
+        """Set the id of the time with which it begins."""
+        self._id = identity
+
+    def pass_reports(self, ids: Sequence[int]) -> WeightedRows:
+        """Return the change that the times of reports with these ids make one after the other, each as an event."""
+        changes: list[tuple[int, Row, int]] = []
+        for event, identity in enumerate(ids):
+            if self._id is not None:
+                changes.append((event, (self._id,), -1))
+            changes.append((event, (identity,), 1))
+            self._id = identity
+        return WeightedRows.of(changes, self.width)
+
+    def begin(self) -> WeightedRows:
+        return WeightedRows.of([] if self._id is None else [(0, (self._id,), 1)], self.width)
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        """Return the change of time as it is."""
+        (change,) = changes
+        return change
+
+    def ids(self) -> Iterable[int] | np.ndarray:
+        return [] if self._id is None else [self._id]
+
+    def describe(self) -> str:
+        return "the time of the report"
 
 
 class ProjectNode(Node):
@@ -319,33 +358,39 @@ class UnionNode(Node):
 class ConstructNode(Node):
     """CONSTRUCT: the valid RDF triples (source, label, target) of a template for each row of the input (§16.2).
 
+    If some triple of the template is in a graph, they are quads, whose graph is unbound for the default graph.
     A blank node of the template is another one for each `solution`: its name is a hash of its label and of the terms of
     these columns, so that a triple leaves as it entered. A `DistinctNode` above removes duplicates.
     """
 
     def __init__(
         self,
-        template: Sequence[tuple[Term, str | Variable, Term]],
+        template: Sequence[TemplateTriple],
         inner: Node,
         terms: TermIds,
         *,
         solution: Sequence[str] = (),
     ) -> None:
-        super().__init__(("source", "label", "target"), ("source", "label", "target"), inner)
+        triple = ("source", "label", "target")
+        has_graphs = any(one.graph is not None for one in template)
+        super().__init__((*triple, "graph") if has_graphs else triple, triple, inner)
         self._terms = terms
         self._solution = places_of(solution, inner.columns)
-        # Of each triple: the place of its column, or the id of its constant, or the label of its blank node.
+        # Of each term of a triple: the place of its column, or the id of its constant, or the label of its blank node.
         self._triples = [
-            tuple(self._term(Constant(term) if isinstance(term, str) else term, inner) for term in triple)
-            for triple in template
+            tuple(self._term(Constant(term) if isinstance(term, str) else term, inner) for term in one[: self.width])
+            for one in template
         ]
+        self._are_named = tuple(one.graph is not None for one in template)
 
     @property
     def parameters(self) -> Hashable:
-        return tuple(self._triples), tuple(self._solution)
+        return tuple(self._triples), self._are_named, tuple(self._solution)
 
-    def _term(self, term: Term, inner: Node) -> tuple[int, int, str]:
+    def _term(self, term: Term | None, inner: Node) -> tuple[int, int, str]:
         match term:
+            case None:
+                return -1, UNBOUND, ""
             case Constant(name):
                 return -1, self._terms.intern(name), ""
             case Blank(label):
@@ -359,7 +404,7 @@ class ConstructNode(Node):
         labels = dict.fromkeys(label for places in self._triples for _, _, label in places if label)
         blanks = {label: self._blank_nodes(label, change.rows) for label in labels}
         parts = []
-        for places in self._triples:
+        for places, is_named in zip(self._triples, self._are_named, strict=True):
             columns = [
                 change.rows[:, place]
                 if place >= 0
@@ -369,7 +414,10 @@ class ConstructNode(Node):
                 for place, identity, blank in places
             ]
             triples = change.with_rows(np.stack(columns, axis=1))
-            parts.append(triples.where(self._are_triples(triples.rows)))
+            are_good = self._are_triples(triples.rows)
+            if is_named:
+                are_good &= self._are(triples.rows[:, 3], lambda text: not is_literal(text))
+            parts.append(triples.where(are_good))
         return merge(parts)
 
     def _blank_nodes(self, label: str, rows: np.ndarray) -> np.ndarray:

@@ -38,6 +38,7 @@ from rpq.language.sparql.algebra import (
     Minus,
     Operator,
     Project,
+    ReportTime,
     SemiJoin,
     Slice,
     SparqlQuestion,
@@ -78,6 +79,7 @@ from rpq.operators.relational.nodes import (
     Node,
     ProductNode,
     ProjectNode,
+    ReportTimeNode,
     RowsNode,
     UnionNode,
 )
@@ -239,7 +241,7 @@ def is_join(body: Operator, outer: Names) -> bool:
         return names & outer <= certain_variables(inner)
 
     match body:
-        case Conjunction() | Values() | Group() | Slice():
+        case Conjunction() | Values() | ReportTime() | Group() | Slice():
             return True  # the values of a grouped subselect are compared when it is done
         case Join(parts) | Union(parts):
             return all(is_join(part, outer) for part in parts)
@@ -280,10 +282,11 @@ def replace_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """A network: the operator whose bag is the answer, and which part of a conjunction each leaf is."""
+    """A network: the operator whose bag is the answer, which part of a conjunction each leaf is, and the operator of NOW."""
 
     top: Node
     leaves: tuple[tuple[LeafNode, ConjunctionPart], ...]
+    report_time: ReportTimeNode | None = None
 
 
 def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
@@ -296,14 +299,14 @@ def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
         case "ask":
             top = DistinctNode(ProjectNode((), planner.node(body, frozenset())))
         case "construct":
-            terms_of_template = [term for triple in question.template for term in triple if not isinstance(term, str)]
+            terms_of_template = [term for triple in question.template for term in triple.terms]
             names = {term.name for term in terms_of_template if isinstance(term, Variable)}
             solution: list[str] = []
             if any(isinstance(term, Blank) for term in terms_of_template):  # whose names depend on the whole solution
                 solution = sorted(name for name in possible_variables(body) if not name.startswith(("_:", ".")))
             inner = planner.node(body, frozenset(names).union(solution))
             top = DistinctNode(ConstructNode(question.template, inner, terms, solution=solution))
-    return NetworkPlan(top, tuple(planner.leaves))
+    return NetworkPlan(top, tuple(planner.leaves), planner.report_time)
 
 
 class _Planner:
@@ -317,6 +320,7 @@ class _Planner:
         self._places = {name: place for place, name in enumerate(variables)}
         self._numbers = 0
         self.leaves: list[tuple[LeafNode, ConjunctionPart]] = []
+        self.report_time: ReportTimeNode | None = None
 
     def _fresh(self, prefix: str) -> str:
         self._numbers += 1
@@ -357,6 +361,9 @@ class _Planner:
                 return self.extend_node(self.node(inner, (needed - {variable}) | variables_of(formula)), variable, formula)
             case Values(variables, rows):
                 return RowsNode(variables, [tuple(map(self._terms.intern, row)) for row in rows])
+            case ReportTime():
+                self.report_time = self.report_time or ReportTimeNode()
+                return self.report_time
             case Group():
                 return self._group(operator)
             case Project(inner, columns):

@@ -9,7 +9,7 @@ operators of their own, as their windows hold less than those of others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,6 +22,8 @@ from rpq.language.protocol import Figures, ReportContent, Resources
 from rpq.language.readings import report_windows_of
 from rpq.language.sparql.algebra import Reporting, atoms_of
 from rpq.language.sparql.query import SparqlQuery
+from rpq.language.sparql.values.moments import date_time_of
+from rpq.language.sparql.values.terms import XSD, literal_text
 from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.plan import shaped_parts
@@ -44,20 +46,32 @@ from rpq.operators.relational.evaluation import LeafChange, LeafChanges, Network
 from rpq.operators.relational.explanation import SparqlExplanation, explain_query
 from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.joins import MatchNode
-from rpq.operators.relational.nodes import DistinctNode, ExtendNode, FilterNode, LeafNode, Node, ProjectNode, UnionNode
+from rpq.operators.relational.nodes import (
+    DistinctNode,
+    ExtendNode,
+    FilterNode,
+    LeafNode,
+    Node,
+    ProjectNode,
+    ReportTimeNode,
+    UnionNode,
+)
 from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, Read, plan_network
 from rpq.operators.relational.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import WeightedRows, as_changes, concatenate, merge, sort_by_event
 from rpq.stream.chunk import Chunk
-from rpq.stream.durations import TIME_UNITS
+from rpq.stream.durations import NANOSECONDS, TIME_UNITS
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName, graph_of, label_in, merged_name, stream_of_graph
-from rpq.stream.stream_time import report_steps, report_times
+from rpq.stream.stream_time import report_boundaries, report_steps, report_times
 from rpq.stream.vertices import VertexDictionary, as_vertex
 from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
 
 AnySparqlQuery = TypeVar("AnySparqlQuery", bound=SparqlQuery)
+
+_REPORTS_AT_ONCE = 1024
+"""The number of reports, if all have one step, that passing time brings and that are evaluated together."""
 
 _CONTENT: dict[Reporting, ReportContent] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
 
@@ -130,6 +144,62 @@ class _InstalledPart(NamedTuple):
     places: tuple[int, ...]
 
 
+class _PassedReports(NamedTuple):
+    """Times of consecutive reports with the ids of NOW() in them; `end` is behind these times, and before later ones."""
+
+    times: np.ndarray
+    ids: list[int]
+    end: int
+
+
+class _ReportClock:
+    """The time of the report that covers the present, as NOW() has it in a network.
+
+    It is a dateTime in UTC where the unit of the stream's time is known, else the number, an integer.
+    """
+
+    def __init__(self, node: ReportTimeNode, steps: Sequence[int], terms: TermIds, unit: str | None) -> None:
+        self.node = node
+        self.steps = steps
+        self._terms = terms
+        self._ticks = None if unit is None else 10**9 // NANOSECONDS[unit]
+        self._time: int | None = None
+
+    @property
+    def id(self) -> int | None:
+        """The id of the time; None before the first tuple."""
+        return None if self._time is None else self._id_of(self._time)
+
+    def set(self, time: int) -> None:
+        """Begin at a stream time."""
+        self._time = int(report_times(np.array([time]), self.steps)[0])
+        self.node.set(self.id)
+
+    def pass_to(self, time: int | None, latest: int) -> Iterator[_PassedReports]:
+        """Yield the reports that begin up to a stream time, some at once; the last ones cover all times up to `latest`."""
+        last = self._time if time is None else int(report_times(np.array([time]), self.steps)[0])
+        if last is None:
+            return
+        end = last if self._time is None else self._time + 1
+        while True:
+            first, end = end, min(end + _REPORTS_AT_ONCE * min(self.steps), last + 1)
+            is_last = end > last
+            times = report_boundaries(first, end, self.steps) if first < end else np.zeros(0, np.int64)
+            if is_last and first <= last and times[-1:].tolist() != [last]:  # behind the last multiple in 64 bits
+                times = np.append(times, last)
+            if len(times):
+                self._time = int(times[-1])
+            yield _PassedReports(times, [*map(self._id_of, times.tolist())], max(end, latest + 1) if is_last else end)
+            if is_last:
+                return
+
+    def _id_of(self, time: int) -> int:
+        if self._ticks is None:
+            return self._terms.intern(literal_text(str(time), f"{XSD}integer"))
+        text = date_time_of(time, self._ticks)
+        return self._terms.intern(None if text is None else literal_text(text, f"{XSD}dateTime"))
+
+
 class RunningSparql(HostedQuery):
     """A registered query in SPARQL."""
 
@@ -154,12 +224,13 @@ class RunningSparql(HostedQuery):
         self._pool = pool
         self._terms = pool.terms
         self._operators = pool.of(self._host.thread)
-        network = self._network = self._plan()
-        self._has_left = False
-        self.has_first_rows = bool(len(network.begin({}).net()))  # of no edges
         windows = report_windows_of(question)
         self._report_steps = None if question.report == "change" else report_steps(question.report, windows)
         """The numbers of which the times of reports are multiples, None if every event is reported."""
+        self._report_clock: _ReportClock | None = None
+        network = self._network = self._plan()
+        self._has_left = False
+        self.has_first_rows = bool(len(network.begin({}).net())) or self._report_clock is not None  # of no edges
         self._is_netted = not network.is_plain or any(window.kind == "count" for window in self.windows)
         self._is_netted &= not network.is_net
         self.nets_events = self._is_netted or network.is_net  # else the rows are those of one join, as of a pattern
@@ -188,6 +259,9 @@ class RunningSparql(HostedQuery):
         plan = plan_network(self.question.parsed, self._terms)
         self._leaves: list[tuple[LeafNode, ConjunctionPart]] = [*plan.leaves]
         network = Network(plan)
+        if plan.report_time is not None:
+            assert self._report_steps is not None
+            self._report_clock = _ReportClock(plan.report_time, self._report_steps, self._terms, self.question.unit)
         if self.question.report == "change":
             network.isolate_groups()
         return network
@@ -214,6 +288,8 @@ class RunningSparql(HostedQuery):
         self._relations.enter()
         if self._labels_read:
             self._host.readers_of_every_label[self.question.name] = self
+        if self._report_clock is not None:
+            self._host.readers_of_report_time[self.question.name] = self
         if self._has_left:  # and others may have its operators
             self._network = self._plan()
             self._network.begin({})
@@ -227,6 +303,7 @@ class RunningSparql(HostedQuery):
             self._take_out(key)
         self._host.readers_of_every_label.pop(self.question.name, None)
         self._label_ids.clear()
+        self._host.readers_of_report_time.pop(self.question.name, None)
         self._operators.leave(self._network)
         self._has_left = True
         self._relations.leave()
@@ -401,6 +478,8 @@ class RunningSparql(HostedQuery):
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         self._host.advance(time)
         self._host.forget_sizes()
+        if self._report_clock is not None:
+            self._report_clock.set(time)
         if chunk is not None:
             self._relations.fill(chunk, slides, is_checked=quiet)
         answer = self._begin()
@@ -490,6 +569,9 @@ class RunningSparql(HostedQuery):
 
     def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
         """Return the changes of the answer that changes of leaves cause."""
+        if self._report_clock is not None:
+            leaves, events = self._bags_of_labels(changed)
+            return self._to_delta(*self._change_with_time(self._report_clock, leaves, events[:, 1]))
         connected = self._operators.connected_networks(self._network)
         if self._labels_read:
             leaves, events = self._bags_of_labels(changed)
@@ -502,6 +584,38 @@ class RunningSparql(HostedQuery):
         if self._is_netted:
             change = change.net()
         return self._to_delta(change, events[:, 0], events[:, 1])
+
+    def _change_with_time(
+        self, clock: _ReportClock, leaves: dict[int, WeightedRows], event_times: np.ndarray
+    ) -> tuple[WeightedRows, np.ndarray, np.ndarray]:
+        """Return the change of the answer, with an event for each report that has begun, and the orders and times of these.
+
+        The changes of leaves are net by report. All changes of a report are one event: those of leaves, and of its time.
+        """
+        times = np.maximum.accumulate(self._host.chunk_times)
+        of_leaves = report_times(event_times, clock.steps)
+        changes, dues = [WeightedRows.empty(self._network.output.width)], [np.zeros(0, np.int64)]
+        before = 0
+        latest = int(of_leaves[-1]) if len(of_leaves) else -(2**63)
+        for passed in clock.pass_to(int(times[-1]) if len(times) else None, latest):
+            end = before + int(np.searchsorted(of_leaves[before:], passed.end))
+            due = np.union1d(of_leaves[before:end], passed.times)
+            number = np.searchsorted(due, of_leaves[before:end])
+            now = {}
+            for leaf, rows in leaves.items():
+                mine = rows.where((rows.events >= before) & (rows.events < end))
+                now[leaf] = WeightedRows(mine.rows, mine.weights, number[mine.events - before])
+            moved = clock.node.pass_reports(passed.ids)
+            places = np.searchsorted(due, passed.times)
+            now[id(clock.node)] = WeightedRows(moved.rows, moved.weights, places[moved.events])
+            change = self._network.change(now).net()
+            done = sum(map(len, dues))
+            changes.append(WeightedRows(change.rows, change.weights, change.events + done))
+            dues.append(due)
+            before = end
+        all_due = np.concatenate(dues)
+        orders = np.minimum(2 * np.searchsorted(times, all_due, "right"), max(2 * len(times) - 1, 0))
+        return concatenate(changes), orders, all_due
 
     def _net_by_report(
         self, leaves: dict[int, WeightedRows], events: np.ndarray, steps: Sequence[int]
@@ -557,6 +671,8 @@ class RunningSparql(HostedQuery):
             # rows that exist without edges are output with the first tuple
             return np.zeros((0, len(self.question.columns)), np.int32)
         twin = plan_network(self.question.parsed, self._terms)
+        if twin.report_time is not None and self._report_clock is not None:
+            twin.report_time.set(self._report_clock.id)
         now = self._leaves_now()
         answer = Network(twin).begin({id(twin.leaves[leaf][0]): rows for leaf, rows in now.items()}).net()
         if not self._host.division.is_whole:
@@ -649,7 +765,7 @@ def start_sparql(
     """Start a query in the hosts of all threads where they divide it, else in the first; `running` is its class."""
     host: PatternHost = resources.host
     divided_by = division_of(question) if host.divides_more else None
-    is_private = any(one.predicate is not None for one in atoms_of(question.parsed.body))
+    is_private = question.reads_report_time or any(one.predicate is not None for one in atoms_of(question.parsed.body))
     pool = OperatorPool.pool_for(resources, is_divided=divided_by is not None, is_private=is_private)
     try:
         if divided_by is None:
@@ -674,6 +790,7 @@ def describe_query(query: SparqlQuery) -> dict[str, Any]:
         "semantics": query.semantics,
         "simple_budget": query.simple_budget,
         "report": query.report,
+        **({"dataset": list(query.parsed.dataset)} if query.reads_dataset else {}),
     }
 
 
@@ -689,7 +806,8 @@ def read_window_of(content: JsonValue) -> AnyWindow | None:
 
 def parse_query(content: JsonValue) -> SparqlQuery:
     """Return the query that JSON values describe. Raises `Damage`."""
-    return read_query(content, SparqlQuery, text="sparql")
+    query = read_query(content, SparqlQuery, text="sparql")
+    return query.over_dataset([name.unicode() for name in content["dataset"]]) if "dataset" in content else query
 
 
 def read_query(content: JsonValue, kind: type[AnySparqlQuery], *, text: str, own: Sequence[str] = ()) -> AnySparqlQuery:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, get_args
 from urllib.parse import unquote
 
 import numpy as np
@@ -29,6 +29,7 @@ _INTEGER = re.compile(r"[+-]?\d{1,20}")
 _EXPECTED = 'expected an integer or a time such as "2024-05-01T12:00:00Z"^^xsd:dateTime'
 
 Kind = Literal["integers", "naive", "aware"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class TimeTerms:

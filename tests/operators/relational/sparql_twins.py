@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume
@@ -19,8 +20,9 @@ from tests.pattern_strategies import any_window
 from tests.reference import COUNTS
 from tests.reference_pattern_stream import RegistrationRefused, Row
 from tests.reference_sparql_stream import SparqlQuestion, SparqlReference, question
-from tests.reference_sparql_syntax import write
-from tests.sparql_strategies import edges, queries
+from tests.reference_sparql_syntax import Call, Column, Constant, Formula, Group, InWindow, Triples, Values, Variable, write
+from tests.reference_sparql_values import literal
+from tests.sparql_strategies import NUMBERS, TEXTS, acceptable, edges, groups, queries
 from tests.twins import tiny
 
 Tuple = tuple[str, str, str, int, str, str | None]
@@ -49,6 +51,7 @@ class Twins:
         self,
         *questions: SparqlQuestion,
         static: Sequence[tuple[str, str, str]] = (),
+        graphs: Mapping[str, Sequence[tuple[str, str, str]]] | None = None,
         capacity: int = 4,
         threads: int = 1,
         report_empty: bool = False,
@@ -57,6 +60,8 @@ class Twins:
         self.questions = {one.name: one for one in questions}
         try:
             self.engine = tiny(capacity)(*map(query_of, questions), time_unit="s", **self._restoring)
+            for name, own in (graphs or {}).items():
+                self.engine.load_static([(source, target, label) for source, label, target in own], graph=name)
             if static:
                 self.engine.load_static([(source, target, label) for source, label, target in static])
         except rpq.QueryError as problem:
@@ -64,6 +69,8 @@ class Twins:
             raise
         self.reference = SparqlReference(*questions, static=static)
         self.reference.report_empty = report_empty
+        for name, own in (graphs or {}).items():
+            self.reference.load_graph(name, own)
 
     def shown(self, rows: list[Row]) -> list[tuple]:
         """Rows of the oracle as the engine has them."""
@@ -164,11 +171,75 @@ def questions(draw: st.DrawFn, name: str = "q", report: str = "change") -> Sparq
     kinds = ("time", "time", "count", "unbounded") if report == "change" else ("time",)
     default = draw(any_window(kinds=kinds).filter(lambda window: window.stream is None))
     query = draw(queries(windows))
+    if query.form == "CONSTRUCT" and draw(st.booleans()):
+        graph = st.none() | st.sampled_from([Variable("x"), Variable("y"), Variable("n"), Constant("urn:g")])
+        graphs = draw(st.lists(graph, min_size=len(query.template), max_size=len(query.template)))
+        query = replace(query, template_graphs=tuple(graphs))
     if report == "slide" and any(one.kind == "time" for one in windows.values()) and draw(st.booleans()):
         default = None
     if report == "slide" and (operator := draw(st.sampled_from(["", "", "ISTREAM", "DSTREAM", "RSTREAM"]))):
         query = replace(query, operator=operator, name=name)
     return question(query, default, name=name, report=report)
+
+
+@st.composite
+def graph_questions(draw: st.DrawFn, name: str = "q", report: str = "change") -> SparqlQuestion:
+    """A query that reads named graphs of static edges in the place of one of its windows, perhaps with FROM NAMED."""
+    asked = draw(questions(name, report))
+    graph = draw(st.sampled_from([Variable("g"), Variable("h"), Variable("x"), "urn:x", "urn:q"]))
+    place = draw(st.sampled_from(["urn:w", "urn:v"]))
+    query = _in_graphs(asked.query, {place: graph, "urn:w": "urn:w" if place != "urn:w" else graph})
+    if draw(st.booleans()):
+        within = InWindow(graph, draw(groups(1)), is_graph=True)
+        select = query.select
+        query = replace(query, select=replace(select, body=Group((*select.body.elements, within))))
+    if draw(st.integers(0, 3)) == 0:
+        named = draw(st.lists(st.sampled_from(["urn:x", "urn:y"]), min_size=1, unique=True))
+        query = replace(query, from_named=tuple(named))
+    assume(acceptable(query))
+    return question(query, asked.window, name=name, report=report)
+
+
+def _in_graphs(node: Any, graphs: Mapping[str, Any]) -> Any:
+    """Return a tree with graphs in place of windows."""
+    if isinstance(node, tuple) and not hasattr(node, "_fields"):
+        return tuple(_in_graphs(one, graphs) for one in node)
+    if isinstance(node, InWindow) and graphs.get(node.name, node.name) != node.name:
+        return InWindow(graphs[node.name], _in_graphs(node.group, graphs), is_graph=True)
+    if not is_dataclass(node):
+        return node
+    return replace(node, **{one.name: _in_graphs(getattr(node, one.name), graphs) for one in fields(node)})
+
+
+@st.composite
+def timed_questions(draw: st.DrawFn, name: str = "q") -> SparqlQuestion:
+    """A query that reports at slides, with NOW() in the place of some constants of its formulas."""
+    asked = draw(questions(name, report="slide"))
+    offset = Constant(literal(str(draw(st.integers(15, 60))), "integer"))
+    number = Call("-", (Call("SECONDS", (NOW,)), offset))
+    in_place = {NUMBERS[1]: number, TEXTS[1]: Call("SUBSTR", (Call("STR", (NOW,)), Constant(literal("19", "integer"))))}
+    query = _with_formulas(asked.query, in_place)
+    select = query.select
+    if query.form == "SELECT" and select.columns is not None and draw(st.booleans()):
+        query = replace(query, select=replace(select, columns=(*select.columns, Column(Variable("now"), NOW))))
+    assume(acceptable(query))
+    return question(query, asked.window, name=name, report="slide")
+
+
+NOW = Call("NOW", ())
+
+
+def _with_formulas(node: Any, in_place: Mapping[str, Formula]) -> Any:
+    """Return a tree with other formulas in place of constants, except those of triples and tables."""
+    if isinstance(node, Constant):
+        return in_place.get(node.value, node)
+    if isinstance(node, tuple):
+        return tuple(_with_formulas(one, in_place) for one in node)
+    if isinstance(node, Triples | Values | Variable) or not is_dataclass(node):
+        return node
+    kept = {"windows", "template", "template_graphs"}
+    changed = {one.name: _with_formulas(getattr(node, one.name), in_place) for one in fields(node) if one.name not in kept}
+    return replace(node, **changed)
 
 
 warnings_of_rdflib = pytest.mark.filterwarnings("ignore::DeprecationWarning")

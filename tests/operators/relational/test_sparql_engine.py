@@ -597,3 +597,47 @@ def test_a_computed_literal_is_a_vertex_with_its_whole_text_and_no_other():
     two = '"2"^^<http://www.w3.org/2001/XMLSchema#integer>'
     running = engine("SELECT ?x ?n { { SELECT (COUNT(*) AS ?n) { ?y <a> ?z } } ?x <b> ?n }")
     assert push(running, f"p {two} b 1", "q 2 b 1", "u v a 1", "u w a 2") == ["+ p 2 @2"]
+
+
+def test_equal_patterns_beside_a_variable_as_predicate_change_once():
+    text = "SELECT ?x ?y { { ?x <n> ?y } UNION { ?y ?p ?x } UNION { ?x <n> ?y . ?z <n> ?w } }"
+    engine = rpq.Engine(rpq.Query(text, window=rpq.Window(size=9, slide=9), name="q", semantics="explicit"))
+    found = sorted(tuple(row)[1:] for row in engine.push_rows([("a", "b", "n", 1)]).rows())
+    assert found == [("a", "b", 1, "+"), ("a", "b", 1, "+"), ("b", "a", 1, "+")]
+    assert engine.push_rows([("a", "b", "n", 2, "-")]).removed == 3
+    engine._check()
+
+
+def test_a_template_with_graphs_makes_quads():
+    text = "CONSTRUCT { GRAPH ?y { ?x <in> ?y } ?x <of> _:b GRAPH <g> { ?y <of> ?x } } { ?x <a> ?y }"
+    engine = rpq.Engine(rpq.Query(text, window=rpq.Window(size=9, slide=9), name="q"))
+    assert tuple(engine.queries[0].columns) == ("source", "label", "target", "graph")
+    rows = [tuple(row)[1:] for row in engine.push_rows([("p", "q", "a", 1), ("r", '"1"', "a", 2)]).rows()]
+    (blank, other) = (row[2] for row in rows if row[2].startswith("_:"))
+    assert sorted(rows, key=str) == sorted(
+        [("p", "in", "q", "q", 1, "+"), ("p", "of", blank, None, 1, "+"), ("q", "of", "p", "g", 1, "+")]
+        + [("r", "of", other, None, 2, "+")],
+        key=str,
+    ), "a literal is neither a graph nor a subject"
+    other_engine = rpq.Engine(rpq.Query("of", window=rpq.Window(size=9, slide=9)))
+    made = rpq.Engine(rpq.Query(text, window=rpq.Window(size=9, slide=9))).push_rows([("p", "q", "a", 1)])
+    assert other_engine.push(made.to_arrow()).added == 2
+
+
+def test_now_is_the_time_of_the_report():
+    text = "REGISTER RSTREAM <q> AS SELECT ?x (NOW() AS ?n) { ?x <until> ?t FILTER(?t > NOW()) }"
+    stream = [("p", "12", "until", 1), ("q", "7", "until", 2), ("p", "r", "b", 16)]
+    window = rpq.Window(size=50, slide=5)
+    engine = rpq.Engine(rpq.Query(text, window=window))
+    assert [tuple(row)[1:] for row in engine.push_rows(stream).rows()] == [
+        ("p", "5", 5, "="), ("q", "5", 5, "="), ("p", "10", 10, "=")
+    ]  # fmt: skip
+    dated = rpq.Engine(rpq.Query(text.replace("?t > NOW()", "BOUND(?t)"), window=window), time_unit="ms")
+    (first, *_) = dated.push_rows(stream).rows()
+    assert (first.n, first.timestamp) == ("1970-01-01T00:00:00.005Z", 5)
+
+
+@pytest.mark.parametrize("options", [{}, {"report": "change"}, {"report": "time"}])
+def test_now_without_reports_at_slides_is_refused(options):
+    with pytest.raises(rpq.QueryError, match="column 9: NOW is refused: .*REGISTER RSTREAM <name> AS.*--report slide"):
+        rpq.Query("SELECT (NOW() AS ?n) { ?x <a> ?y }", window=rpq.Window(size=5, slide=5), **options)

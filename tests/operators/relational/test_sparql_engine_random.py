@@ -6,7 +6,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from tests.operators.relational.sparql_twins import Twins, questions, streams, warnings_of_rdflib
+from tests.operators.relational.sparql_twins import (
+    Twins,
+    graph_questions,
+    questions,
+    streams,
+    timed_questions,
+    warnings_of_rdflib,
+)
 from tests.reference_pattern_stream import Window
 from tests.reference_sparql_stream import question as asked
 from tests.reference_sparql_syntax import write
@@ -78,6 +85,35 @@ def test_reports_are_those_of_the_oracle(data, report, tuples, size, saved, repo
         twins.push(tuples[begin : begin + size])
         if begin <= saved < begin + size:
             twins.restore()
+    twins.advance(tuples[-1][3] + 30)
+    twins.compare_counts()
+
+
+named_graphs = st.dictionaries(st.sampled_from(["urn:x", "urn:y", "urn:g"]), st.lists(edges, max_size=5, unique=True))
+
+
+@examples(60)
+@given(graph_questions(), streams(), st.integers(1, 9), st.integers(0, 15), st.lists(edges, max_size=2), named_graphs)
+def test_named_graphs_are_read_as_by_the_oracle(question, tuples, size, saved, static, graphs):
+    note(f"{write(question.query)} over {question.window}")
+    twins = Twins(question, static=static, graphs=graphs)
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+        if begin <= saved < begin + size:
+            twins.restore()
+    twins.compare_counts()
+
+
+@examples(60)
+@given(timed_questions(), streams(), st.integers(1, 9), st.integers(0, 15), st.lists(edges, max_size=2, unique=True))
+def test_the_time_of_a_report_is_that_of_the_oracle(question, tuples, size, saved, static):
+    note(f"{write(question.query)} over {question.window}")
+    twins = Twins(question, static=static)
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+        if begin <= saved < begin + size:
+            twins.restore()
+    twins.flush()
     twins.advance(tuples[-1][3] + 30)
     twins.compare_counts()
 

@@ -31,6 +31,8 @@ def test_rows_come_to_what_the_suite_expects(folder):
 def fault(case: Case, *, seed: int) -> str | None:
     query = rpq.Query(case.text, window=rpq.UnboundedWindow(), semantics="explicit", name="q")
     engine, summed = rpq.Engine(query), Summed("q")
+    for name, own in case.named_graphs.items():
+        engine.load_static([(source, target, label) for source, label, target in own], graph=name)
     time = 0
     for delete, (source, label, target) in stream(edges(*case.default_graph), Random(seed)):
         time += 1

@@ -202,7 +202,7 @@ class FormulaReader:
 
     def _builtin(self, node: Any, scope: Scope) -> Formula:
         function = node.name.removeprefix("Builtin_").upper()
-        if function in REFUSED:
+        if function in REFUSED and function != "NOW":  # which only some reports have
             raise refusal(self._source, function, node.place)
         # The single parameter of CONCAT and COALESCE is a list.
         operands = [one for parameter in node.values() for one in _list_elements(parameter)]

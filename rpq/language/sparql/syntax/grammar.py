@@ -164,14 +164,33 @@ def _copy_grammar() -> tuple[Any, list[Any]]:
     ):
         one, dot = ParamList(name, memory[id(triples)]), Suppress(".")
         block_of_triples = one + ZeroOrMore(dot + one) + Optional(dot)
+        content = block_of_triples
+        if block is parser.ConstructTriples:
+            content, more = _with_graphs(block_of_triples, memory[id(parser.VarOrIri)])
+            elements += more
         for element in grammar.ignoreExprs:
-            block_of_triples.ignore(element)
-        memory[id(block)].expr = block_of_triples
+            content.ignore(element)
+        memory[id(block)].expr = content
         elements += [one, dot.expr]
     for element in elements:
         if isinstance(element, Param) and getattr(element.expr, "match", None) in ("<", "<="):
             element.expr.add_condition(_is_no_iri)
     return grammar, elements
+
+
+def _with_graphs(triples: Any, graph: Any) -> tuple[Any, list[Any]]:
+    """Return the content of a template, some triples of which may be in graphs, and its new elements.
+
+    It is that of the templates of updates: Quads in the standard.
+    """
+    from pyparsing import CaselessKeyword, Optional, Suppress, ZeroOrMore
+    from rdflib.plugins.sparql.parserutils import Comp, Param, ParamList
+
+    keyword, opening, closing, dot = CaselessKeyword("GRAPH"), *map(Suppress, "{}.")
+    named = Comp("GraphTemplate", keyword + Param("term", graph) + opening + Optional(triples) + closing)
+    one = ParamList("template", named)
+    content = Optional(triples) + ZeroOrMore(one + Optional(dot) + Optional(triples))
+    return content, [keyword, named, one, *(sign.expr for sign in (opening, closing, dot))]
 
 
 def _is_no_iri(text: str, place: int, found: Any) -> bool:

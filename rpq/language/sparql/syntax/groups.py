@@ -42,6 +42,7 @@ from rpq.language.sparql.algebra import (
     Operator,
     Project,
     Slice,
+    TemplateTriple,
     Values,
     WindowAtom,
     aggregates_in,
@@ -373,6 +374,7 @@ class GroupReader:
         *,
         windows: tuple[str, ...],
         named_graphs: tuple[str, ...] | None,
+        dataset: tuple[str, ...] = (),
         uses: frozenset[int],
         is_split: bool,
     ) -> None:
@@ -383,6 +385,9 @@ class GroupReader:
         self._windows = windows
         self._named_graphs = named_graphs
         """The graphs of FROM NAMED; None for a query with neither FROM nor FROM NAMED, which may read any graph."""
+        self._dataset = dataset
+        self.reads_dataset = False
+        """True if a GRAPH with a variable reads all graphs of the dataset."""
         self._uses = uses
         self._is_split = is_split
         self._subselects = 0
@@ -424,14 +429,20 @@ class GroupReader:
             operator = make_filter(operator, condition)
         return operator, []
 
-    def triple_terms(self, triples: Any, scope: Scope) -> list[tuple[Any, str | Variable, Any]]:
-        """Return the triples of a template as (term, label, term). Raises `SparqlError` for refused constructs."""
-        template: list[tuple[Any, str | Variable, Any]] = []
-        for subject, predicate, object_ in _triples(triples):
-            terms = [self.formulas.term(one, scope) for one in (subject, object_)]
-            variable = self._predicate(predicate, scope)
-            template.append((terms[0], variable or self.prologue.iri(predicate), terms[1]))
-        return template
+    def template(self, blocks: Any, scope: Scope) -> list[TemplateTriple]:
+        """Return the triples of a template, which blocks of triples, or of a graph, contain."""
+        triples: list[TemplateTriple] = []
+        for block in blocks or ():
+            if getattr(block, "name", None) == "GraphTemplate":
+                graph = self.formulas.term(block.term, scope)
+                assert not isinstance(graph, Blank)  # not in the grammar
+                triples += [triple._replace(graph=graph) for triple in self.template(block.template, scope)]
+                continue
+            for subject, predicate, object_ in _triples([block]):
+                source, target = (self.formulas.term(one, scope) for one in (subject, object_))
+                label = self._predicate(predicate, scope) or self.prologue.iri(predicate)
+                triples.append(TemplateTriple(source, label, target))
+        return triples
 
     def assign(self, leaf: Leaf, scope: Scope, bound: frozenset[str]) -> str:
         """Return the name of a variable that BIND or AS assigns. Raises `SparqlError` if the variable is already bound."""
@@ -471,10 +482,15 @@ class GroupReader:
     def _in_graph(self, part: Any, scope: Scope) -> Operator:
         """Translate GRAPH, which reads a graph of edges without time."""
         if isinstance(part.term, Leaf) and part.term.kind == "variable":
+            if self._named_graphs is None:
+                self.reads_dataset = True
+                return self._in_each(self._dataset, part, scope)
             if not self._named_graphs:
-                message = "GRAPH with a variable reads all graphs that FROM NAMED names, which are none"
-                expected = "FROM NAMED <graph>, whose edges --static '<graph>=FILE' brings"
-                raise self.source.error(message, part.place, expected)
+                line, column = self.source.place_of(part.place)
+                self.warnings[
+                    f"line {line}, column {column}: GRAPH with a variable has no solution: in a query with FROM it reads "
+                    "the graphs of FROM NAMED, and there is none"
+                ] = None
             return self._in_each(self._named_graphs, part, scope)
         name = self.prologue.iri(part.term)
         place = getattr(part.term, "place", part.place)
@@ -505,6 +521,9 @@ class GroupReader:
     def _in_each(self, windows: tuple[str, ...], part: Any, scope: Scope) -> Operator:
         """Translate WINDOW or GRAPH with a variable: the union over windows or graphs, each of which the variable names."""
         name = self.formulas.variable(part.term, scope)
+        if not windows:  # no solution, with the variables that others would have
+            variables = possible_variables(self._group_in("", part, scope)) | {name}
+            return Values(tuple(sorted(one for one in variables if not one.startswith("_:"))), ())
         blocks = self._blocks
         branches = []
         for window in windows:

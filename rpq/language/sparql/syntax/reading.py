@@ -6,7 +6,7 @@ translated to the algebra as section 18.2 of the standard defines it (`groups`).
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
@@ -25,6 +25,7 @@ from rpq.language.sparql.algebra import (
     operators_of,
     possible_variables,
 )
+from rpq.language.sparql.report_time import with_report_time
 from rpq.language.sparql.syntax.formulas import Prologue, Scope, source_name
 from rpq.language.sparql.syntax.grammar import parse
 from rpq.language.sparql.syntax.groups import GroupReader, Selection, apply_modifiers
@@ -42,11 +43,13 @@ def read(
     *,
     paths: Literal["walk", "simple", "simple_cycle"] = "walk",
     matching: Literal["homomorphism", "isomorphism"] = "homomorphism",
+    dataset: Sequence[str] = (),
 ) -> SparqlQuestion:
     """Parse a text and return its question.
 
-    Sequences in property paths are joins, unless `paths` are not walks. Raises `SparqlError` with line and column for text
-    that is invalid or refused, and `QueryError` if rdflib is not installed. O(length), some milliseconds.
+    Sequences in property paths are joins, unless `paths` are not walks. GRAPH with a variable reads the graphs of FROM
+    NAMED, or those of the `dataset` in a query without FROM and FROM NAMED. Raises `SparqlError` with line and column for
+    text that is invalid or refused, and `QueryError` if rdflib is not installed. O(length), some milliseconds.
 
     >>> question = read("SELECT ?x { ?x <a2q>/<c2a>+ ?y . ?y <c2q> 007 }")
     >>> question.columns, [str(one.atom) for one in question.body.inner.atoms]
@@ -77,13 +80,15 @@ def read(
         prologue,
         windows=tuple(one.name for one in windows),
         named_graphs=graphs.named if graphs.are_given else None,
+        dataset=tuple(dataset),
         uses=clauses.uses,
         is_split=paths == "walk",
     )
     scope = Scope()
     body, columns = apply_modifiers(reader, Selection.of(node, is_whole=True), scope)
+    body = with_report_time(body)
     form = _FORMS[node.name]
-    template = reader.triple_terms(_template(node), scope) if form == "construct" else []
+    template = reader.template(_template(node), scope) if form == "construct" else []
     question = SparqlQuestion(
         text=text,
         form=form,
@@ -93,6 +98,8 @@ def read(
         windows=windows,
         graphs=graphs.default,
         named_graphs=graphs.named,
+        reads_dataset=reader.reads_dataset,
+        dataset=tuple(dataset) if reader.reads_dataset else (),
         registration=_registration(prologue, clauses),
         warnings=(*reader.warnings, *_unbound(columns, body), *_literals_beside_vertices(body)),
     )

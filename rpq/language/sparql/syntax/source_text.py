@@ -122,12 +122,13 @@ class SourceText:
 REFUSED = {
     "DESCRIBE": "write CONSTRUCT with the edges that you want",
     "SERVICE": "a query reads only its streams; pass constant edges with --static",
-    "GRAPH in a CONSTRUCT template": "rows of CONSTRUCT are triples; write a query for each graph, whose name its rows have",
+    "GRAPH in CONSTRUCT WHERE": "its body is its template; write CONSTRUCT { GRAPH <g> { … } } WHERE { GRAPH <g> { … } }",
     "STREAM": "write FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S] and WINDOW <name> { … }",
     "SEQ": "queries cannot refer to the order of edges in time; use windows",
     "@": "times of edges cannot be used in a query; use windows",
     "f:timestamp": "times of edges cannot be used in a query; use windows",
-    "NOW": "its value would change between two events; rows have the time of their event, or report, as timestamp",
+    "NOW": "its value would change between two events; it is the time of the report where a query reports at slides: write "
+    "REGISTER RSTREAM <name> AS before SELECT, or ask for report=\"slide\" (--report slide)",
     "RAND": "its value would differ when a solution leaves",
     "UUID": "its value would differ when a solution leaves",
     "STRUUID": "its value would differ when a solution leaves",
@@ -159,12 +160,14 @@ def refusal(source: SourceText, construct: str, place: int | None) -> SparqlErro
 def foreign_words(source: SourceText) -> SparqlError | None:
     """Return the refusal of the first keyword of another streaming language in a text that does not parse, or None."""
     before: Token | None = None
-    is_prologue, is_template = True, False
+    is_prologue, is_short = True, False
     for token in source.tokens():
-        is_template |= not token.depth and token.is_word("CONSTRUCT")
-        is_template &= token.depth > 0 or token.text != "}"
-        if is_template and token.depth and token.is_word("GRAPH"):
-            return refusal(source, "GRAPH in a CONSTRUCT template", token.start)
+        if token.is_word("CONSTRUCT") and not token.depth:
+            is_short = True
+        elif not token.depth and token.text == "{":
+            is_short &= bool(before and before.is_word("WHERE"))
+        if is_short and token.depth and token.is_word("GRAPH"):
+            return refusal(source, "GRAPH in CONSTRUCT WHERE", token.start)
         if is_prologue and token.is_word(*_UPDATES) and not (before and before.is_word("PREFIX")):
             return refusal(source, "an update of graphs", token.start)
         is_prologue &= token.kind != "word" or token.is_word("BASE", "PREFIX") or bool(before and before.is_word("PREFIX"))

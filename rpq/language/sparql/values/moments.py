@@ -25,6 +25,7 @@ _DURATION = re.compile(
 )
 _WIDEST_ZONE = 14 * 3600
 _LAST_YEAR = 9999
+_UNIX_DAY = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,22 @@ def read_moment(type_: str, text: str) -> Moment | None:
         return None
     seconds = days * 86_400 + hour * 3600 + minute * 60 + second
     return Moment(type_, year, month, day, hour, minute, second, _minutes(fields["zone"]), seconds)  # type: ignore[arg-type]
+
+
+def date_time_of(instant: int, ticks: int) -> str | None:
+    """Return an instant, in numbers of which `ticks` are a second since 1970, as a dateTime in UTC; None outside its years.
+
+    >>> date_time_of(1_714_564_800_500, 1000), date_time_of(10**12, 1)
+    ('2024-05-01T12:00:00.5Z', None)
+    """
+    second, fraction = divmod(instant, ticks)
+    days, second = divmod(second, 86_400)
+    try:
+        day = date.fromordinal(_UNIX_DAY + days).isoformat()
+    except (ValueError, OverflowError):
+        return None
+    part = f".{fraction:0{len(str(ticks)) - 1}}".rstrip("0").rstrip(".") if fraction else ""
+    return f"{day}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{part}Z"
 
 
 def is_before(left: Moment, right: Moment) -> bool | None:
