@@ -20,9 +20,9 @@ from rpq.rows.typed_columns import kinds_of
 from rpq.spark.envelopes import is_numbered_property, numbered_property
 from rpq.spark.errors import PipelineError
 from rpq.spark.shipping import Shipped
+from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError
+from rpq.stream.arrays.values import BOOLEANS
 from rpq.stream.durations import NANOSECONDS
-from rpq.stream.fields import DELETE, EDGE, STREAM, FieldError
-from rpq.stream.values import BOOLEANS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -29,8 +29,8 @@ from rpq.language.query import PatternQuery
 from rpq.language.readings import LabelSet, has_conditions, readings_of
 from rpq.language.sparql.query import SparqlQuery
 from rpq.spark.envelopes import LabelReader
-from rpq.stream.stream_labels import text_of
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.names.stream_labels import text_of
+from rpq.stream.names.vertices import VertexDictionary
 
 _SEED = 42
 _WORD = 0xFFFFFFFF

@@ -26,8 +26,8 @@ import pyarrow.compute as pc
 from rpq.errors import InputError
 from rpq.files.sealed import Kind, damage_error, seal, unseal
 from rpq.spark.shipping import Shipped
+from rpq.stream.arrays.values import EMPTY
 from rpq.stream.stream_time import EARLIEST
-from rpq.stream.values import EMPTY
 from rpq.stream.window import INT64_MAX
 
 TUPLES = Kind(magic=b"RPQTUPLE", noun="part of a stream", version=1)

@@ -33,10 +33,10 @@ from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
 from rpq.run.checkpoint import AnotherRunError
 from rpq.run.loop import Source
-from rpq.stream.event_grouping import end_of_event, first_of_events
-from rpq.stream.fields import EDGE
-from rpq.stream.numpy_arrays import arrow_array, numpy_array
-from rpq.stream.stream_labels import EdgeEnd, text_of
+from rpq.stream.arrays.event_grouping import end_of_event, first_of_events
+from rpq.stream.arrays.fields import EDGE
+from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
+from rpq.stream.names.stream_labels import EdgeEnd, text_of
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine

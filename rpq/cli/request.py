@@ -339,7 +339,7 @@ class RunRequest:
     @property
     def further_columns(self) -> tuple[str, ...]:
         """The columns of an input besides those of every tuple: properties, and the ids of edges where they have some."""
-        from rpq.stream.fields import EDGE
+        from rpq.stream.arrays.fields import EDGE
 
         return (*self.properties, *((EDGE,) if self.settings.edges == "id" else ()))
 

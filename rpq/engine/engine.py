@@ -35,8 +35,8 @@ from rpq.rows.answers import Answers, html_table
 from rpq.rows.blocks import Block, columns_of_names
 from rpq.rows.changes import Changes
 from rpq.rows.typed_columns import kinds_of
+from rpq.stream.arrays.event_grouping import whole_events
 from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
-from rpq.stream.event_grouping import whole_events
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, lengths_of, windows_of
 from rpq.stream.window import INT64_MAX, Window
 

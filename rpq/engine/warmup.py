@@ -23,11 +23,11 @@ from rpq.language.readings import has_conditions, is_ordered
 from rpq.operators.paths.index.delta_index import cell_type
 from rpq.rows.blocks import place_rows
 from rpq.rows.column_kernels import Names, Region, joined_lines, spread
+from rpq.stream.arrays.numpy_arrays import integer_array, text_array
 from rpq.stream.chunk import SingleTuple
-from rpq.stream.numpy_arrays import integer_array, text_array
-from rpq.stream.outcomes import WindowMembership
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.edges.outcomes import WindowMembership
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _CONFLICT = "a/b*/c"

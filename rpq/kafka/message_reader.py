@@ -39,8 +39,8 @@ from rpq.readers.text.line_layout import (
     split_line,
 )
 from rpq.readers.text.parsing import BlockParser, LineParser, Rows
-from rpq.stream.fields import DELETE, EDGE, STREAM, FieldError, check_time, time_kind
-from rpq.stream.properties import LOOSE
+from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError, check_time, time_kind
+from rpq.stream.arrays.properties import LOOSE
 
 BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@header.NAME")
 MILLISECONDS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}

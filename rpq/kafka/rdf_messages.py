@@ -20,7 +20,7 @@ from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.inputs import order_rows
 from rpq.readers.rdf.rdf_format import NO_TIME, RdfDocuments, RdfReading
 from rpq.readers.rdf.rdf_syntax import SYNTAX_OF_TYPE
-from rpq.stream.fields import STREAM, FieldError
+from rpq.stream.arrays.fields import STREAM, FieldError
 
 
 class RdfMessages:

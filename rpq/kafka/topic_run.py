@@ -27,7 +27,7 @@ from rpq.language.where import parse_where
 from rpq.readers.column_names import ColumnNames
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
 from rpq.run.loop import Rejected, Run
-from rpq.stream.fields import EDGE
+from rpq.stream.arrays.fields import EDGE
 
 if TYPE_CHECKING:
     from rpq.language.query import Query

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rpq.automata.expressions import Alternation, Expression, Inverse, Label, NegatedSet
 from rpq.automata.symbols import ConditionLabel
 from rpq.language.conditions import condition_of, parse_expression
-from rpq.stream.stream_labels import EdgeEnd
+from rpq.stream.names.stream_labels import EdgeEnd
 
 ALWAYS = ""
 """In place of a condition: any edge satisfies it."""

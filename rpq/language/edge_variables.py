@@ -2,7 +2,7 @@
 
 In `?x ?e:transfer[amount > 1000] ?y` the variable `?e` binds each edge of one step. Such an atom is two: the edge is a
 vertex between an edge from `?x` and one to `?y`, whose labels are the ends of the expression
-(`rpq.stream.stream_labels.EdgeEnd`). So joins, parts and windows are those of patterns without edge variables
+(`rpq.stream.names.stream_labels.EdgeEnd`). So joins, parts and windows are those of patterns without edge variables
 (`rpq.language.pattern.Pattern.joined`); what remains is to evaluate the filter over bindings and to put values in place of
 edges.
 """

@@ -34,8 +34,8 @@ from rpq.language.conditions import parse_expression_prefix
 from rpq.language.edge_steps import is_one_step
 from rpq.language.edge_variables import Filter, Value, read_filter, value_of
 from rpq.language.time_order import TimeOrder, time_order
-from rpq.stream.edge_ends import Ends
-from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
+from rpq.stream.edges.edge_ends import Ends
+from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd
 
 MOST_ATOMS = 32
 _EDGE_VARIABLE = re.compile(r"\?(\w+):\s*")

@@ -50,9 +50,9 @@ from rpq.language.where import (
     Not,
     Where,
 )
+from rpq.stream.arrays.fields import DELETE, STREAM, FieldError, check_time, quote_value, time_kind
+from rpq.stream.arrays.plain_columns import plain_type
 from rpq.stream.durations import NANOSECONDS, DurationError, nanoseconds_of, parse_duration
-from rpq.stream.fields import DELETE, STREAM, FieldError, check_time, quote_value, time_kind
-from rpq.stream.plain_columns import plain_type
 
 _INTEGER = "^[+-]?[0-9]{1,19}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"

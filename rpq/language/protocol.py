@@ -30,11 +30,11 @@ from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, IdRows
 from rpq.rows.typed_columns import Texts
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
-from rpq.stream.edge_values import ValuesOf
-from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.stream_labels import LabelName
+from rpq.stream.edges.edge_values import ValuesOf
+from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.names.stream_labels import LabelName
+from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import windows_of
-from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow
 
 
@@ -123,8 +123,8 @@ class Question(Protocol):
     (`rpq.language.readings`) with one entry for each window. The `windows`, `reads` and `slides` of its `RunningQuery` have
     the same order, and its `label_set` is not used. If a window may be in durations, the question has `in_unit(unit)`,
     which returns the same question with windows in that unit. A question that does not need all edges of a label has
-    `accepts(label)`, which returns the ends of those that it needs (`rpq.stream.edge_ends`). A question that reports at
-    boundaries of other windows than `window` has `report_windows`.
+    `accepts(label)`, which returns the ends of those that it needs (`rpq.stream.edges.edge_ends`). A question that reports
+    at boundaries of other windows than `window` has `report_windows`.
     """
 
     @property
@@ -186,7 +186,7 @@ class Overrun(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The counts and present sizes of one running query; `counts` are in the order of `rpq.stream.outcomes.Outcome`."""
+    """The counts and present sizes of one running query; `counts` are in the order of `stream.edges.outcomes.Outcome`."""
 
     counts: tuple[int, ...]
     added: int

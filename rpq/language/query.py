@@ -38,7 +38,7 @@ from rpq.language.pattern import (
 )
 from rpq.language.readings import LabelSet
 from rpq.language.time_order import TimeLength, TimeOrder, time_order
-from rpq.stream.edge_ends import ALL, Ends
+from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str

@@ -11,8 +11,8 @@ from rpq.errors import QueryError
 from rpq.language.conditions import condition_of
 from rpq.language.edge_steps import step_of
 from rpq.language.edge_variables import Filter, Value
-from rpq.stream.edge_ends import ALL, Ends
-from rpq.stream.stream_labels import EdgeEnd, LabelName, label_in, text_of
+from rpq.stream.edges.edge_ends import ALL, Ends
+from rpq.stream.names.stream_labels import EdgeEnd, LabelName, label_in, text_of
 from rpq.stream.window import AnyWindow, Window
 
 
@@ -109,7 +109,7 @@ class Reading(NamedTuple):
     def reads(self, name: LabelName) -> bool:
         """Return whether the query reads edges with a label, given by its name in its stream.
 
-        >>> from rpq.stream.stream_labels import StreamLabel
+        >>> from rpq.stream.names.stream_labels import StreamLabel
         >>> from rpq.stream.window import UnboundedWindow
         >>> reading = Reading(UnboundedWindow(), LabelSet(frozenset("a"), others=True), "s")
         >>> [reading.reads(name) for name in ("b", StreamLabel("a", "s"), StreamLabel("b", "s"), StreamLabel("b", "t"))]

@@ -9,9 +9,9 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from rpq.stream.event_grouping import whole_events
-from rpq.stream.fields import DELETE, EDGE, UNLESS_NEWER
-from rpq.stream.plain_columns import TEXTS
+from rpq.stream.arrays.event_grouping import whole_events
+from rpq.stream.arrays.fields import DELETE, EDGE, UNLESS_NEWER
+from rpq.stream.arrays.plain_columns import TEXTS
 
 LABEL_TYPE = TEXTS
 """The type of a label column made from text: few labels, many rows."""

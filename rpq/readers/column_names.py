@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rpq.errors import InputError, did_you_mean
-from rpq.stream.fields import DELETE, EDGE, STREAM, FieldError
-from rpq.stream.values import EMPTY
+from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError
+from rpq.stream.arrays.values import EMPTY
 
 TUPLE_COLUMNS = ("source", "target", "label", "timestamp", "op")
 """The columns of a tuple; op is optional."""

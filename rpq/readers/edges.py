@@ -12,8 +12,8 @@ neither blank nor a comment determines its layout:
   label applies to all edges, the lines have no label, and one field less.  The first line must be complete: its quoted
   fields, unlike those of other lines, cannot continue on the next line.
 
-Vertices and labels are text (`007` is not `7`).  Timestamps are plain int64 numbers, or times (`rpq.stream.fields`); the
-first timestamp decides.  Parquet is recognised by its first and last four bytes, whatever the file name; a folder stands
+Vertices and labels are text (`007` is not `7`).  Timestamps are plain int64 numbers, or times (`rpq.stream.arrays.fields`);
+the first timestamp decides.  Parquet is recognised by its first and last four bytes, whatever the file name; a folder stands
 for the Parquet files in it, one after the other, as described in `rpq.readers.parquet`.
 
 Each input keeps the order of its lines; several inputs are merged by the timestamps of their heads (`rpq.readers.inputs`).

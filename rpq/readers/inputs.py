@@ -24,7 +24,7 @@ from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE, Batch
 from rpq.readers.column_names import EVENT
 from rpq.readers.source import STANDARD_INPUT
-from rpq.stream.fields import STREAM, UNLESS_NEWER
+from rpq.stream.arrays.fields import STREAM, UNLESS_NEWER
 
 BATCH_ROWS = 1 << 17
 """The default number of rows of a batch: large enough to amortise the cost of a batch, small against a window."""

@@ -4,8 +4,8 @@ Columns, by name: `source` and `target` (both text, or both integers, which beco
 (an integer; an Arrow timestamp, which becomes the int64 of its unit in Parquet: seconds are stored as milliseconds; or a
 date, which becomes seconds) and optionally `op` (text, `+` or `-`) or `delete` (boolean, or text that is true or false) and
 `stream` (text, null or empty for none), or under the names that `columns` assigns to them.  Every layout of Arrow is
-supported: dictionaries, views, run ends (`rpq.stream.plain_columns`).  Other columns are read only if a condition uses
-them.
+supported: dictionaries, views, run ends (`rpq.stream.arrays.plain_columns`).  Other columns are read only if a condition
+uses them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from rpq.readers.batch import left_after_condition
 from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.text.line_layout import FURTHER, NO_ID, no_operation
-from rpq.stream.fields import DELETE, EDGE, FieldError
-from rpq.stream.plain_columns import TEXT, TEXTS, is_fit, plain_type, with_plain_columns
-from rpq.stream.values import EMPTY, boolean_of_text, booleans_of_text
+from rpq.stream.arrays.fields import DELETE, EDGE, FieldError
+from rpq.stream.arrays.plain_columns import TEXT, TEXTS, is_fit, plain_type, with_plain_columns
+from rpq.stream.arrays.values import EMPTY, boolean_of_text, booleans_of_text
 
 if TYPE_CHECKING:
     from pyarrow import parquet as pq

@@ -16,8 +16,8 @@ from rpq.compiled.kernel_cache import njit
 from rpq.rows.column_kernels import Names, Region
 from rpq.rows.delta import Delta, IdRows
 from rpq.rows.typed_columns import Texts, TypedColumns, kinds_of, terms_to_values, value_type
-from rpq.stream.numpy_arrays import arrow_array, integer_array, text_array
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.arrays.numpy_arrays import arrow_array, integer_array, text_array
+from rpq.stream.names.vertices import VertexDictionary
 
 Schema = tuple[str, ...]
 """The names of a query's columns; they are typed if not all values are vertices (`rpq.rows.typed_columns`)."""

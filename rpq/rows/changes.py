@@ -24,7 +24,7 @@ from rpq.rows.typed_columns import (
     value_type,
     values_of_terms,
 )
-from rpq.stream.numpy_arrays import text_array
+from rpq.stream.arrays.numpy_arrays import text_array
 from rpq.stream.stream_time import StreamTime, python_values
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from rpq.compiled.arrays import reserve
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.vector_copy import VECTOR, copy_vector
-from rpq.stream.numpy_arrays import arrow_array, text_array
+from rpq.stream.arrays.numpy_arrays import arrow_array, text_array
 
 PIECE = 1 << 16
 """The largest number of rows in a batch."""

@@ -21,7 +21,7 @@ from rpq.engine.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError
 from rpq.language.where import WhereError
 from rpq.run.checkpoint import Checkpoint, Position
-from rpq.stream.event_grouping import end_of_event, first_of_events
+from rpq.stream.arrays.event_grouping import end_of_event, first_of_events
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine

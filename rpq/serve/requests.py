@@ -29,10 +29,10 @@ from rpq.readers.inputs import order_rows
 from rpq.readers.rdf.rdf_syntax import SYNTAX_OF_TYPE
 from rpq.serve import models
 from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, json_text, json_value, read_model
+from rpq.stream.arrays.fields import FieldError
+from rpq.stream.arrays.plain_columns import plain, plain_column
 from rpq.stream.columns import check_stream, columns_by_name
 from rpq.stream.durations import DurationError, duration_text, parse_duration
-from rpq.stream.fields import FieldError
-from rpq.stream.plain_columns import plain, plain_column
 from rpq.stream.window import Window, kind_of_text, size_and_slide
 
 if TYPE_CHECKING:

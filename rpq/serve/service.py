@@ -39,7 +39,7 @@ from rpq.serve.requests import (
     concatenate,
 )
 from rpq.serve.storage import EngineOptions, LoadedEngine, NoStorage, ServedState, Storage
-from rpq.stream.fields import EDGE
+from rpq.stream.arrays.fields import EDGE
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine

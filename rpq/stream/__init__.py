@@ -1,7 +1,6 @@
 """The tuples of a stream, their names and times, the windows over them, and the snapshot graph of the edges in these.
 
-`columns`, `plain_columns`, `values` and `event_grouping` turn what users push into columns; `stream_time`, `durations` and
-`window` hold time; `vertices`, `labels` and `stream_labels` hold names; `chunk`, `edge_store` and `snapshot` hold edges;
-`outcomes` judges tuples: whether each is inserted, refreshed, late, irrelevant, deleted or absent in a window.
-The package imports `arrays`, `compiled`, `files` and `errors` only.
+`columns` turns what users push into columns of a `chunk`; `stream_time`, `durations` and `window` hold time. `arrays` holds
+columns as users bring them, `names` gives vertices and labels their ids, and `edges` judges tuples and holds the edges of
+windows. The package imports `compiled`, `files` and `errors` only.
 """

@@ -1,7 +1,7 @@
 """Conversion of what users push to columns: Arrow tables, pandas frames, mappings of columns, rows.
 
 A column is an array (of Arrow, numpy, pandas, or anything that speaks the Arrow PyCapsule interface), whose type is
-right or wrong as a whole, or a list of values, each of which is: `rpq.stream.values` looks at these.
+right or wrong as a whole, or a list of values, each of which is: `rpq.stream.arrays.values` looks at these.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.stream.chunk import DELETE_UNLESS_NEWER
-from rpq.stream.event_grouping import end_of_event, event_times, first_of_events
-from rpq.stream.fields import UNLESS_NEWER
-from rpq.stream.numpy_arrays import numpy_array, text_array
-from rpq.stream.plain_columns import (
+from rpq.stream.arrays.event_grouping import end_of_event, event_times, first_of_events
+from rpq.stream.arrays.fields import UNLESS_NEWER
+from rpq.stream.arrays.numpy_arrays import numpy_array, text_array
+from rpq.stream.arrays.plain_columns import (
     NUMBER,
     TEXT,
     add_problem,
@@ -33,9 +32,8 @@ from rpq.stream.plain_columns import (
     row_error,
     to_int64,
 )
-from rpq.stream.properties import column_of as property_column
-from rpq.stream.stream_time import EARLIEST, AheadLimit, StreamTime, timestamps_as_integers
-from rpq.stream.values import (
+from rpq.stream.arrays.properties import column_of as property_column
+from rpq.stream.arrays.values import (
     EMPTY,
     MEANT,
     MISSING,
@@ -51,6 +49,8 @@ from rpq.stream.values import (
     texts_of,
     vertices_of,
 )
+from rpq.stream.chunk import DELETE_UNLESS_NEWER
+from rpq.stream.stream_time import EARLIEST, AheadLimit, StreamTime, timestamps_as_integers
 from rpq.stream.window import INT64_MAX
 
 _NAMES = ("source", "target", "label", "timestamp")
@@ -117,9 +117,9 @@ def columns_of(
     (text or null); others are properties, which the function `properties` reads if it is given. Timestamps are integers,
     or dates and times, which become integers as `times` say; one above `latest` is an error. So are vertices that are not
     of `kind` ("int64" or "string"), if one is given. All tuples are of `stream`, if that is. With
-    `events` a column event is looked at (`rpq.stream.event_grouping`): then a tuple that is not well-formed ends the columns
-    before the event that it is of. So does one that is further `ahead` of the stream time than it may be. With `ids` a
-    column edge has the id of each edge; a delete may have none, and one that has one needs neither ends nor a label.
+    `events` a column event is looked at (`rpq.stream.arrays.event_grouping`): then a tuple that is not well-formed ends the
+    columns before the event that it is of. So does one that is further `ahead` of the stream time than it may be. With `ids`
+    a column edge has the id of each edge; a delete may have none, and one that has one needs neither ends nor a label.
     """
     known = times
     given, unknown = columns_by_name(data)

@@ -27,10 +27,10 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError, QueryError
+from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
+from rpq.stream.arrays.plain_columns import NUMBER, add_problem, cast, fill_nulls, padded_to_length, to_int64
+from rpq.stream.arrays.values import MISSING, kind_of_timestamp, shown, timestamps_of
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS, DurationError, duration_text, nanoseconds_of
-from rpq.stream.numpy_arrays import arrow_array, numpy_array
-from rpq.stream.plain_columns import NUMBER, add_problem, cast, fill_nulls, padded_to_length, to_int64
-from rpq.stream.values import MISSING, kind_of_timestamp, shown, timestamps_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
 _DAY = NANOSECONDS["d"]

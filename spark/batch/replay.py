@@ -48,9 +48,9 @@ from rpq.spark.jvm.data_sets import VERTICES, edges_in, statistics_in
 from rpq.spark.jvm.session import check_classic, share_count, task_threads
 from rpq.spark.parquet_content import ParquetContent, contents_writer
 from rpq.spark.shipping import Shipped
+from rpq.stream.arrays.fields import DELETE, EDGE
+from rpq.stream.arrays.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 from rpq.stream.durations import NANOSECONDS
-from rpq.stream.fields import DELETE, EDGE
-from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

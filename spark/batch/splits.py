@@ -32,9 +32,9 @@ from rpq.readers.text.detection import line_layout, with_times
 from rpq.readers.text.parsing import LineError, LineParser, Rows
 from rpq.readers.text.textfile import DetectedFormat, detect_block
 from rpq.spark.errors import PipelineError
-from rpq.stream.fields import DEFAULT_UNIT, DELETE
-from rpq.stream.plain_columns import with_plain_columns
-from rpq.stream.values import booleans_of_text
+from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE
+from rpq.stream.arrays.plain_columns import with_plain_columns
+from rpq.stream.arrays.values import booleans_of_text
 
 SPLIT_BYTES = 1 << 26
 BLOCK_BYTES = 1 << 22

@@ -60,8 +60,8 @@ from rpq.spark.stream.file_sink import FileSink, refuse_other_rows
 from rpq.spark.stream.packed_rows import FilePacking, RowUnpacker, StreamPacking, observe_figures
 from rpq.spark.stream.rescale import Move, plan_move
 from rpq.spark.stream.stream_identity import refuse_unsupported
+from rpq.stream.arrays.fields import EDGE
 from rpq.stream.durations import NANOSECONDS, DurationError, parse_duration
-from rpq.stream.fields import EDGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -27,7 +27,7 @@ from rpq.spark.jvm.session import check_classic, share_count
 from rpq.spark.stream import file_sink, stream_identity
 from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
-from rpq.stream.fields import EDGE
+from rpq.stream.arrays.fields import EDGE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,7 +15,7 @@ from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_te
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.stream.plan import stream_to
-from rpq.stream.fields import time_kind
+from rpq.stream.arrays.fields import time_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,7 +19,7 @@ from rpq.language.readings import Reading, has_conditions, is_ordered, propertie
 from rpq.spark.columns import Identity, refuse_unsupported_values
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
-from rpq.stream.stream_labels import EdgeEnd
+from rpq.stream.names.stream_labels import EdgeEnd
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ from rpq.readers import open_reader
 from rpq.readers.batch import Batch, align_to_events
 from rpq.readers.column_names import ColumnNames
 from rpq.run import loop
-from rpq.stream.event_grouping import whole_events
+from rpq.stream.arrays.event_grouping import whole_events
 from tests.commands import Caller
 
 CHAIN = "?x a ?y . ?y b ?z"

@@ -20,9 +20,9 @@ from rpq.language.protocol import Division, Figures, Resources, RunningQuery
 from rpq.language.readings import LabelSet
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
-from rpq.stream.outcomes import OUTCOMES
-from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.edges.outcomes import OUTCOMES
+from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.window import Window
 
 

@@ -125,7 +125,7 @@ def test_columns_of_terms_singly(has_integers: bool, terms: bool) -> None:
 
 
 def test_only_so_many_names_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rpq.stream.vertices._MOST_REMEMBERED", 5)
+    monkeypatch.setattr("rpq.stream.names.vertices._MOST_REMEMBERED", 5)
     test_single_tuples_give_the_rows_of_a_batch("patterns", 1)
 
 

@@ -27,10 +27,10 @@ from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, Wi
 from rpq.operators.patterns.rows.solutions import Place
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
-from rpq.stream.edge_ends import ALL, Ends
-from rpq.stream.outcomes import OUTCOMES
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.edges.edge_ends import ALL, Ends
+from rpq.stream.edges.outcomes import OUTCOMES
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window, size_and_slide, window_of
 from tests.reference import is_relevant
 

@@ -14,8 +14,8 @@ import rpq
 from rpq.language.sparql.values.operators import number_of
 from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import NoValue
-from rpq.operators.relational.formula_columns import NO_SMALL_INTEGER, small_integers
-from rpq.operators.relational.quotient_ids import QuotientIds, quotient_text
+from rpq.operators.relational.values.formula_columns import NO_SMALL_INTEGER, small_integers
+from rpq.operators.relational.values.quotient_ids import QuotientIds, quotient_text
 from tests.twins import examples
 
 numbers = st.tuples(

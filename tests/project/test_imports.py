@@ -40,27 +40,27 @@ def test_imports_keep_the_contracts(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "statement", "broken"),
     [
-        ("rpq/stream/values.py", "from rpq.engine import start", UP),
-        ("rpq/stream/values.py", "def f():\n    from ..engine import start", UP),
-        ("rpq/stream/values.py", "if TYPE_CHECKING:\n    import rpq.engine", UP),
+        ("rpq/stream/arrays/values.py", "from rpq.engine import start", UP),
+        ("rpq/stream/arrays/values.py", "def f():\n    from ...engine import start", UP),
+        ("rpq/stream/arrays/values.py", "if TYPE_CHECKING:\n    import rpq.engine", UP),
         ("rpq/operators/paths/program.py", "import rpq.operators.paths.index", "program is not allowed to import"),
         ("rpq/operators/bags/__init__.py", "import rpq.operators.paths", "bags is not allowed to import"),
         ("rpq/language/query/__init__.py", "import rpq.language.sparql", "query is not allowed to import"),
-        ("rpq/stream/window.py", "import rpq.stream.values", "No cycles are allowed in rpq.stream"),
+        ("rpq/stream/window.py", "import rpq.stream.arrays.values", "No cycles are allowed in rpq.stream"),
         ("rpq/stray.py", "", "rpq.stray"),
     ],
 )
 def test_what_breaks_a_contract_is_named(monkeypatch, tmp_path, module, statement, broken):
     floors = contract("floors")["layers"]
     texts = {f"rpq/{floor}/__init__.py": "" for floor in floors} | {"rpq/__init__.py": ""}
-    folders = ("rpq/engine", "rpq/language", "rpq/operators", "rpq/operators/paths")
+    folders = ("rpq/engine", "rpq/language", "rpq/operators", "rpq/operators/paths", "rpq/stream")
     for folder in folders:
         name = folder.rpartition("/")[2]
         rooms = [room for layer in contract(name)["layers"] for room in layer.split(" | ")]
         texts |= {f"{folder}/{room}/__init__.py": "" for room in rooms}
     texts |= {"rpq/operators/paths/program.py": ""}
     del texts["rpq/operators/paths/program/__init__.py"]
-    texts |= {"rpq/stream/window.py": "", "rpq/stream/values.py": "import rpq.stream.window\n"}
+    texts |= {"rpq/stream/window.py": "", "rpq/stream/arrays/values.py": "import rpq.stream.window\n"}
     for name, text in texts.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers import ColumnNames, open_reader
-from rpq.stream.fields import FieldError, check_time, times_of
+from rpq.stream.arrays.fields import FieldError, check_time, times_of
 from tests.twins import examples
 
 NAMES = "source=user,target=item,timestamp=ts,label=kind,op=change"

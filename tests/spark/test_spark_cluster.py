@@ -305,7 +305,7 @@ def test_kernels_of_a_wheel_that_was_found_from_the_working_folder_are_kept(whee
 import sys
 sys.path.insert(0, "./{wheel.name}")
 from rpq.compiled.kernel_cache import writable_place
-from rpq.stream import snapshot
+from rpq.stream.edges import snapshot
 kernel = next(one for one in vars(snapshot).values() if hasattr(one, "py_func"))
 assert kernel.py_func.__code__.co_filename.startswith("./"), kernel.py_func.__code__.co_filename
 print(writable_place(kernel.py_func.__code__.co_filename).directory)

@@ -20,7 +20,7 @@ from pyarrow import parquet as pq
 import rpq
 from rpq.readers import WhereError, open_reader, parse_where
 from rpq.spark.batch.splits import check_rows
-from rpq.stream.plain_columns import plain, plain_type
+from rpq.stream.arrays.plain_columns import plain, plain_type
 from tests.served import Served, arrow
 
 ARROW = {"content-type": "application/vnd.apache.arrow.stream"}

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.stream.edge_ends import ALL, Ends
-from rpq.stream.edge_filter import NEVER_PASSED, EdgeFilter
+from rpq.stream.edges.edge_ends import ALL, Ends
+from rpq.stream.edges.edge_filter import NEVER_PASSED, EdgeFilter
 from tests.operators.patterns.pattern_twins import PatternTwins, query_of, streams
 from tests.operators.relational.sparql_twins import Twins, warnings_of_rdflib
 from tests.reference_pattern_stream import PatternQuestion, Window

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rpq.compiled.views import view
 from rpq.stream.chunk import Chunk, SingleTuple
-from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
+from rpq.stream.edges.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from tests.twins import examples
 
 FAR = 1 << 33

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.engine.running.evaluation import Evaluation
-from rpq.stream.event_grouping import event_times, first_of_events
+from rpq.stream.arrays.event_grouping import event_times, first_of_events
 from tests import pattern_strategies
 from tests.operators.patterns.pattern_twins import query_of, rows_of
 from tests.operators.patterns.pattern_twins import questions as patterns

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.stream.numpy_arrays import arrow_array, integer_array, numpy_array, text_array
+from rpq.stream.arrays.numpy_arrays import arrow_array, integer_array, numpy_array, text_array
 from tests.twins import examples
 
 NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.names.vertices import VertexDictionary
 from tests.twins import examples
 
 # Names that begin and end alike: words of eight bytes, halves of four and what is left differ in one place at most.

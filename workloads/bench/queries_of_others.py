@@ -17,7 +17,7 @@ from rpq.engine.engine import Engine
 from rpq.errors import QueryError
 from rpq.language.query import Query
 from rpq.language.readings import readings_of
-from rpq.stream.stream_labels import text_of
+from rpq.stream.names.stream_labels import text_of
 from rpq.stream.window import Window
 
 ENDINGS = (".rspql", ".sparql", ".rq")

@@ -38,7 +38,7 @@ from rpq.readers.source import Block
 from rpq.readers.text.line_layout import check_integer, split_line
 from rpq.readers.text.parsing import Rows, column_of, data_lines, read_exactly
 from rpq.readers.text.textfile import DetectedFormat, TextFile
-from rpq.stream.fields import FieldError, quote_value
+from rpq.stream.arrays.fields import FieldError, quote_value
 from rpq.workloads.formats.ordering import sort_files
 
 _HEAD = ("time", "dependency time", "event type")

@@ -24,7 +24,7 @@ from rpq.language.edge_variables import Filter
 from rpq.language.filter_columns import filter_kinds
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name, WhereError
-from rpq.stream.properties import PropertyTypes
+from rpq.stream.arrays.properties import PropertyTypes
 
 FEW = 8
 """Fewer comparisons of a property with constants are evaluated one by one."""

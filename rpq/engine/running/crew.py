@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from rpq.errors import LimitError
 from rpq.language.protocol import Worker
 from rpq.stream.chunk import Chunk, ChunkDetails
-from rpq.stream.snapshot import Edges
+from rpq.stream.edges.snapshot import Edges
 
 _T = TypeVar("_T")
 

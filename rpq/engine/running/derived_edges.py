@@ -20,9 +20,9 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.engine.running.condition_sets import ConditionSets
 from rpq.stream.chunk import Chunk
-from rpq.stream.edge_versions import ABSENT_VERSION, VersionsBefore
-from rpq.stream.edges_by_id import Operations
-from rpq.stream.labels import LabelDictionary
+from rpq.stream.edges.edge_versions import ABSENT_VERSION, VersionsBefore
+from rpq.stream.edges.edges_by_id import Operations
+from rpq.stream.names.labels import LabelDictionary
 
 _OWN_LABEL = -1
 """In place of a derived label in a template: the label of the tuple."""

@@ -22,9 +22,9 @@ from rpq.language.readings import (
     selected_values,
     values_read_by,
 )
-from rpq.stream.edge_versions import ABSENT_VERSION
-from rpq.stream.labels import LabelDictionary
-from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.edges.edge_versions import ABSENT_VERSION
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import CountWindow, Window
 

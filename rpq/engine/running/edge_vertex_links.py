@@ -1,8 +1,8 @@
 """Links: the edges to and from the vertices of edges that edge variables may bind.
 
-Such an edge is a vertex of its own (`rpq.stream.edge_vertices`), one for each of its versions. An insert brings the links
-from its source to this vertex and on to its target, for each expression of an edge variable that accepts the edge; a delete
-or a replacement removes them. An edge that an expression walks both ways has a second vertex, its twin.
+Such an edge is a vertex of its own (`rpq.stream.names.edge_vertices`), one for each of its versions. An insert brings the
+links from its source to this vertex and on to its target, for each expression of an edge variable that accepts the edge; a
+delete or a replacement removes them. An edge that an expression walks both ways has a second vertex, its twin.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from rpq.engine.running.derived_edges import TupleEdges
 from rpq.engine.running.static_edges import StaticEdges
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
-from rpq.stream.edge_versions import VersionsBefore
-from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
-from rpq.stream.edges_by_id import EdgesBefore
-from rpq.stream.labels import LabelDictionary
-from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
-from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window_edges import GAINS, Applied
+from rpq.stream.edges.edge_versions import VersionsBefore
+from rpq.stream.edges.edges_by_id import EdgesBefore
+from rpq.stream.edges.window_edges import GAINS, Applied
+from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
+from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd
+from rpq.stream.names.vertices import VertexDictionary
 
 
 class EdgeEffects(NamedTuple):

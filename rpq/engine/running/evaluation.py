@@ -44,14 +44,14 @@ from rpq.language.query import Vertex
 from rpq.language.readings import for_identity, from_clauses, has_conditions, is_ordered, over_dataset, static_graphs_of
 from rpq.rows.blocks import FEW, Block, FewRows, few_rows_of
 from rpq.rows.delta import Delta, split_by_query
+from rpq.stream.arrays.event_grouping import end_of_event
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
-from rpq.stream.edge_ends import Ends
-from rpq.stream.edge_store import TIMELESS
-from rpq.stream.event_grouping import end_of_event
-from rpq.stream.outcomes import LATE, OUTCOME_COUNT
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import LabelName, StreamLabel, graph_of, merged_name, stream_of_graph, text_of
+from rpq.stream.edges.edge_ends import Ends
+from rpq.stream.edges.edge_store import TIMELESS
+from rpq.stream.edges.outcomes import LATE, OUTCOME_COUNT
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, merged_name, stream_of_graph, text_of
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
@@ -523,7 +523,7 @@ class Evaluation:
         self.note_first()
 
     def _read_dataset(self) -> None:
-        """Let queries begin again that read all named graphs, of which there is one more; before the first tuple."""
+        """Start the queries anew that read all named graphs, of which there is one more; before the first tuple."""
         questions = [running.question for running in self.running]
         graphs = self.static_graphs
         if any(over_dataset(question, graphs) is not question for question in questions):

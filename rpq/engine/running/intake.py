@@ -17,15 +17,15 @@ import pyarrow as pa
 from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import QueryError
+from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
-from rpq.stream.edge_filter import EdgeFilter
-from rpq.stream.labels import LabelDictionary
-from rpq.stream.numpy_arrays import numpy_array
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import StreamLabel, text_of
+from rpq.stream.edges.edge_filter import EdgeFilter
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.stream_labels import StreamLabel, text_of
+from rpq.stream.names.vertices import FREE, VertexDictionary
 from rpq.stream.stream_time import windows_of
-from rpq.stream.vertices import FREE, VertexDictionary
 from rpq.stream.window import UnboundedWindow, Window
 
 _DENSE = 1 << 16

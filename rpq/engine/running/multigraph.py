@@ -44,20 +44,20 @@ from rpq.language.edge_variables import Filter
 from rpq.language.protocol import Question
 from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, values_read_by
 from rpq.language.where import WhereError
+from rpq.stream.arrays.plain_columns import is_utf8
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
-from rpq.stream.edge_values import EdgeValues, ValuesOf, values_at
-from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions
-from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
-from rpq.stream.labels import LabelDictionary
-from rpq.stream.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
-from rpq.stream.plain_columns import is_utf8
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import EdgeEnd, LabelName
+from rpq.stream.edges.edge_values import EdgeValues, ValuesOf, values_at
+from rpq.stream.edges.edge_versions import ABSENT_VERSION, EdgeVersions
+from rpq.stream.edges.edges_by_id import EdgesBefore, EdgesById, Operations
+from rpq.stream.edges.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.edges.window_edges import Link, WindowEdges
+from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.stream_labels import EdgeEnd, LabelName
+from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import StreamTime
-from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
-from rpq.stream.window_edges import Link, WindowEdges
 
 Identity = Literal["triple", "parallel", "id"]
 """When two inserts are the same edge: with equal source, label and target, never, or with equal ids."""
@@ -547,7 +547,7 @@ class Multigraph:
         return [one if one >= 0 else None for one in number.tolist()]
 
     def expire(self, time: int) -> DerivedChunk | None:
-        """Let time pass without a tuple; return what leaves a window that is decided before the graph, None for nothing."""
+        """Advance the time without a tuple; return what leaves a window that is decided before the graph, or None."""
         return None if self._window is None else self._window.expire(time)
 
     def derive_statics(self, *, begins: bool = False) -> tuple[list[Link], list[Link]]:

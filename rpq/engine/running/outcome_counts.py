@@ -15,10 +15,10 @@ import numpy as np
 from rpq.compiled.kernel_cache import njit
 from rpq.language.readings import LabelSet, Reading
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
-from rpq.stream.edge_versions import ABSENT_VERSION, VersionsBefore
-from rpq.stream.edges_by_id import EdgesBefore
-from rpq.stream.labels import LabelDictionary
-from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
+from rpq.stream.edges.edge_versions import ABSENT_VERSION, VersionsBefore
+from rpq.stream.edges.edges_by_id import EdgesBefore
+from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
+from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
 _ReaderKey = tuple[LabelSet, AnyWindow, str | None]
@@ -305,7 +305,7 @@ def judge_tuples(tuples, is_read, before, bound, have_ids, if_present, count, ou
 
 
 def _stronger(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the stronger of two outcomes of each tuple, as `rpq.stream.outcomes.stronger` does."""
+    """Return the stronger of two outcomes of each tuple, as `rpq.stream.edges.outcomes.stronger` does."""
     is_weak = np.isin(first, (IRRELEVANT, LATE, ABSENT))
     return np.where((second == REFRESHED) | (is_weak & (second != IRRELEVANT)), second, first)
 

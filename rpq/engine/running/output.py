@@ -15,10 +15,10 @@ from rpq.rows.blocks import Block, blocks_of
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, split_by_query, without_boundaries
 from rpq.rows.weighted_rows import as_changes, merge, net_delta
-from rpq.stream.edge_values import ValuesOf
-from rpq.stream.labels import LabelDictionary
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.edges.edge_values import ValuesOf
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.vertices import VertexDictionary
 
 Deltas = list[tuple[int, Delta]]
 """Changes of queries: pairs of the number of a query and a delta."""

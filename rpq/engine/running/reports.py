@@ -19,8 +19,8 @@ from rpq.rows.blocks import EMPTY, WHOLE
 from rpq.rows.delta import Delta, ids_of_columns
 from rpq.rows.typed_columns import Texts
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows, concatenate
+from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import report_boundaries, report_boundary, report_times
-from rpq.stream.vertices import VertexDictionary
 
 _FEW = 1024
 """The number of waiting rows up to which they are never netted before their report."""

@@ -16,11 +16,11 @@ from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question
 from rpq.language.readings import Reading, edges_accepted_by, readings_of
 from rpq.stream.chunk import Chunk
-from rpq.stream.labels import LabelDictionary
-from rpq.stream.outcomes import NEVER
-from rpq.stream.parallel_edges import ParallelColumns, edge_numbers
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import name_in
+from rpq.stream.edges.outcomes import NEVER
+from rpq.stream.edges.parallel_edges import ParallelColumns, edge_numbers
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.stream_labels import name_in
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 

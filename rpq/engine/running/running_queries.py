@@ -20,12 +20,12 @@ from rpq.language.readings import edges_accepted_by, readings_of, report_windows
 from rpq.rows.blocks import Schema
 from rpq.rows.changes import QueryNames
 from rpq.rows.typed_columns import Texts
-from rpq.stream.edge_ends import ALL, Ends
-from rpq.stream.labels import LabelDictionary
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import LabelName, StreamLabel, merged_name, name_in
+from rpq.stream.edges.edge_ends import ALL, Ends
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.stream_labels import LabelName, StreamLabel, merged_name, name_in
+from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import report_steps
-from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
 _NO_ROWS = np.zeros(2, np.int64)

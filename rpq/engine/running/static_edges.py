@@ -3,7 +3,7 @@
 The snapshot graph knows static edges by source, label and target, as it does all edges. What conditions and edge variables
 need beside that is here: parallel static edges, the values of their properties, and the vertices that edge variables bind.
 The number of such an edge is -1, -2, … in the order in which they were loaded; where edges have ids, it may have one too.
-An edge of the window may hide the static edge of its identity: `rpq.stream.window_edges` knows which are hidden.
+An edge of the window may hide the static edge of its identity: `rpq.stream.edges.window_edges` knows which are hidden.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.stream.chunk import Chunk
-from rpq.stream.edge_vertices import NO_VERTEX
+from rpq.stream.names.edge_vertices import NO_VERTEX
 
 
 class StaticEdges:

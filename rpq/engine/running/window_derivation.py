@@ -18,9 +18,9 @@ from rpq.engine.running.derived_edges import DerivedChunk, TupleEdges, chunk_of_
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks
 from rpq.engine.running.outcome_counts import OutcomeCounts, lower_bounds
 from rpq.stream.chunk import Chunk
-from rpq.stream.edge_values import values_at
-from rpq.stream.edges_by_id import EdgesBefore, Operations
-from rpq.stream.window_edges import EVICTIONS, STAGES, Applied, Link, StagedChanges, WindowEdges
+from rpq.stream.edges.edge_values import values_at
+from rpq.stream.edges.edges_by_id import EdgesBefore, Operations
+from rpq.stream.edges.window_edges import EVICTIONS, STAGES, Applied, Link, StagedChanges, WindowEdges
 
 
 class WindowDerivation:
@@ -78,7 +78,7 @@ class WindowDerivation:
         return self._derived(chunk, tuples, now, applied, links, outcome)
 
     def expire(self, time: int) -> DerivedChunk | None:
-        """Let time pass without a tuple; return what leaves the window, None for nothing."""
+        """Advance the time without a tuple; return what leaves the window, None for nothing."""
         if self.edges.counts:
             return None
         applied = self.edges.expire(time)

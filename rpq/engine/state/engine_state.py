@@ -49,17 +49,17 @@ from rpq.files.sealed import damage_error
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import Reading, is_ordered, readings_of
 from rpq.language.where import WhereError
-from rpq.stream.edge_values import EdgeValues, values_at
-from rpq.stream.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
-from rpq.stream.edges_by_id import EdgesById
-from rpq.stream.outcomes import NOT_HELD, OUTCOMES
-from rpq.stream.parallel_edges import ParallelColumns, ParallelEdges
-from rpq.stream.properties import PropertyTypes
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import EdgeEnd
+from rpq.stream.arrays.properties import PropertyTypes
+from rpq.stream.edges.edge_values import EdgeValues, values_at
+from rpq.stream.edges.edges_by_id import EdgesById
+from rpq.stream.edges.outcomes import NOT_HELD, OUTCOMES
+from rpq.stream.edges.parallel_edges import ParallelColumns, ParallelEdges
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.edges.window_edges import WindowEdge, WindowEdges
+from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
+from rpq.stream.names.stream_labels import EdgeEnd
 from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
-from rpq.stream.window_edges import WindowEdge, WindowEdges
 
 _LARGEST_COUNT = 2**56
 

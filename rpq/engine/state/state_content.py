@@ -12,12 +12,12 @@ from rpq.automata.symbols import ConditionLabel
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
 from rpq.language.readings import is_ordered
+from rpq.stream.arrays.properties import decimal_type
 from rpq.stream.durations import TIME_UNITS
-from rpq.stream.edge_ends import ALL, Ends
-from rpq.stream.labels import NEVER_LOST
-from rpq.stream.outcomes import OUTCOMES
-from rpq.stream.properties import decimal_type
-from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd, LabelName, StreamLabel, text_of
+from rpq.stream.edges.edge_ends import ALL, Ends
+from rpq.stream.edges.outcomes import OUTCOMES
+from rpq.stream.names.labels import NEVER_LOST
+from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd, LabelName, StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
@@ -33,7 +33,7 @@ class Labels:
     """The labels by number, each with the largest timestamp of a lost insert, or `NEVER_LOST`.
 
     `passed_by` has the same timestamps of inserts that were passed by, `accepted` the edges that queries accept, each
-    with the timestamp of the last insert that was passed by before (`rpq.stream.edge_filter`). `forgotten` is the
+    with the timestamp of the last insert that was passed by before (`rpq.stream.edges.edge_filter`). `forgotten` is the
     timestamp of a lost insert for all other labels, `forgotten_of_streams` for all other labels of named streams.
     """
 

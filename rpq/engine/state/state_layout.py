@@ -45,7 +45,7 @@ _LARGEST_TEXT = 2**31 - 1
 
 
 class EdgeVertexArrays(NamedTuple):
-    """The edges that are vertices (`rpq.stream.edge_vertices`); ends and twins are numbers of vertices, as in edges."""
+    """The edges that are vertices (`rpq.stream.names.edge_vertices`); ends and twins are numbers of vertices."""
 
     source: np.ndarray  # int32
     label: np.ndarray  # int32

@@ -19,7 +19,7 @@ from rpq.language.pattern import Centre
 from rpq.language.sparql.algebra import SparqlQuestion
 from rpq.language.sparql.query import SparqlQuery
 from rpq.rows.typed_columns import ColumnKind, TypedColumns, ValueColumns
-from rpq.stream.stream_labels import EdgeEnd
+from rpq.stream.names.stream_labels import EdgeEnd
 
 _KINDS: dict[str, ColumnKind] = {
     "vertex": "vertex",

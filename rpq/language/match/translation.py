@@ -62,7 +62,7 @@ from rpq.language.sparql.algebra import (
 )
 from rpq.language.where import Comparison, IsNull, Logical, Name, Node, Not, Where
 from rpq.language.where import Literal as Given
-from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
+from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd
 
 _NAME = re.compile(r"\w+")
 _NUMBER = re.compile(r"\s*[+-]?(\d|\.\d|inf|nan)", re.IGNORECASE)

@@ -60,8 +60,8 @@ from rpq.language.sparql.report_time import reads_report_time
 from rpq.language.sparql.syntax.reading import read
 from rpq.language.sparql.syntax.source_text import SourceText, refusal
 from rpq.rows.typed_columns import ColumnKind, TypedColumns
-from rpq.stream.edge_ends import ALL, Ends
-from rpq.stream.stream_labels import EdgeEnd
+from rpq.stream.edges.edge_ends import ALL, Ends
+from rpq.stream.names.stream_labels import EdgeEnd
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _TRIPLE = ("source", "label", "target")

@@ -15,10 +15,10 @@ import pyarrow as pa
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.delta_index import PathDelta
 from rpq.operators.paths.index.layout import LOW_HALF
-from rpq.stream.edge_store import LONG_AGO, TIMELESS
-from rpq.stream.edge_values import ValuesOf
-from rpq.stream.snapshot import Edges
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.edges.edge_store import LONG_AGO, TIMELESS
+from rpq.stream.edges.edge_values import ValuesOf
+from rpq.stream.edges.snapshot import Edges
+from rpq.stream.names.vertices import VertexDictionary
 
 
 @dataclass(frozen=True)

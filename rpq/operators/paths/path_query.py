@@ -24,11 +24,11 @@ from rpq.operators.paths.path_trees import PathTrees, shared_key
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
-from rpq.stream.edge_values import ValuesOf
-from rpq.stream.outcomes import OUTCOMES
-from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.stream_labels import LabelName
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.edges.edge_values import ValuesOf
+from rpq.stream.edges.outcomes import OUTCOMES
+from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.names.stream_labels import LabelName
+from rpq.stream.names.vertices import VertexDictionary
 
 
 def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | None:

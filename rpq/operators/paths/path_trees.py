@@ -33,10 +33,10 @@ from rpq.operators.paths.roots import NamedRoots
 from rpq.operators.paths.simple.simple_judge import judge_for
 from rpq.rows.delta import Delta
 from rpq.stream.chunk import Chunk
-from rpq.stream.outcomes import OUTCOMES
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import LabelName, label_in
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.edges.outcomes import OUTCOMES
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.names.stream_labels import LabelName, label_in
+from rpq.stream.names.vertices import VertexDictionary
 
 _NO_PAIRS = np.zeros(0, np.int64)
 _MANY = -1

@@ -15,7 +15,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.language.query import Vertex
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.names.vertices import VertexDictionary
 
 _NOBODY = np.zeros(0, np.int32)
 

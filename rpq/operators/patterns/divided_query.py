@@ -26,10 +26,10 @@ from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.meanings import MeaningEdge, divided_end
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
-from rpq.stream.edge_values import ValuesOf
-from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.stream_labels import LabelName
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.edges.edge_values import ValuesOf
+from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.names.stream_labels import LabelName
+from rpq.stream.names.vertices import VertexDictionary
 
 PAIR = "pair"
 """In place of a variable: threads divide the solutions by the values of the two variables that plans bind first."""

@@ -20,7 +20,7 @@ from rpq.operators.patterns.meanings import Meaning, NamedVertex, direct_atoms, 
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.relations.path_relations import PathContent
 from rpq.operators.patterns.relations.shared_relations import Content
-from rpq.stream.edge_ends import ALL, ends_texts
+from rpq.stream.edges.edge_ends import ALL, ends_texts
 
 NODE_DISTANCE = 1.32
 """The distance of nodes in a drawing, along their circle."""

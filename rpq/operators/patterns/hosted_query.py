@@ -22,8 +22,8 @@ from rpq.operators.patterns.relations.path_relations import PathContent
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta
-from rpq.stream.outcomes import OUTCOMES
-from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.edges.outcomes import OUTCOMES
+from rpq.stream.edges.snapshot import SnapshotGraph
 
 _LARGEST_COUNT = 2**56
 

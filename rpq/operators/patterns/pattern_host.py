@@ -27,11 +27,11 @@ from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.patterns.tables import Changes
 from rpq.rows.delta import Delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
-from rpq.stream.edge_ends import Ends
-from rpq.stream.outcomes import WindowMembership
-from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.stream_labels import LabelName
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.edges.edge_ends import Ends
+from rpq.stream.edges.outcomes import WindowMembership
+from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.names.stream_labels import LabelName
+from rpq.stream.names.vertices import VertexDictionary
 
 MOST_DIVIDED = 64
 """The number of queries from which others are not divided: each thread would repeat the plans of all of them."""

@@ -39,10 +39,10 @@ from rpq.operators.patterns.witness import WindowGraph, Witness, witness_of
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import WeightedRows, as_changes
 from rpq.stream.chunk import Chunk
-from rpq.stream.edge_values import ValuesOf
-from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.stream_labels import LabelName
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.edges.edge_values import ValuesOf
+from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.names.stream_labels import LabelName
+from rpq.stream.names.vertices import VertexDictionary
 
 _NONE = np.zeros(0, np.int64)
 _NO_CHANGE = Delta(ids=None, times=_NONE, ends=_NONE, kinds=np.zeros(0, np.int8), orders=_NONE)

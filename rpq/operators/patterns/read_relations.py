@@ -21,10 +21,10 @@ from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.relations.path_relations import Need, PathContent, PathRelation, content_of
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.stream.chunk import Chunk
-from rpq.stream.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
-from rpq.stream.parallel_edges import youngest_of_parallel
-from rpq.stream.snapshot import Edges
-from rpq.stream.stream_labels import STATIC_ALONE, LabelName, StreamLabel, graph_of, is_static_stream, stream_of_graph
+from rpq.stream.edges.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
+from rpq.stream.edges.parallel_edges import youngest_of_parallel
+from rpq.stream.edges.snapshot import Edges
+from rpq.stream.names.stream_labels import STATIC_ALONE, LabelName, StreamLabel, graph_of, is_static_stream, stream_of_graph
 from rpq.stream.window import UnboundedWindow
 
 BYTES_AN_EDGE = 100

@@ -26,9 +26,9 @@ from rpq.operators.patterns.joins.binding_search import Binding, find_binding, f
 from rpq.operators.patterns.joins.plan import Part
 from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, PathRead, edge_step
 from rpq.operators.patterns.pattern_host import PatternHost
-from rpq.stream.edge_values import ValuesOf
-from rpq.stream.snapshot import Edges
-from rpq.stream.stream_labels import text_of
+from rpq.stream.edges.edge_values import ValuesOf
+from rpq.stream.edges.snapshot import Edges
+from rpq.stream.names.stream_labels import text_of
 
 Vertex = int | str
 

@@ -16,11 +16,11 @@ from rpq.language.sparql.algebra import EdgeCondition, EdgeValue, column_of_valu
 from rpq.language.sparql.values.terms import XSD, literal_text
 from rpq.operators.relational.edge_values import BoundFilter
 from rpq.operators.relational.nodes import Node
-from rpq.operators.relational.term_ids import FIRST, TermIds
+from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.typed_columns import value_texts
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows
-from rpq.stream.edge_vertices import EdgeVertices
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.names.edge_vertices import EdgeVertices
+from rpq.stream.names.vertices import VertexDictionary
 
 
 class BindingCondition(BoundFilter):

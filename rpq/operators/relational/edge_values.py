@@ -34,15 +34,15 @@ from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.pattern_query import RunningPattern, edges_of_one_part
 from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.patterns.witness import AtomWitness, Step, Vertex, Witness, bindings_of
-from rpq.operators.relational.term_ids import FIRST, SharedTermIds, TermIds
+from rpq.operators.relational.values.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.typed_columns import ValueColumns, texts_to_values, value_texts
 from rpq.rows.weighted_rows import WeightedRows, as_changes
 from rpq.stream.chunk import Chunk
-from rpq.stream.edge_values import ValuesOf
-from rpq.stream.edge_vertices import EdgeVertices
-from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.vertices import VertexDictionary, as_vertex
+from rpq.stream.edges.edge_values import ValuesOf
+from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.names.edge_vertices import EdgeVertices
+from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
 _MOST_ROWS = 1 << 16
 """The number of rows that a filter sees at once."""

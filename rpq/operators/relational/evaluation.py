@@ -14,7 +14,7 @@ from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.nodes import ExtendNode, FilterNode, Node, ProjectNode
 from rpq.operators.relational.planning import NetworkPlan
 from rpq.operators.relational.slices import SliceNode
-from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.delta import Delta
 from rpq.rows.weighted_rows import WeightedRows, merge
 

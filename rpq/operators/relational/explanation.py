@@ -9,7 +9,7 @@ from typing import Any
 from rpq.language.sparql.algebra_text import algebra_text
 from rpq.language.sparql.query import SparqlQuery
 from rpq.language.sparql.rewriting import rewrite
-from rpq.stream.edge_ends import Ends, ends_texts
+from rpq.stream.edges.edge_ends import Ends, ends_texts
 
 
 @dataclass(frozen=True, kw_only=True)

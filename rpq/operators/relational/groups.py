@@ -23,9 +23,10 @@ from rpq.language.sparql.algebra import Aggregate, Formula
 from rpq.language.sparql.algebra_text import formula_text
 from rpq.language.sparql.values.aggregates import Accumulator, accumulator
 from rpq.language.sparql.values.typed_values import NoValue
-from rpq.operators.relational.exact_sums import INTEGER, NO_AMOUNT, NO_RESULT, Amounts, ChangedSums, ExactSums
-from rpq.operators.relational.formula_columns import UNFIT, AmountColumn, IdColumn, NumberColumn, ValueColumn
-from rpq.operators.relational.group_sums import (
+from rpq.operators.relational.nodes import Node, name_by_place, places_of
+from rpq.operators.relational.values.exact_sums import INTEGER, NO_AMOUNT, NO_RESULT, Amounts, ChangedSums, ExactSums
+from rpq.operators.relational.values.formula_columns import UNFIT, AmountColumn, IdColumn, NumberColumn, ValueColumn
+from rpq.operators.relational.values.group_sums import (
     AVERAGED,
     COUNTED,
     NO_NUMBER,
@@ -35,7 +36,7 @@ from rpq.operators.relational.group_sums import (
     SummedGroups,
     group_output,
 )
-from rpq.operators.relational.group_values import (
+from rpq.operators.relational.values.group_values import (
     GREATEST,
     LEAST,
     Argument,
@@ -43,9 +44,8 @@ from rpq.operators.relational.group_values import (
     GroupedValues,
     TouchedGroups,
 )
-from rpq.operators.relational.nodes import Node, name_by_place, places_of
-from rpq.operators.relational.term_ids import TermIds
-from rpq.operators.relational.value_order import ValueOrder
+from rpq.operators.relational.values.term_ids import TermIds
+from rpq.operators.relational.values.value_order import ValueOrder
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
 
 _SUMMED_AS = {"COUNT": COUNTED, "SUM": SUMMED, "AVG": AVERAGED}

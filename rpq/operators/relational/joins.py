@@ -17,9 +17,9 @@ import numpy as np
 from rpq.language.sparql.algebra import Formula
 from rpq.operators.bags.matching import MatchedRows, Mode
 from rpq.operators.bags.value_matching import ValueMatches, ValueMode
-from rpq.operators.relational.formula_columns import Condition
 from rpq.operators.relational.nodes import Node, name_by_place
-from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.values.formula_columns import Condition
+from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
 
 Key = Any

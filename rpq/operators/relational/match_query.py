@@ -35,12 +35,12 @@ from rpq.operators.relational.running_query import (
     read_query,
     start_sparql,
 )
-from rpq.operators.relational.term_ids import FIRST
+from rpq.operators.relational.values.term_ids import FIRST
 from rpq.rows.typed_columns import ValueColumns
 from rpq.rows.weighted_rows import UNBOUND
-from rpq.stream.edge_values import ValuesOf
-from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.vertices import VertexDictionary, as_vertex
+from rpq.stream.edges.edge_values import ValuesOf
+from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
 
 class RunningMatch(RunningSparql):

@@ -42,10 +42,10 @@ from rpq.operators.patterns.joins.binding_search import Binding
 from rpq.operators.patterns.meanings import Meaning, NamedVertex, variable
 from rpq.operators.patterns.witness import AtomWitness, Step, Witness
 from rpq.operators.relational.edge_formulas import BindingCondition, value_ids
-from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND
-from rpq.stream.stream_labels import EdgeEnd
-from rpq.stream.vertices import VertexDictionary, as_vertex
+from rpq.stream.names.stream_labels import EdgeEnd
+from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _FEWEST, _MOST = 16, 1 << 16

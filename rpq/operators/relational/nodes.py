@@ -19,8 +19,8 @@ from rpq.language.sparql.algebra import NOW, Aggregate, Call, Formula, TemplateT
 from rpq.language.sparql.algebra_text import formula_text
 from rpq.language.sparql.values.terms import is_blank, is_literal
 from rpq.operators.bags.product import Distinct, Product
-from rpq.operators.relational.formula_columns import Condition, IdColumn
-from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.values.formula_columns import Condition, IdColumn
+from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows, merge
 
 BYTES_AN_ENTRY = 200

@@ -84,8 +84,8 @@ from rpq.operators.relational.nodes import (
     UnionNode,
 )
 from rpq.operators.relational.slices import SliceNode
-from rpq.operators.relational.term_ids import TermIds
 from rpq.operators.relational.value_joins import MIRRORED, Comparison, ValueMatchNode
+from rpq.operators.relational.values.term_ids import TermIds
 
 
 class EveryLabel(NamedTuple):

@@ -57,15 +57,15 @@ from rpq.operators.relational.nodes import (
     UnionNode,
 )
 from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, Read, plan_network
-from rpq.operators.relational.term_ids import FIRST, SharedTermIds, TermIds
+from rpq.operators.relational.values.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import WeightedRows, as_changes, concatenate, merge, sort_by_event
 from rpq.stream.chunk import Chunk
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS
-from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import LabelName, graph_of, label_in, merged_name, stream_of_graph
+from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.names.stream_labels import LabelName, graph_of, label_in, merged_name, stream_of_graph
+from rpq.stream.names.vertices import VertexDictionary, as_vertex
 from rpq.stream.stream_time import report_boundaries, report_steps, report_times
-from rpq.stream.vertices import VertexDictionary, as_vertex
 from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
 
 AnySparqlQuery = TypeVar("AnySparqlQuery", bound=SparqlQuery)

@@ -2,8 +2,8 @@
 
 On bags: Slice(OrderBy(Ω, C), offset, limit) (§18.5). All rows of the input are stored, and no two different ones have the
 same position: they are ordered by the values of the conditions, then by the terms of the columns. Kernels maintain the rows
-at the positions (`rpq.operators.relational.ordered_rows`). If they meet numbers that they cannot compare, all rows are
-sorted by Python from then on, which takes 20 to 50 times as long.
+at the positions (`rpq.operators.relational.values.ordered_rows`). If they meet numbers that they cannot compare, all rows
+are sorted by Python from then on, which takes 20 to 50 times as long.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 from rpq.language.sparql.values.aggregates import Backwards
 from rpq.language.sparql.values.operators import order_key, rank_key
 from rpq.operators.relational.nodes import BYTES_AN_ENTRY, Node, places_of
-from rpq.operators.relational.ordered_rows import OrderedRows
-from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.values.ordered_rows import OrderedRows
+from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import Row, WeightedRows
 
 _UNBOUND = (-1,)

@@ -16,10 +16,10 @@ import numpy as np
 from rpq.language.sparql.algebra import Call, Formula
 from rpq.language.sparql.algebra_text import formula_text
 from rpq.operators.bags.value_matching import ValueMode
-from rpq.operators.relational.compared_values import ComparedValues, PlaceColumn, values_of
 from rpq.operators.relational.joins import Agreement
 from rpq.operators.relational.nodes import Node, name_by_place
-from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.values.compared_values import ComparedValues, PlaceColumn, values_of
+from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import WeightedRows
 
 MIRRORED = {"=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}

@@ -51,7 +51,7 @@ from rpq.readers.rdf.times import (
     unit_of,
 )
 from rpq.readers.source import STANDARD_INPUT, ByteSource
-from rpq.stream.fields import STREAM
+from rpq.stream.arrays.fields import STREAM
 
 DELETE = "urn:rpq:delete"
 """Triples in the graph of this name are deleted; so are triples in a graph whose name continues it with a colon."""

@@ -21,7 +21,7 @@ from rpq.readers.rdf.blank_nodes import LabelCollector
 from rpq.readers.rdf.canonical_lines import NAMES, columns_of, kinds_of, lines_of, split_statement, texts_of
 from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_message, parser_of, pyoxigraph
 from rpq.readers.source import Block, ByteSource
-from rpq.stream.fields import quote_value
+from rpq.stream.arrays.fields import quote_value
 
 BLOCK_BYTES = 1 << 22
 """The maximum size of a block of lines, in bytes."""

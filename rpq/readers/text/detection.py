@@ -18,7 +18,7 @@ from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_records
 from rpq.readers.text.textfile import DetectedFormat, detect_file, line_error
-from rpq.stream.fields import DEFAULT_UNIT, EDGE, STREAM, FieldError, quote_value, time_kind
+from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE, STREAM, FieldError, quote_value, time_kind
 
 
 def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:

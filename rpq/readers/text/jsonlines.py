@@ -1,6 +1,6 @@
 """JSON lines: one object per line, with the columns of a tuple as keys.
 
-Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.stream.fields`); the first
+Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.stream.arrays.fields`); the first
 object of a file decides.  Labels are text.  These keys may be missing or null: `op`, which defaults to `+`; `delete`, true
 or false or the same as text; `stream`; and `event`, text or an integer, which is read if the reader has events.  Other
 keys are read only if a condition uses them; then a key may be missing, and its values may have any type.
@@ -31,8 +31,8 @@ from rpq.readers.column_names import EVENT, OP_AND_DELETE, ColumnNames
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import FURTHER, LARGEST, NO_ID, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
-from rpq.stream.fields import DELETE, EDGE, STREAM, FieldError, check_time, quote_value, time_kind, times_of
-from rpq.stream.values import boolean_of_text, booleans_of_text
+from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError, check_time, quote_value, time_kind, times_of
+from rpq.stream.arrays.values import boolean_of_text, booleans_of_text
 
 _VALUE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _VERTICES = ("source", "target")

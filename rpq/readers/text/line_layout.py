@@ -10,7 +10,7 @@ every block that is not plain.  The rules:
   ignored, and so are comments: a lone `#`, or lines that begin with `# ` (number sign and space, so that `#tag` is a
   valid name of a vertex).
 * Names are the unchanged text between the separators, in UTF-8, not empty.  Integers are decimal, with an optional sign.
-  Blanks are dropped around integers, `+` and `-`, times (`rpq.stream.fields`), and the values of `delete`: `true`,
+  Blanks are dropped around integers, `+` and `-`, times (`rpq.stream.arrays.fields`), and the values of `delete`: `true`,
   `false`, `1` and `0`, in upper or lower case.
 """
 
@@ -21,8 +21,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from rpq.stream.fields import FieldError, check_time, quote_value, time_kind
-from rpq.stream.values import EMPTY, boolean_of_text
+from rpq.stream.arrays.fields import FieldError, check_time, quote_value, time_kind
+from rpq.stream.arrays.values import EMPTY, boolean_of_text
 
 SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}
 INTEGER = re.compile(r"[+-]?[0-9]+")

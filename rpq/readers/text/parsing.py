@@ -21,8 +21,8 @@ from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, is_ignored
 from rpq.readers.text.quotes import pieces, quotes_of, records
-from rpq.stream.fields import FieldError, times_of
-from rpq.stream.values import booleans_of_text
+from rpq.stream.arrays.fields import FieldError, times_of
+from rpq.stream.arrays.values import booleans_of_text
 
 One = TypeVar("One")
 

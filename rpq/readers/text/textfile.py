@@ -18,8 +18,8 @@ from rpq.readers.source import Block, ByteSource
 from rpq.readers.text.line_layout import Layout, is_ignored
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows
 from rpq.readers.text.quotes import whole_records
-from rpq.stream.fields import FieldError
-from rpq.stream.properties import LOOSE
+from rpq.stream.arrays.fields import FieldError
+from rpq.stream.arrays.properties import LOOSE
 
 BEGINNING_BYTES = 1 << 16
 """The number of bytes at the beginning of a file that detection reads."""

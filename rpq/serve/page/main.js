@@ -1,17 +1,17 @@
 // The page: which query is followed, what it shows of it, and the state of the connection.
 
 import { Follower, hasToken, ofQuery, request, useToken } from "./connection.js";
-import { ChangesTable } from "./changes_table.js";
+import { ChangesTable } from "./answers/changes_table.js";
 import { Curves } from "./curves.js";
-import { emptyStage } from "./empty_stage.js";
-import { GraphModel } from "./graph_model.js";
-import { GraphView } from "./graph_view.js";
-import { DrawnAnswers, LiveAnswers, MOST_ANSWERS } from "./live_answers.js";
+import { emptyStage } from "./answers/empty_stage.js";
+import { GraphModel } from "./graph/model.js";
+import { GraphView } from "./graph/view.js";
+import { DrawnAnswers, LiveAnswers, MOST_ANSWERS } from "./answers/live_answers.js";
 import { Playback } from "./playback.js";
-import { QueryList } from "./query_list.js";
-import { QueryWriter } from "./query_writer.js";
+import { QueryList } from "./queries/list.js";
+import { QueryWriter } from "./queries/writer.js";
 import { startTheme } from "./theme.js";
-import { WitnessPanel } from "./witness_panel.js";
+import { WitnessPanel } from "./answers/witness_panel.js";
 import { nameElement, nameText, shownMessage, shownText } from "./names.js";
 import { byId, count, streamTime } from "./words.js";
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.live_patterns import ENTRY, SHORTEST, SupportChoice
 from rpq.operators.patterns.joins.plan_tables import Work
-from rpq.stream.outcomes import INSERTED
+from rpq.stream.edges.outcomes import INSERTED
 
 
 class Measured:

@@ -14,8 +14,8 @@ from rpq.language.sparql.values.aggregates import Count, Sum
 from rpq.language.sparql.values.operators import number_of
 from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import NoValue, Number, number_term, rounded_number
-from rpq.operators.relational import formula_columns
-from rpq.operators.relational.exact_sums import (
+from rpq.operators.relational.values import formula_columns
+from rpq.operators.relational.values.exact_sums import (
     FLOAT,
     INTEGER,
     LIMB,
@@ -25,9 +25,9 @@ from rpq.operators.relational.exact_sums import (
     Amounts,
     ExactSums,
 )
-from rpq.operators.relational.formula_columns import amount_of, read_amounts
-from rpq.operators.relational.group_sums import AVERAGED, COUNTED, NO_NUMBER, SUMMED, SummedGroups
-from rpq.operators.relational.quotient_ids import computed_text
+from rpq.operators.relational.values.formula_columns import amount_of, read_amounts
+from rpq.operators.relational.values.group_sums import AVERAGED, COUNTED, NO_NUMBER, SUMMED, SummedGroups
+from rpq.operators.relational.values.quotient_ids import computed_text
 from tests.twins import scaled
 
 FUNCTIONS = (COUNTED, SUMMED, AVERAGED)

@@ -18,12 +18,12 @@ from rpq.language.sparql.values.formula_values import judge, value_or_unbound
 from rpq.language.sparql.values.operators import order_key
 from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import NoValue
-from rpq.operators.relational import text_order, value_order
 from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.nodes import LeafNode
-from rpq.operators.relational.term_ids import TermIds
-from rpq.operators.relational.text_order import key_of, read_names
-from rpq.operators.relational.value_order import ValueOrder
+from rpq.operators.relational.values import text_order, value_order
+from rpq.operators.relational.values.term_ids import TermIds
+from rpq.operators.relational.values.text_order import key_of, read_names
+from rpq.operators.relational.values.value_order import ValueOrder
 from rpq.rows.weighted_rows import WeightedRows
 from tests.twins import scaled
 
@@ -172,7 +172,7 @@ def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
 @pytest.mark.parametrize("seed", range(scaled(8)))
 def test_labels_have_the_order_of_terms(seed, monkeypatch):
     if seed % 2:
-        monkeypatch.setattr("rpq.operators.relational.value_order.GAP", 2)  # so that gaps are exhausted
+        monkeypatch.setattr("rpq.operators.relational.values.value_order.GAP", 2)  # so that gaps are exhausted
     chance = random.Random(seed)
     terms = TermIds()
     order = ValueOrder(terms)

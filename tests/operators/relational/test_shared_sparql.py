@@ -17,7 +17,7 @@ import rpq
 from rpq.language.sparql.syntax.reading import read
 from rpq.operators.relational.evaluation import Network, SharedOperators
 from rpq.operators.relational.planning import plan_network
-from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.values.term_ids import TermIds
 from tests.twins import examples
 
 WINDOW = rpq.Window(size=10, slide=3)

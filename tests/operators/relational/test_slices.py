@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from rpq.language.sparql.values.operators import order_key, rank_key
-from rpq.operators.relational import ordered_rows
 from rpq.operators.relational.nodes import LeafNode
-from rpq.operators.relational.ordered_rows import OrderedRows
-from rpq.operators.relational.quotient_ids import DECIMAL, DOUBLE, FLOAT, QUOTIENT
 from rpq.operators.relational.slices import SliceNode
-from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.values import ordered_rows
+from rpq.operators.relational.values.ordered_rows import OrderedRows
+from rpq.operators.relational.values.quotient_ids import DECIMAL, DOUBLE, FLOAT, QUOTIENT
+from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows
 from tests.operators.relational.test_group_values import draw
 from tests.twins import scaled

@@ -14,7 +14,7 @@ from rpq.language.sparql.syntax.reading import read
 from rpq.operators.patterns.meanings import NamedVertex, PathRead
 from rpq.operators.relational.evaluation import Network
 from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, plan_network
-from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import WeightedRows, merge
 from tests.reference import evaluate
 from tests.reference_sparql import Evaluation

@@ -15,11 +15,11 @@ import rpq
 from rpq.language.pattern import Variable
 from rpq.language.sparql.values.operators import COMPARISONS
 from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NoValue, Number
-from rpq.operators.relational import compared_values, value_order
-from rpq.operators.relational.formula_columns import amount_of
 from rpq.operators.relational.nodes import LeafNode
-from rpq.operators.relational.term_ids import TermIds
 from rpq.operators.relational.value_joins import Comparison, ValueMatchNode
+from rpq.operators.relational.values import compared_values, value_order
+from rpq.operators.relational.values.formula_columns import amount_of
+from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import WeightedRows
 from tests.operators.relational.sparql_twins import Twins, warnings_of_rdflib
 from tests.reference_pattern_stream import Window

@@ -62,7 +62,7 @@ from rpq.operators.paths.index.layout import (
 from rpq.operators.paths.index.rows import end_event
 from rpq.operators.paths.index.witness import erase_loops, walk_back
 from rpq.operators.paths.program import CLASSES
-from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, leaving_slide, outcome_of
+from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, leaving_slide, outcome_of
 
 
 @njit(cache=True, nogil=True)

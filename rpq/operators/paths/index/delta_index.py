@@ -32,7 +32,7 @@ from rpq.operators.paths.index.layout import (
 from rpq.operators.paths.program import Program
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
-from rpq.stream.snapshot import Edges
+from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import Window
 
 CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)

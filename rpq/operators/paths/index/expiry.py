@@ -52,7 +52,7 @@ from rpq.operators.paths.index.rows import (
     write_pairs,
 )
 from rpq.operators.paths.program import CLASSES, STATES
-from rpq.stream.outcomes import INSERTED, REFRESHED
+from rpq.stream.edges.outcomes import INSERTED, REFRESHED
 
 SMALL = 1 << 16  # edges up to which a sweep costs next to nothing
 

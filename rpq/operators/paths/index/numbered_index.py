@@ -25,8 +25,8 @@ from rpq.operators.paths.program import Program
 from rpq.rows.delta import ends_after_filter
 from rpq.rows.weighted_rows import WeightedRows
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
-from rpq.stream.outcomes import NEVER, NOT_HELD, leaving_slide, outcome_of
-from rpq.stream.snapshot import Edges
+from rpq.stream.edges.outcomes import NEVER, NOT_HELD, leaving_slide, outcome_of
+from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _NOTHING = Window(size=1, slide=1)

@@ -76,7 +76,7 @@ from rpq.operators.paths.lengths.progress import (
     TOP,
 )
 from rpq.operators.paths.program import ACCEPTING
-from rpq.stream.outcomes import ABSENT, IRRELEVANT, outcome_of
+from rpq.stream.edges.outcomes import ABSENT, IRRELEVANT, outcome_of
 
 OLD, NEW = np.bool_(False), np.bool_(True)
 """Which lengths `_write_rows` writes; for each literal among the arguments of a kernel, numba compiles a kernel."""

@@ -22,7 +22,7 @@ from rpq.operators.paths.lengths.check import check_lengths
 from rpq.operators.paths.lengths.progress import NEED_WIDER, TOP, new_progress, with_room
 from rpq.operators.paths.program import Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
-from rpq.stream.snapshot import Edges
+from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow, Window
 
 _FEW = 16

@@ -73,7 +73,7 @@ from rpq.operators.paths.ordered.timeline import (
     skip_left,
 )
 from rpq.operators.paths.program import STATES
-from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, leaving_slide
+from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, leaving_slide
 
 
 @njit(cache=True, nogil=True, forceinline=True)

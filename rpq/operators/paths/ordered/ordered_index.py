@@ -54,7 +54,7 @@ from rpq.operators.paths.ordered.timeline import (
 from rpq.operators.paths.ordered.witness import EdgeTimes, TimedSteps, expiry_of_answer, find_path
 from rpq.operators.paths.program import STATES, Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
-from rpq.stream.snapshot import Edges
+from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _TREES = 512

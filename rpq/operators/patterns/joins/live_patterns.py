@@ -33,7 +33,7 @@ from rpq.operators.patterns.tables import (
     OutputState,
     Tuples,
 )
-from rpq.stream.outcomes import DELETED, INSERTED
+from rpq.stream.edges.outcomes import DELETED, INSERTED
 
 LOOKS_A_CHANGE = 40
 """A query that looks at fewer values for each change of an edge gains nothing from support lists."""

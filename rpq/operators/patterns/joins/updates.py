@@ -45,7 +45,7 @@ from rpq.operators.patterns.tables import (
     UNDIVIDED,
     UNNUMBERED,
 )
-from rpq.stream.outcomes import DELETED, INSERTED, NOT_HELD, outcome_of, outcome_without_edge
+from rpq.stream.edges.outcomes import DELETED, INSERTED, NOT_HELD, outcome_of, outcome_without_edge
 
 AHEAD = 12
 """The number of tuples that are prefetched ahead."""

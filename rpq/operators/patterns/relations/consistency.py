@@ -12,7 +12,7 @@ from rpq.operators.patterns.relations.edges import find, hash_of
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.relations.wheel import LEVELS, NEVER, SLOTS_A_LEVEL, SLOTS_A_WINDOW
 from rpq.operators.patterns.tables import BITS, IN, NONE, OUT, Relations
-from rpq.stream.outcomes import NOT_HELD
+from rpq.stream.edges.outcomes import NOT_HELD
 
 
 def check(store: RelationStore) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.stream.vertices import VertexDictionary, as_vertex
+from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
 _FIRST = -2
 """The number of the first constant; -1 is no vertex."""

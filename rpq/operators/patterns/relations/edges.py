@@ -23,7 +23,7 @@ from rpq.operators.patterns.tables import (
     OUT,
     UNDIVIDED,
 )
-from rpq.stream.outcomes import NOT_HELD
+from rpq.stream.edges.outcomes import NOT_HELD
 
 HASH = (1 << 31) - 1
 

@@ -39,8 +39,8 @@ from rpq.operators.patterns.relations.shared_relations import Content, SharedRel
 from rpq.operators.patterns.relations.wheel import NEVER
 from rpq.operators.patterns.tables import NO_CHANGES, Changes
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
-from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.stream_labels import STATIC_ALONE, LabelName, graph_of, is_static_stream, label_in, merged_name
+from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.names.stream_labels import STATIC_ALONE, LabelName, graph_of, is_static_stream, label_in, merged_name
 from rpq.stream.window import AnyWindow
 
 

@@ -26,7 +26,7 @@ from rpq.operators.patterns.relations.edges import (
 )
 from rpq.operators.patterns.relations.wheel import NEVER, SLOTS_A_WINDOW
 from rpq.operators.patterns.tables import BITS, NONE, Edge, Relation, Relations, RelationState, Support, SupportFrame, Window
-from rpq.stream.outcomes import NOT_HELD
+from rpq.stream.edges.outcomes import NOT_HELD
 
 _MOST_FRAMES = 34
 _KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded": tables.UNBOUNDED}

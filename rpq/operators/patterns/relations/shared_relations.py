@@ -19,7 +19,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.language.readings import LabelSet
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.relations.relation import RelationStore
-from rpq.stream.stream_labels import LabelName, StreamLabel, graph_of, merged_name, name_in
+from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, merged_name, name_in
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
 _DIVIDED_BY = {None: tables.UNDIVIDED, "source": tables.BY_SOURCE, "target": tables.BY_TARGET}

@@ -1,0 +1,557 @@
+"""Groups whose aggregates are counts, sums and averages of numbers of any type: kernels.
+
+Sums are exact. A number is added to *limbs*: digits to the base 2³², each in 64 bits, of a superaccumulator (Kulisch). A
+limb overflows after 2³¹ numbers, so carries are propagated once an event, and more often in an event of more than 2³⁰ rows.
+Integers and decimals are summed in units of 10⁻¹⁸ in five limbs, floats and doubles in units of 2⁻¹⁰⁸⁸ in as many limbs as
+their exponents require, the same for all groups. Hence the order of the changes, and numbers that left, have no effect. The
+result is rounded once: half to even.
+
+`rpq.operators.relational.values.group_sums` is faster, and continues here when a number is none of its small integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import view
+from rpq.operators.bags.row_bags import CHANGED, RowBags, add_in_event, settle
+from rpq.operators.relational.values.group_sums import (
+    AVERAGED,
+    COUNTED,
+    FIGURES,
+    HAD,
+    HAS,
+    NUMBERS,
+    OTHERS,
+    SUM,
+    Figures,
+    GroupFigures,
+    look_ahead,
+)
+
+INTEGER, DECIMAL, FLOAT, DOUBLE = range(4)
+"""The types of numbers, in the order of promotion."""
+
+TYPES = 4
+
+FINITE, POSITIVE, NEGATIVE, UNDEFINED = range(4)
+"""The class of a number: finite, infinite, or not a number. The kind of an amount is its type + `TYPES` times this."""
+
+NO_AMOUNT = 4 * TYPES
+"""The kind of a value that is unbound or no number."""
+
+NO_RESULT = -1
+"""The type of an aggregate that is unbound."""
+
+LIMB = 32
+_MASK = 2**LIMB - 1
+_MOST_AT_ONCE = 2**30
+"""Rows whose numbers can be added without carries in between."""
+_BILLION = 10**9
+_DECIMAL_LIMBS = 5
+ONE = 34
+"""The limb whose unit is 1, among those of floats: 32 × 34 = 1088."""
+_LEAST_BIT = LIMB * ONE - 1074
+"""The bit of the smallest double."""
+_LARGEST_BIT = LIMB * ONE + 1023
+_BELOW = 6
+"""Limbs below the lowest, for the fraction of a quotient: 10¹⁸ and a count have less than 122 bits, a double 54."""
+_ABOVE = 4
+_LEADING = 7
+"""Limbs that are divided: their quotient by 10¹⁸ and a count, which have less than 124 bits, has the 54 bits that matter."""
+_WORK = _BELOW + _ABOVE + ONE + LIMB + 8
+
+# The figures of a sum or an average of a group; of a count there is the first.
+_OTHERS = 0
+_COUNTS = 1  # of each type
+_SPECIALS = _COUNTS + TYPES - 1  # of each of POSITIVE, NEGATIVE, UNDEFINED
+_DECIMALS = _COUNTS + TYPES + 3
+_BINARY = _DECIMALS + _DECIMAL_LIMBS
+
+
+class Amounts(NamedTuple):
+    """Numbers: finite integers and decimals as units of 10⁻¹⁸ in 128 bits, floats as mantissa and exponent.
+
+    `high` of a finite float is its exponent + 1088, and `low` the mantissa with its sign.
+    """
+
+    kinds: np.ndarray  # int8
+    high: np.ndarray  # int64
+    low: np.ndarray  # int64
+
+
+class ChangedSums(NamedTuple):
+    """Groups that events changed, as in `group_sums.ChangedGroups`, and the values of their aggregates."""
+
+    places: np.ndarray  # int64
+    groups: np.ndarray  # int32
+    there: np.ndarray  # uint8
+    types: np.ndarray  # int8 (aggregate, group): a type, or NO_RESULT
+    high: np.ndarray  # int64 (aggregate, group): of a decimal, the upper half of its units
+    low: np.ndarray  # int64 (aggregate, group): an integer, the lower half of units, or the bits of a double
+
+
+class ExactSums(GroupFigures):
+    """The groups of rows with `keys` keys, and their aggregates (`COUNTED`, …). Amortised O(changes)."""
+
+    def __init__(self, keys: int, aggregates: Sequence[int], *, bags: RowBags | None = None) -> None:
+        self._functions = np.array(aggregates, np.uint8)
+        self._first_limb, self._limbs = ONE, 0
+        self._set_starts()
+        super().__init__(RowBags([keys]) if bags is None else bags, int(self._starts[-1]))
+        self._work = np.zeros(_WORK, np.int64)
+
+    @classmethod
+    def of_integers(cls, keys: int, aggregates: Sequence[int], bags: RowBags, figures: np.ndarray) -> ExactSums:
+        """Continue with the groups and figures of `SummedGroups`."""
+        sums = cls(keys, aggregates, bags=bags)
+        for place, (start, function) in enumerate(zip(sums._starts, aggregates, strict=False)):
+            of_aggregate = figures[:, place * FIGURES : (place + 1) * FIGURES]
+            if function == COUNTED:
+                sums._figures[:, start] = of_aggregate[:, NUMBERS]
+                continue
+            sums._figures[:, start + _OTHERS] = of_aggregate[:, OTHERS]
+            sums._figures[:, start + _COUNTS + INTEGER] = of_aggregate[:, NUMBERS]
+            low, high = of_aggregate[:, SUM] & _MASK, of_aggregate[:, SUM] >> LIMB
+            # The sign of the upper limb goes up to the top, with carries between two multiplications by 10⁹.
+            parts = [low, high, *(np.zeros_like(low) for _ in range(_DECIMAL_LIMBS - 2))]
+            for _ in range(2):
+                carry = np.zeros_like(low)
+                for limb, part in enumerate(parts):
+                    product = part * _BILLION + carry
+                    is_top = limb == _DECIMAL_LIMBS - 1
+                    parts[limb], carry = (product, carry) if is_top else (product & _MASK, product >> LIMB)
+            for limb, part in enumerate(parts):
+                sums._figures[:, start + _DECIMALS + limb] = part
+        return sums
+
+    def _set_starts(self) -> None:
+        sizes = [1 if function == COUNTED else _BINARY + self._limbs for function in self._functions]
+        self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, amounts: Amounts) -> ChangedSums:
+        """Apply changes of rows with these keys; the arrays of `amounts` are (aggregate, row)."""
+        self._cover(amounts)
+        count = len(weights)
+        self._reserve(count)
+        shape = len(self._functions), count
+        changed = ChangedSums(
+            np.empty(count, np.int64),
+            np.empty(count, np.int32),
+            np.empty(count, np.uint8),
+            np.empty(shape, np.int8),
+            np.empty(shape, np.int64),
+            np.empty(shape, np.int64),
+        )
+        figures = self._figures.reshape(-1)
+        some = change_sums(
+            self._bags.view,
+            view(Figures(figures)),  # which can be prefetched
+            figures,
+            self._functions,
+            self._starts,
+            self._first_limb,
+            np.ascontiguousarray(keys).reshape(-1),
+            weights,
+            events,
+            *amounts,
+            self._work,
+            *changed,
+            changed.low.view(np.float64),
+        )
+        return self._round_singles(ChangedSums(*(array[..., :some] for array in changed)))
+
+    @staticmethod
+    def _round_singles(changed: ChangedSums) -> ChangedSums:
+        """Round the results that are floats to 32 bits, as a cast from double does."""
+        singles = changed.types == FLOAT
+        if singles.any():
+            with np.errstate(over="ignore"):
+                reals = changed.low[singles].view(np.float64).astype(np.float32).astype(np.float64)
+            changed.low[singles] = reals.view(np.int64)
+        return changed
+
+    def _cover(self, amounts: Amounts) -> None:
+        """Make limbs for these floats: those of their bits, and one for carries."""
+        are_floats = (amounts.kinds == FLOAT) | (amounts.kinds == DOUBLE)
+        if not are_floats.any():
+            return
+        positions = amounts.high[are_floats]
+        first, end = int(positions.min()) // LIMB, int(positions.max()) // LIMB + 4
+        if self._limbs:
+            first, end = min(first, self._first_limb), max(end, self._first_limb + self._limbs)
+        if (first, end) == (self._first_limb, self._first_limb + self._limbs):
+            return
+        shift, before, limbs = self._first_limb - first, self._starts, self._limbs
+        old = self._figures
+        self._first_limb, self._limbs = first, end - first
+        self._set_starts()
+        self._figures = np.zeros((len(old), int(self._starts[-1])), np.int64)
+        for place, function in enumerate(self._functions):
+            start, from_ = int(self._starts[place]), int(before[place])
+            if function == COUNTED:
+                self._figures[:, start] = old[:, from_]
+                continue
+            self._figures[:, start : start + _BINARY] = old[:, from_ : from_ + _BINARY]
+            if not limbs:
+                continue
+            moved = start + _BINARY + shift
+            self._figures[:, moved : moved + limbs] = old[:, from_ + _BINARY : from_ + _BINARY + limbs]
+            top = moved + limbs - 1  # it has carries and the sign, which go on above
+            for limb in range(top, start + _BINARY + self._limbs - 1):
+                self._figures[:, limb + 1] = self._figures[:, limb] >> LIMB
+                self._figures[:, limb] &= _MASK
+
+    def results(self) -> ChangedSums:
+        """Return the values of the aggregates of every group, by its number. O(groups)."""
+        count = len(self._figures)
+        shape = len(self._functions), count
+        results = ChangedSums(
+            np.zeros(count, np.int64),
+            np.arange(count, dtype=np.int32),
+            np.full(count, HAS, np.uint8),
+            np.empty(shape, np.int8),
+            np.empty(shape, np.int64),
+            np.empty(shape, np.int64),
+        )
+        of_figures = self._figures.reshape(-1), self._functions, self._starts, self._first_limb
+        write_results(*of_figures, self._work, *results[3:], results.low.view(np.float64))
+        return self._round_singles(results)
+
+    def check(self) -> None:
+        """Assert that groups without rows have no figures, and that carries are propagated."""
+        super().check()
+        for start, end in zip(self._starts[:-1], self._starts[1:], strict=True):
+            if end - start > 1:
+                for first, last in ((start + _DECIMALS, start + _BINARY), (start + _BINARY, end)):
+                    limbs = self._figures[:, first : max(first, last - 1)]
+                    assert (limbs == limbs & _MASK).all(), "a carry was not propagated"
+
+
+@njit(cache=True, nogil=True)
+def change_sums(
+    bags, state, figures, functions, starts, first_limb, keys, weights, events, kinds, high, low, work,
+    places, groups, there, types, highs, lows, reals,
+):  # fmt: skip
+    """Apply changes to groups and return how many changed groups were written."""
+    count, aggregates, columns = len(weights), len(functions), starts[-1]
+    width = np.int64(bags.width[0])
+    written = first = 0
+    rows = np.int64(0)  # since carries were propagated
+    for i in range(count):
+        look_ahead(bags, state, columns, keys, width, i)
+        weight = weights[i]
+        changed = bags.fields[CHANGED]
+        entry = add_in_event(bags, 0, keys, i * width, weight)
+        if bags.fields[CHANGED] != changed:
+            places[written] = i
+            groups[written] = entry
+            written += 1
+        rows += abs(weight)
+        if rows >= _MOST_AT_ONCE:
+            for j in range(first, written):
+                _carry_all(figures, functions, starts, np.int64(groups[j]))
+            rows = abs(weight)
+        row = figures[entry * columns : (entry + 1) * columns]
+        for aggregate in range(aggregates):
+            at = starts[aggregate]
+            kind = np.int64(kinds[aggregate, i])
+            if functions[aggregate] == COUNTED:
+                if kind != NO_AMOUNT:
+                    row[at] += weight
+            elif _count_amount(row, at, weight, kind):
+                type_, one, other = kind % TYPES, high[aggregate, i], low[aggregate, i]
+                if rows < _MOST_AT_ONCE:
+                    _add_amount(row, at, 0, first_limb, weight, type_, one, other)
+                else:
+                    _add_often(row, at, starts[aggregate + 1], first_limb, weight, type_, one, other)
+        if rows >= _MOST_AT_ONCE:  # it was one row, which left no carries
+            rows = np.int64(0)
+        if i + 1 < count and events[i + 1] == events[i]:
+            continue
+        for j in range(first, written):
+            entry = np.int64(groups[j])
+            there[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
+            _write_result(figures, functions, starts, first_limb, entry, j, work, types, highs, lows, reals)
+        settle(bags)
+        first, rows = written, np.int64(0)
+    return written
+
+
+@njit(cache=True, nogil=True)
+def write_results(figures, functions, starts, first_limb, work, types, highs, lows, reals):
+    """Write the results of all groups."""
+    for entry in range(len(figures) // starts[-1]):
+        _write_result(figures, functions, starts, first_limb, entry, entry, work, types, highs, lows, reals)
+
+
+@njit(cache=True, nogil=True)
+def _write_result(figures, functions, starts, first_limb, entry, j, work, types, highs, lows, reals):
+    row = figures[entry * starts[-1] : (entry + 1) * starts[-1]]
+    for aggregate in range(len(functions)):
+        at, end = starts[aggregate], starts[aggregate + 1]
+        if functions[aggregate] == COUNTED:
+            types[aggregate, j], highs[aggregate, j], lows[aggregate, j] = INTEGER, 0, row[at]
+            continue
+        _carry_sum(row, at, end)
+        is_average = functions[aggregate] == AVERAGED
+        _sum_result(row, at, end, first_limb, is_average, work, aggregate, j, types, highs, lows, reals)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _count_amount(row, at, weight, kind):
+    """Count an amount in the figures of a sum, which begin at a place of a row; return whether its number is to be added."""
+    if kind == NO_AMOUNT:
+        row[at + _OTHERS] += weight
+        return False
+    special = kind // TYPES
+    row[at + _COUNTS + kind % TYPES] += weight
+    if special != FINITE:
+        row[at + _SPECIALS + special] += weight
+    return special == FINITE
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _add_amount(row, at, limb, first_limb, weight, type_, high, low):
+    """Add `weight` times an amount to a sum, shifted by some limbs; `weight` is at most `_MOST_AT_ONCE`."""
+    if type_ <= DECIMAL:
+        place = at + _DECIMALS + limb
+        row[place] += weight * (low & _MASK)
+        row[place + 1] += weight * ((low >> LIMB) & _MASK)
+        row[place + 2] += weight * (high & _MASK)
+        row[place + 3] += weight * (high >> LIMB)
+    elif low != 0:
+        place, shift = at + _BINARY + limb + (high >> 5) - first_limb, high & (LIMB - 1)
+        if low < 0:
+            weight, low = -weight, -low
+        # The mantissa has 53 bits: what is shifted out above goes into the second and third limb.
+        row[place] += weight * ((low << shift) & _MASK)
+        row[place + 1] += weight * ((low >> (LIMB - shift)) & _MASK)
+        row[place + 2] += weight * ((low >> LIMB) >> (LIMB - shift))
+
+
+@njit(cache=True, nogil=True)
+def _add_often(row, at, end, first_limb, weight, type_, high, low):
+    """Add the number of an amount of any weight to a sum whose carries are propagated, and propagate its own.
+
+    The lower half of the weight is that of the number, the upper half that of the number one limb above.
+    """
+    lower = ((weight + 2**31) & _MASK) - 2**31
+    for limb, part in ((0, lower), (1, (weight - lower) >> LIMB)):
+        for some in (part >> 1, part - (part >> 1)):
+            _add_amount(row, at, limb, first_limb, some, type_, high, low)
+            _carry_sum(row, at, end)
+
+
+@njit(cache=True, nogil=True)
+def _carry_all(figures, functions, starts, entry):
+    """Propagate the carries of all sums of a group."""
+    row = figures[entry * starts[-1] : (entry + 1) * starts[-1]]
+    for aggregate in range(len(functions)):
+        if functions[aggregate] != COUNTED:
+            _carry_sum(row, starts[aggregate], starts[aggregate + 1])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _carry_sum(row, at, end):
+    _carry(row, at + _DECIMALS, at + _BINARY)
+    _carry(row, at + _BINARY, end)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _carry(limbs, begin, end):
+    """Propagate carries, so that all limbs but the last are digits."""
+    for i in range(begin, end - 1):
+        limbs[i + 1] += limbs[i] >> LIMB
+        limbs[i] &= _MASK
+
+
+@njit(cache=True, nogil=True)
+def _negate(limbs, count):
+    for i in range(count):
+        limbs[i] = -limbs[i]
+    _carry(limbs, 0, count)
+
+
+@njit(cache=True, nogil=True)
+def _multiply(limbs, count, factor):
+    for i in range(count):
+        limbs[i] *= factor
+    _carry(limbs, 0, count)
+
+
+@njit(cache=True, nogil=True)
+def _divide(limbs, count, divisor):
+    """Divide digits that are not negative; return the remainder."""
+    rest = np.int64(0)
+    while count > 0 and limbs[count - 1] == 0:
+        count -= 1
+    if divisor < 2**31:
+        for i in range(count - 1, -1, -1):
+            rest = (rest << LIMB) | limbs[i]
+            limbs[i] = rest // divisor
+            rest -= limbs[i] * divisor
+        return rest
+    for i in range(count - 1, -1, -1):
+        quotient = np.int64(0)
+        for bit in range(LIMB - 1, -1, -1):
+            rest = 2 * rest + ((limbs[i] >> bit) & 1)
+            quotient *= 2
+            if rest >= divisor:
+                rest -= divisor
+                quotient += 1
+        limbs[i] = quotient
+    return rest
+
+
+@njit(cache=True, nogil=True)
+def _sum_result(row, at, end, first_limb, is_average, work, aggregate, j, types, highs, lows, reals):
+    """Write the sum or the average of figures whose carries are propagated."""
+    highs[aggregate, j] = lows[aggregate, j] = 0
+    type_, numbers = INTEGER, np.int64(0)
+    for one in range(TYPES):
+        if row[at + _COUNTS + one] > 0:
+            type_ = one
+            numbers += row[at + _COUNTS + one]
+    types[aggregate, j] = type_
+    if row[at + _OTHERS] != 0:
+        types[aggregate, j] = NO_RESULT
+    elif numbers == 0:
+        types[aggregate, j] = INTEGER
+    elif type_ <= DECIMAL:
+        if is_average:
+            types[aggregate, j] = DECIMAL
+        _decimal_result(row, at + _DECIMALS, numbers if is_average else 0, work, aggregate, j, types, highs, lows)
+    else:
+        positive, negative = row[at + _SPECIALS + POSITIVE] > 0, row[at + _SPECIALS + NEGATIVE] > 0
+        if row[at + _SPECIALS + UNDEFINED] > 0 or (positive and negative):
+            reals[aggregate, j] = np.nan
+        elif positive or negative:
+            reals[aggregate, j] = np.inf if positive else -np.inf
+        else:
+            reals[aggregate, j] = _real_result(row, at, end, first_limb, numbers if is_average else 0, work)
+
+
+@njit(cache=True, nogil=True)
+def _decimal_result(row, at, divisor, work, aggregate, j, types, highs, lows):
+    """Write a sum of integers or decimals, or its quotient by a divisor unless that is 0; no result if it does not fit."""
+    for i in range(_DECIMAL_LIMBS):
+        work[i] = row[at + i]
+    work[_DECIMAL_LIMBS] = 0
+    is_negative = work[_DECIMAL_LIMBS - 1] < 0
+    if is_negative:
+        _negate(work, _DECIMAL_LIMBS)
+    if divisor != 0:
+        work[_DECIMAL_LIMBS] = work[_DECIMAL_LIMBS - 1] >> LIMB
+        work[_DECIMAL_LIMBS - 1] &= _MASK
+        rest = _divide(work, _DECIMAL_LIMBS + 1, divisor)
+        other = divisor - rest
+        if rest > other or (rest == other and work[0] & 1 == 1):
+            work[0] += 1
+            _carry(work, 0, _DECIMAL_LIMBS + 1)
+    elif types[aggregate, j] == INTEGER:
+        work[_DECIMAL_LIMBS] = work[_DECIMAL_LIMBS - 1] >> LIMB
+        work[_DECIMAL_LIMBS - 1] &= _MASK
+        _divide(work, _DECIMAL_LIMBS + 1, _BILLION)
+        _divide(work, _DECIMAL_LIMBS + 1, _BILLION)
+    # One bit is that of the sign; the least negative number has no counterpart.
+    top = 1 if types[aggregate, j] == INTEGER else 3
+    is_least = is_negative and work[top] == 2**31
+    for i in range(top):
+        is_least &= work[i] == 0
+    fits = work[top] < 2**31 or is_least
+    for i in range(top + 1, _DECIMAL_LIMBS + 1):
+        fits &= work[i] == 0
+    if not fits:
+        types[aggregate, j] = NO_RESULT
+        return
+    if is_negative:
+        _negate(work, 4)
+    lows[aggregate, j] = work[0] | (work[1] << LIMB)
+    highs[aggregate, j] = work[2] | (work[3] << LIMB)
+    if types[aggregate, j] == INTEGER:
+        highs[aggregate, j] = 0
+
+
+@njit(cache=True, nogil=True)
+def _real_result(row, at, end, first_limb, divisor, work):
+    """Return the double nearest to a sum, or to its quotient by a divisor unless that is 0."""
+    is_mixed = row[at + _COUNTS + INTEGER] > 0 or row[at + _COUNTS + DECIMAL] > 0
+    limbs = end - at - _BINARY
+    lowest = min(first_limb, np.int64(ONE)) if is_mixed else first_limb
+    highest = max(first_limb + limbs, np.int64(ONE + _DECIMAL_LIMBS)) if is_mixed else first_limb + limbs
+    lowest -= _BELOW
+    count = highest - lowest + _ABOVE
+    for i in range(count):
+        work[i] = 0
+    for i in range(limbs):
+        work[first_limb - lowest + i] = row[at + _BINARY + i]
+    _carry(work, 0, count)
+    if is_mixed:  # everything in units of 10⁻¹⁸
+        _multiply(work, count, _BILLION)
+        _multiply(work, count, _BILLION)
+        for i in range(_DECIMAL_LIMBS):
+            work[ONE - lowest + i] += row[at + _DECIMALS + i]
+        _carry(work, 0, count)
+    is_negative = work[count - 1] < 0
+    if is_negative:
+        _negate(work, count)
+    has_rest = False
+    if is_mixed or divisor != 0:
+        while count > 0 and work[count - 1] == 0:
+            count -= 1
+        last = max(count - _LEADING, 0)  # the digits below are too small to be in the result
+        for i in range(last):
+            has_rest |= work[i] != 0
+            work[i] = 0
+        leading = work[last:count]
+        if is_mixed:
+            has_rest |= _divide(leading, count - last, _BILLION) != 0
+            has_rest |= _divide(leading, count - last, _BILLION) != 0
+        if divisor != 0:
+            has_rest |= _divide(leading, count - last, divisor) != 0
+    return _nearest(work, count, lowest, is_negative, has_rest)
+
+
+@njit(cache=True, nogil=True)
+def _nearest(limbs, count, lowest, is_negative, has_rest):
+    """Return the double nearest to digits that are not negative, the first of which is that limb; of two, the even one."""
+    top = count - 1
+    while top >= 0 and limbs[top] == 0:
+        top -= 1
+    if top < 0:
+        return 0.0
+    length = 0
+    while limbs[top] >> length != 0:
+        length += 1
+    bit = LIMB * (lowest + top) + length - 1
+    last = max(bit - 52, np.int64(_LEAST_BIT))  # the bit of the last digit of the mantissa
+    place, shift = (last - LIMB * lowest) // LIMB, (last - LIMB * lowest) % LIMB
+    mantissa = np.int64(0)
+    for i in range(min(place + 2, count - 1), place - 1, -1):
+        part = limbs[i] >> shift if i == place else limbs[i]
+        if i > place and part != 0:
+            mantissa |= part << (LIMB * (i - place) - shift)
+        elif i == place:
+            mantissa |= part
+    half_place, half_shift = (last - 1 - LIMB * lowest) // LIMB, (last - 1 - LIMB * lowest) % LIMB
+    is_half = (limbs[half_place] >> half_shift) & 1 == 1
+    if is_half:
+        has_rest |= limbs[half_place] & ((np.int64(1) << half_shift) - 1) != 0
+        for i in range(half_place):
+            has_rest |= limbs[i] != 0
+        if has_rest or mantissa & 1 == 1:
+            mantissa += 1
+            if mantissa == 2**53:
+                mantissa >>= 1
+                last += 1
+    if mantissa >= 2**52 and last + 52 > _LARGEST_BIT:
+        result = np.inf
+    else:
+        result = math.ldexp(float(mantissa), int(last - LIMB * ONE))
+    return -result if is_negative else result

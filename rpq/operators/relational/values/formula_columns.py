@@ -1,0 +1,633 @@
+"""Formulas over rows of ids, evaluated once for each combination of the values that they use.
+
+A formula of one variable is evaluated once per id, for any number of rows and chunks, until the id denotes another term.
+Comparisons with small integers are evaluated for whole arrays: a kernel reads the integers from the names of vertices. What
+is no small integer (a decimal, a string, an IRI) is evaluated term by term.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.kernel_cache import njit
+from rpq.language.pattern import Constant, Variable
+from rpq.language.sparql.algebra import Call, Formula, variables_of
+from rpq.language.sparql.values.formula_values import holds, judge, value_or_unbound
+from rpq.language.sparql.values.operators import number_of
+from rpq.language.sparql.values.terms import XSD
+from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, NoValue, Number
+from rpq.operators.relational.values.exact_sums import (
+    DECIMAL,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LIMB,
+    NEGATIVE,
+    NO_AMOUNT,
+    ONE,
+    POSITIVE,
+    TYPES,
+    UNDEFINED,
+)
+from rpq.operators.relational.values.group_sums import LARGEST, NO_NUMBER
+from rpq.operators.relational.values.term_ids import FIRST, TermIds
+from rpq.rows.weighted_rows import UNBOUND
+
+NO_SMALL_INTEGER = 2**62
+"""In place of a value that is no small integer."""
+
+_LARGEST = 2**31
+_BEHIND = np.frombuffer(f'"^^<{XSD}integer>'.encode(), np.uint8)
+_MOST_DIGITS = 9
+_QUOTE, _MINUS, _ZERO, _NINE = (ord(character) for character in '"-09')
+
+Judge = Callable[[np.ndarray], np.ndarray]
+"""Gives for each of some numbers (int64) whether a condition holds."""
+
+_COMPARED: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "=": np.equal,
+    "!=": np.not_equal,
+}
+_BOTH: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"&&": np.logical_and, "||": np.logical_or}
+
+
+def small_integers(names: pa.Array) -> np.ndarray:
+    """Return the integers (int64) of up to nine digits that names are, else `NO_SMALL_INTEGER`. O(total length)."""
+    if pa.types.is_integer(names.type):
+        numbers = names.to_numpy(zero_copy_only=False)
+        return np.where((numbers > -_LARGEST) & (numbers < _LARGEST), numbers, NO_SMALL_INTEGER)
+    if not pa.types.is_string(names.type):
+        return np.full(len(names), NO_SMALL_INTEGER)
+    _, offsets, data = names.buffers()
+    where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+    found = np.empty(len(names), np.int64)
+    if not len(found) or where[-1] == where[0]:
+        return np.full(len(names), NO_SMALL_INTEGER)
+    read_integers(where, np.frombuffer(data, np.uint8), _BEHIND, found)
+    return found
+
+
+def integer_condition(condition: Formula) -> Judge | None:
+    """Return a vectorized form of a condition on one variable, None unless it compares with integers alone."""
+    if not isinstance(condition, Call) or len(condition.arguments) != 2:
+        return None
+    first, second = condition.arguments
+    if condition.function in _BOTH:
+        one, other = integer_condition(first), integer_condition(second)
+        if one is None or other is None:
+            return None
+        joined = _BOTH[condition.function]
+        return lambda numbers: joined(one(numbers), other(numbers))
+    compared = _COMPARED.get(condition.function)
+    if compared is None:
+        return None
+    left, right = _integer(first), _integer(second)
+    if isinstance(first, Variable) and right is not None:
+        return lambda numbers: compared(numbers, right)
+    if isinstance(second, Variable) and left is not None:
+        return lambda numbers: compared(left, numbers)
+    return None
+
+
+def _integer(formula: Formula) -> np.ndarray | None:
+    """Return the number (0-dimensional) that a constant is, None if it is no small integer."""
+    if not isinstance(formula, Constant):
+        return None
+    number = small_integers(pa.array([formula.name], pa.string()))[0]
+    return None if number == NO_SMALL_INTEGER else np.array(number)
+
+
+@njit(cache=True, nogil=True)
+def read_integers(offsets, data, behind, found):
+    """Read names that are whole numbers, or literals that are, which have `behind` behind the digits."""
+    for i in range(len(found)):
+        found[i] = NO_SMALL_INTEGER
+        begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        if begin == end:
+            continue
+        if data[begin] == _QUOTE:
+            begin += 1
+            end -= len(behind)
+            if end <= begin:
+                continue
+            place = np.int64(0)
+            while place < len(behind) and data[end + place] == behind[place]:
+                place += 1
+            if place < len(behind):
+                continue
+        is_negative = data[begin] == _MINUS
+        if is_negative:
+            begin += 1
+        if end <= begin or end - begin > _MOST_DIGITS:
+            continue
+        number = np.int64(0)
+        while begin < end and _ZERO <= data[begin] <= _NINE:
+            number = 10 * number + np.int64(data[begin]) - _ZERO
+            begin += 1
+        if begin == end:
+            found[i] = -number if is_negative else number
+
+
+UNFIT = NO_NUMBER + 1
+"""In place of a number that is no small integer."""
+
+FEW = 8
+"""The number of values up to which they are evaluated one by one, which takes less time than several calls over arrays."""
+_MOST_REMEMBERED = 1 << 20
+_BYTES_KNOWN = 150
+"""The approximate number of bytes of a result in a Python dictionary."""
+
+Result = TypeVar("Result")
+
+
+def words(records: np.ndarray) -> np.ndarray:
+    """Return aligned records as rows of integers, which NumPy copies many times as fast; other arrays as they are."""
+    return records if records.dtype.names is None else records.view(np.int64).reshape(-1, records.dtype.itemsize // 8)
+
+
+def taken(records: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the elements at these places of an array, which may have records."""
+    return words(records).take(places, axis=0).view(records.dtype).reshape(-1)
+
+
+class _FormulaColumn(ABC, Generic[Result]):
+    """A formula over the columns of rows."""
+
+    def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds) -> None:
+        self._names = sorted(variables_of(formula) & frozenset(columns))
+        self._places = [columns.index(name) for name in self._names]
+        self._terms = terms
+        self._formula = formula
+        self._judge = judge(formula)
+        self._known: dict[int, Result] = {}  # of a formula of one variable, by the id
+
+    def of(self, rows: np.ndarray) -> list[Result]:
+        """Return the result for each row. O(rows), plus the evaluation of new combinations."""
+        if len(self._places) == 1:
+            return self._of_ids(rows[:, self._places[0]])
+        if not self._places:
+            return [self._result({})] * len(rows) if len(rows) else []
+        found: dict[tuple[int, ...], Result] = {}
+        results = []
+        for ids in map(tuple, rows[:, self._places].tolist()):
+            if ids not in found:
+                found[ids] = self._result(self._binding(ids))
+            results.append(found[ids])
+        return results
+
+    def _of_ids(self, ids: np.ndarray) -> list[Result]:
+        known = self._known
+        wanted = ids.tolist()
+        missing = [identity for identity in dict.fromkeys(wanted) if identity not in known]
+        if missing:
+            if len(known) > _MOST_REMEMBERED:
+                known.clear()
+                missing = [*dict.fromkeys(wanted)]
+            name = self._names[0]
+            for identity, text in zip(missing, self._terms.texts(np.array(missing, np.int64)), strict=True):
+                known[identity] = self._result({} if text is None else {name: text})
+        return [known[identity] for identity in wanted]
+
+    def _binding(self, ids: tuple[int, ...]) -> dict[str, str]:
+        binding = {}
+        for name, identity in zip(self._names, ids, strict=True):
+            if identity != UNBOUND:
+                text = self._terms.text(identity)
+                assert text is not None
+                binding[name] = text
+        return binding
+
+    @abstractmethod
+    def _result(self, binding: dict[str, str]) -> Any:
+        """Return the result of the formula under a binding."""
+
+    def forget(self, fresh: np.ndarray) -> None:
+        """Discard cached values of these ids, which now denote other terms."""
+        self._forget_known(fresh)
+
+    def _forget_known(self, fresh: np.ndarray) -> None:
+        if self._known:
+            for identity in self._known.keys() & fresh.tolist():
+                del self._known[identity]
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate number of bytes held."""
+        return _BYTES_KNOWN * len(self._known)
+
+
+class NumericColumn(_FormulaColumn[int]):
+    """A formula whose results are small numbers: those of one variable stand in an array, by the ids of vertices."""
+
+    _type: type[np.generic] | np.dtype[np.void]
+    _unknown: Any
+
+    def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds) -> None:
+        super().__init__(formula, columns, terms)
+        self._by_vertex = np.zeros(0, self._type)
+        is_of_one = variables_of(formula) == {*self._names}  # one that is no column would be an error
+        self._by_number = self._judge_of_numbers(formula) if is_of_one else None
+
+    @abstractmethod
+    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+        """Return a function that evaluates an array of small integers, None if there is none."""
+
+    def array_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the result for each row. O(rows), plus the evaluation of new values."""
+        if len(self._places) != 1 or not len(rows):
+            return np.array(self.of(rows), self._type)
+        found = np.empty(len(rows), self._type)
+        if self._read_known(rows, found):
+            return found
+        ids = rows[:, self._places[0]]
+        if ids.min() >= 0 and ids.max() < FIRST:
+            return self._of_vertices(ids)
+        is_vertex = (ids >= 0) & (ids < FIRST)
+        found[is_vertex] = self._of_vertices(ids[is_vertex])
+        found[~is_vertex] = self._of_ids(ids[~is_vertex])
+        return found
+
+    def _read_known(self, rows: np.ndarray, found: np.ndarray) -> bool:
+        """Write the result of each row by a kernel and return True, or False where one is not known yet."""
+        return bool(read_known(np.ascontiguousarray(rows), self._places[0], self._by_vertex, self._unknown, found))
+
+    def _are_unknown(self, found: np.ndarray) -> np.ndarray:
+        """Return which results are not known yet."""
+        are_unknown: np.ndarray = found == self._unknown
+        return are_unknown
+
+    def _of_vertices(self, ids: np.ndarray) -> np.ndarray:
+        needed = int(ids.max(initial=-1)) + 1
+        if needed > len(self._by_vertex):
+            more = max(needed, 2 * len(self._by_vertex)) - len(self._by_vertex)
+            self._by_vertex = np.concatenate([self._by_vertex, np.full(more, self._unknown, self._type)])
+        found = taken(self._by_vertex, ids)
+        missing = np.flatnonzero(self._are_unknown(found))
+        if len(missing):
+            fresh = np.sort(ids[missing])
+            fresh = fresh[np.diff(fresh, prepend=-1) != 0]  # as `unique`, which hashes, at many times its speed
+            results = self._judged_singly(fresh) if len(fresh) < FEW else self._judged(fresh)
+            words(self._by_vertex)[fresh] = words(results)
+            found = taken(self._by_vertex, ids)
+        return found
+
+    def _judged_singly(self, vertices: np.ndarray) -> np.ndarray:
+        """Return the results for vertices, evaluated one by one."""
+        name, texts = self._names[0], self._terms.texts(vertices)
+        return np.array([self._result({name: str(text)}) for text in texts], self._type)
+
+    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+        """Return the results for vertices: small integers are evaluated as an array, the others one by one."""
+        results = np.empty(len(vertices), self._type)
+        others = np.arange(len(vertices))
+        if self._by_number is not None:
+            numbers = small_integers(self._terms.names(vertices))
+            are_small = numbers != NO_SMALL_INTEGER
+            results[are_small] = self._by_number(numbers[are_small])
+            others = np.flatnonzero(~are_small)
+        if len(others):
+            results[others] = self._judged_singly(vertices[others])
+        return results
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._by_vertex.nbytes
+
+    def forget(self, fresh: np.ndarray) -> None:
+        super().forget(fresh)
+        self._by_vertex[fresh[fresh < len(self._by_vertex)]] = self._unknown
+
+
+class Condition(NumericColumn):
+    """A condition: whether it holds, errors being false."""
+
+    _type = np.int8
+    _unknown = -1
+
+    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+        return integer_condition(formula)
+
+    def holding(self, rows: np.ndarray) -> np.ndarray:
+        """Return for each row whether the condition holds (bool)."""
+        holding: np.ndarray = self.array_of(rows) == 1
+        return holding
+
+    def _result(self, binding: dict[str, str]) -> bool:
+        return holds(self._judge, binding)
+
+
+class ValueColumn(_FormulaColumn[str | None]):
+    """A formula that gives a value: a term, None for an error."""
+
+    def _result(self, binding: dict[str, str]) -> str | None:
+        return value_or_unbound(self._judge, binding)
+
+    def are_bound(self, rows: np.ndarray) -> np.ndarray:
+        """Return for each row whether the formula has a value."""
+        if isinstance(self._formula, Variable) and self._places:
+            bound: np.ndarray = rows[:, self._places[0]] != UNBOUND
+            return bound
+        return np.array([text is not None for text in self.of(rows)], bool)
+
+
+class NumberColumn(NumericColumn):
+    """A formula whose values are to be summed: whole numbers below `LARGEST`, `UNFIT` or `NO_NUMBER`."""
+
+    _type = np.int64
+    _unknown = UNFIT + 1
+
+    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+        return (lambda numbers: numbers) if isinstance(formula, Variable) else None
+
+    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+        if not isinstance(self._formula, Variable):
+            return super()._judged(vertices)
+        kinds = read_names(self._terms.names(vertices))[0]
+        results = np.full(len(vertices), UNFIT)
+        others = (kinds <= INTEGER) | (kinds > DOUBLE)
+        if others.any():
+            results[others] = super()._judged(vertices[others])
+        return results
+
+    def _result(self, binding: dict[str, str]) -> int:
+        text = value_or_unbound(self._judge, binding)
+        try:
+            number = None if text is None else number_of(text)
+        except NoValue:
+            return NO_NUMBER
+        if number is None:
+            return NO_NUMBER
+        if isinstance(number.amount, int) and -LARGEST < number.amount < LARGEST:
+            return number.amount
+        return UNFIT
+
+
+class AmountColumn(NumericColumn):
+    """A formula whose values are to be summed, of any type of numbers: the records of `exact_sums.Amounts`."""
+
+    _type = np.dtype([("kinds", np.int8), ("high", np.int64), ("low", np.int64)], align=True)
+    _unknown = np.array((NO_AMOUNT + 1, 0, 0), _type)[()]
+
+    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+        return None
+
+    def _read_known(self, rows: np.ndarray, found: np.ndarray) -> bool:
+        return False
+
+    def _are_unknown(self, found: np.ndarray) -> np.ndarray:
+        are_unknown: np.ndarray = found["kinds"] == NO_AMOUNT + 1
+        return are_unknown
+
+    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+        if not isinstance(self._formula, Variable):
+            return super()._judged(vertices)
+        results = np.empty(len(vertices), self._type)
+        results["kinds"], results["high"], results["low"] = read_names(self._terms.names(vertices))
+        others = np.flatnonzero(self._are_unknown(results))
+        if len(others):
+            results[others] = self._judged_singly(vertices[others])
+        return results
+
+    def _result(self, binding: dict[str, str]) -> tuple[int, int, int]:
+        text = value_or_unbound(self._judge, binding)
+        try:
+            return NO_VALUE if text is None else amount_of(number_of(text))
+        except NoValue:
+            return NO_VALUE
+
+
+NO_VALUE = (NO_AMOUNT, 0, 0)
+
+
+def read_names(names: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return names as numbers: (kinds, high, low) of `exact_sums.Amounts`.
+
+    Unusual numbers, and names that are none, have the kind `NO_AMOUNT` + 1. O(total length).
+    """
+    kinds, high, low = np.full(len(names), NO_AMOUNT + 1, np.int8), *np.zeros((2, len(names)), np.int64)
+    if len(names) and pa.types.is_string(names.type):
+        _, offsets, data = names.buffers()
+        where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+        if where[-1] > where[0]:
+            read_amounts(where, np.frombuffer(data, np.uint8), _TYPE_ENDS, _TENS, kinds, high, low, low.view(np.float64))
+    return kinds, high, low
+
+
+def amount_of(number: Number) -> tuple[int, int, int]:
+    """Return a number as (kind, high, low) of `exact_sums.Amounts`.
+
+    >>> amount_of(Number("integer", 2)), amount_of(Number("double", 0.5))
+    ((0, 0, 2000000000000000000), (3, 1087, 1))
+    """
+    type_, amount = NUMBER_TYPES.index(number.type), number.amount
+    if not isinstance(amount, float):
+        units = amount.numerator * DECIMAL_UNIT // amount.denominator % 2**128
+        high, low = (part - 2**64 if part >= 2**63 else part for part in (units >> 64, units % 2**64))
+        return type_, high, low
+    if not math.isfinite(amount):
+        special = UNDEFINED if math.isnan(amount) else POSITIVE if amount > 0 else NEGATIVE
+        return type_ + TYPES * special, 0, 0
+    mantissa, by = amount.as_integer_ratio()
+    zeros = (mantissa & -mantissa).bit_length() - 1 if mantissa and by == 1 else 0
+    return type_, LIMB * ONE - (by.bit_length() - 1) + zeros, mantissa >> zeros
+
+
+_TYPE_ENDS = np.zeros((TYPES, len(f'"^^<{XSD}integer>')), np.uint8)
+"""The text behind the digits of a literal, by the type, with zeros behind shorter ones."""
+for _type, _name in enumerate(NUMBER_TYPES):
+    _end = f'"^^<{XSD}{_name}>'.encode()
+    _TYPE_ENDS[_type, : len(_end)] = np.frombuffer(_end, np.uint8)
+_TENS = 10.0 ** np.arange(23)  # those that are doubles
+_POINT, _PLUS, _SMALL_E, _GREAT_E = (ord(character) for character in ".+eE")
+
+
+@njit(cache=True, nogil=True)
+def _type_of(data, begin, end, ends):
+    """Return the type of a literal with this text, and where its lexical form ends; -1 if it is no number."""
+    for type_ in range(len(ends)):
+        length = np.int64(ends.shape[1])
+        while ends[type_, length - 1] == 0:
+            length -= 1
+        if end - begin <= length:
+            continue
+        place = np.int64(0)
+        while place < length and data[end - length + place] == ends[type_, place]:
+            place += 1
+        if place == length:
+            return type_, end - length
+    return -1, end
+
+
+@wraps_around
+@njit(cache=True, nogil=True)
+def _read_number(data, begin, end, ends):
+    """Return the type of a number of up to 18 digits, these without their point, the scale, and whether it is negative.
+
+    The type is -1 for what is unusual, or no number.
+    """
+    unread = -1, np.int64(0), 0, False
+    type_ = -1
+    if end > begin and data[begin] == _QUOTE:
+        begin += 1
+        type_, end = _type_of(data, begin, end, ends)
+        if type_ < 0:
+            return unread
+    is_negative = begin < end and data[begin] == _MINUS
+    if begin < end and (is_negative or data[begin] == _PLUS):
+        begin += 1
+    number, digits, scale = np.int64(0), 0, 0
+    has_point = has_exponent = False
+    while begin < end and digits <= 18:
+        character = data[begin]
+        if _ZERO <= character <= _NINE:
+            number = 10 * number + np.int64(character) - _ZERO
+            digits += 1
+            scale += 1 if has_point else 0
+        elif character == _POINT and not has_point:
+            has_point = True
+        else:
+            break
+        begin += 1
+    if digits == 0 or digits > 18:
+        return unread
+    if begin < end and (data[begin] == _SMALL_E or data[begin] == _GREAT_E):
+        has_exponent = True
+        begin += 1
+        sign = 1
+        if begin < end and (data[begin] == _MINUS or data[begin] == _PLUS):
+            sign = -1 if data[begin] == _MINUS else 1
+            begin += 1
+        exponent, length = 0, 0
+        while begin < end and length < 4 and _ZERO <= data[begin] <= _NINE:
+            exponent = 10 * exponent + int(data[begin]) - _ZERO
+            length += 1
+            begin += 1
+        if length == 0:
+            return unread
+        scale -= sign * exponent
+    if begin != end:
+        return unread
+    if type_ < 0:
+        type_ = DOUBLE if has_exponent else DECIMAL if has_point else INTEGER
+        if type_ == DECIMAL and scale == 0:
+            return unread  # a point needs digits behind it there
+    if type_ <= DECIMAL and (has_exponent or (type_ == INTEGER and has_point)):
+        return unread
+    return type_, number, scale, is_negative
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _nearest(type_, number, scale, tens):
+    """Return the double nearest to a number without its sign (of a float, rounded further), or NaN where that is not easy.
+
+    With a mantissa below 2⁵³ and an exponent of up to 22 digits it is one product or quotient, which is rounded once
+    (Clinger 1990).
+    """
+    if number >= 2**53 or scale > 22 or scale < -22:
+        return np.nan
+    real = np.float64(number)
+    real = real / tens[scale] if scale >= 0 else real * tens[-scale]
+    if type_ == FLOAT and number != 0:
+        if real > 1e38 or real < 1e-37:  # near the ends of 32 bits
+            return np.nan
+        real = np.float64(np.float32(real))
+    return real
+
+
+@wraps_around
+@njit(cache=True, nogil=True)
+def read_amounts(offsets, data, ends, tens, kinds, high, low, reals):
+    """Read names that are numbers of up to 18 digits; the entries of all other names are not changed.
+
+    `reals` is another view of `low`.
+    """
+    for i in range(len(kinds)):
+        type_, number, scale, is_negative = _read_number(data, np.int64(offsets[i]), np.int64(offsets[i + 1]), ends)
+        if type_ < 0:
+            continue
+        if type_ <= DECIMAL:
+            units = np.int64(10) ** np.int64(18 - scale)
+            # number · units in 128 bits, by halves of 32
+            one_low, one_high = number & 0xFFFFFFFF, number >> 32
+            two_low, two_high = units & 0xFFFFFFFF, units >> 32
+            low_part = one_low * two_low
+            first = one_high * two_low + (low_part >> 32 & 0xFFFFFFFF)
+            second = one_low * two_high + (first & 0xFFFFFFFF)
+            high[i] = one_high * two_high + (first >> 32) + (second >> 32)
+            low[i] = (second << 32) | (low_part & 0xFFFFFFFF)
+            if is_negative:
+                low[i] = -low[i]
+                high[i] = -high[i] - (1 if low[i] != 0 else 0)
+        elif number == 0:
+            high[i], low[i] = 0, 0
+        else:
+            real = _nearest(type_, number, scale, tens)
+            if np.isnan(real):
+                continue
+            reals[i] = real
+            bits = low[i]
+            high[i] = ((bits >> 52) & 0x7FF) - 1075 + LIMB * ONE
+            mantissa = (bits & (2**52 - 1)) | 2**52
+            low[i] = -mantissa if is_negative else mantissa
+        kinds[i] = type_
+
+
+@njit(cache=True, nogil=True)
+def _read_reals(offsets, data, ends, tens, reals):
+    """Write the doubles nearest to names that are numbers of up to 18 digits; NaN for others and difficult cases."""
+    for i in range(len(reals)):
+        type_, number, scale, is_negative = _read_number(data, np.int64(offsets[i]), np.int64(offsets[i + 1]), ends)
+        reals[i] = np.nan
+        if type_ >= 0:
+            real = _nearest(type_, number, scale, tens)
+            reals[i] = -real if is_negative else real
+
+
+def nearest_reals(names: pa.Array) -> np.ndarray:
+    """Return the doubles nearest to names that are numbers, correctly rounded; NaN for others, and for unusual ones."""
+    if pa.types.is_integer(names.type):
+        return names.to_numpy(zero_copy_only=False).astype(np.float64)
+    reals = np.full(len(names), np.nan)
+    if pa.types.is_string(names.type) and len(names):
+        _, offsets, data = names.buffers()
+        where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+        if where[-1] > where[0]:
+            _read_reals(where, np.frombuffer(data, np.uint8), _TYPE_ENDS, _TENS, reals)
+    return reals
+
+
+class IdColumn(ValueColumn):
+    """A formula that gives a value, as an id."""
+
+    def ids_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the id of the value for each row, `UNBOUND` for an error."""
+        if isinstance(self._formula, Variable) and self._places:
+            return rows[:, self._places[0]]
+        if isinstance(self._formula, Constant):
+            return np.full(len(rows), self._terms.intern(self._formula.name), np.int32)
+        intern = self._terms.intern
+        return np.array([intern(text) for text in self.of(rows)], np.int32)
+
+
+@njit(cache=True, nogil=True)
+def read_known(rows, column, by_vertex, unknown, found):
+    """Write the result of each row; False where one is not known yet, or of no vertex."""
+    for i in range(len(found)):
+        identity = np.int64(rows[i, column])
+        if identity < 0 or identity >= len(by_vertex):
+            return False
+        found[i] = by_vertex[identity]
+        if found[i] == unknown:
+            return False
+    return True

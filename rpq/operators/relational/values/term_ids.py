@@ -1,0 +1,256 @@
+"""Ids for all terms that a query sees: vertices keep their ids, and other terms get ids of the query's own.
+
+A vertex has the id that the stream gave it. A term that is written in the query or computed gets an id from `FIRST` on,
+unless a vertex with that text exists: then the term has the id of the vertex, which is pinned for as long as the query may
+use it. A vertex that appears later with the text of such a term is an alias of it (`replace_aliases`). So equal terms have
+one id, and ids can be compared.
+
+Where vertices are integers, the text of one is its decimal notation.
+"""
+
+from __future__ import annotations
+
+from threading import RLock
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.operators.relational.values.quotient_ids import QuotientIds, Quotients, computed_text, quotient_text
+from rpq.rows.weighted_rows import UNBOUND
+from rpq.stream.names.vertices import VertexDictionary, as_vertex
+
+FIRST = 1 << 30
+"""Ids of terms that the query made begin here; those of vertices are below."""
+
+FIRST_NUMBER = FIRST + (1 << 29)
+"""Ids of numbers that groups sum up begin here, which are written as terms when they are read."""
+
+
+class TermIds:
+    """The terms of one query, or of several that share operators.
+
+    - Terms to ids: `intern`; ids to terms: `text`, `texts`
+    - Vertices: `add_vertices` for new ones, `replace_aliases` in rows of input, `pinned_vertices`
+    - `keep` removes terms that are no longer in use
+    """
+
+    def __init__(self) -> None:
+        self._texts: list[str | None] = []
+        self._quotients = QuotientIds()
+        self._ids: dict[str, int] = {}
+        self._free: list[int] = []
+        self._pinned: set[int] = set()
+        self._aliases: dict[int, int] = {}  # of vertices: the terms of which they are aliases
+        self._alias = np.zeros(0, np.int32)  # the same for every vertex, where there are some
+        self._vertices: VertexDictionary | None = None
+        self._cache: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._ids) + len(self._quotients)
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate number of bytes held."""
+        return 200 * len(self._ids) + self._quotients.nbytes + self._alias.nbytes + 100 * len(self._cache)
+
+    # --- vertices --------------------------------------------------------------------------------------------
+
+    @property
+    def vertices(self) -> VertexDictionary | None:
+        """The dictionary of vertices; None before the first vertex."""
+        return self._vertices
+
+    def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
+        """Set the dictionary of vertices; `fresh` are the ids of new names. O(fresh), and O(terms) where these are fewer."""
+        self._vertices = vertices
+        if not len(fresh):
+            return
+        if self._cache:
+            for vertex in fresh.tolist():
+                self._cache.pop(vertex, None)
+        if self._aliases and (gone := self._aliases.keys() & set(fresh.tolist())):
+            for vertex in gone:
+                del self._aliases[vertex]
+                self._alias[vertex] = vertex
+        if 0 < len(self._ids) < len(fresh):
+            for text, identity in self._ids.items():
+                vertex = vertices.id_of(as_vertex(text, vertices.kind))
+                if vertex >= 0:
+                    self._set_text(vertex, identity)
+        elif self._ids:
+            names = vertices.names_of(fresh)
+            texts = names.to_pylist() if vertices.kind == "string" else names.cast(pa.string()).to_pylist()
+            vertex_of = dict(zip(texts, fresh.tolist(), strict=True))
+            for text in self._ids.keys() & vertex_of.keys():
+                self._set_text(vertex_of[text], self._ids[text])
+
+    def _set_text(self, vertex: int, identity: int) -> None:
+        self._aliases[vertex] = identity
+        if vertex >= len(self._alias):
+            more = np.arange(len(self._alias), max(vertex + 1, 2 * len(self._alias)), dtype=np.int32)
+            self._alias = np.concatenate([self._alias, more])
+        self._alias[vertex] = identity
+
+    def replace_aliases(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows in which vertices that are aliases of terms have the ids of these terms."""
+        if not self._aliases or not rows.size:
+            return rows
+        known = rows < len(self._alias)
+        return np.where(known, self._alias[np.where(known, rows, 0)], rows)
+
+    def pinned_vertices(self) -> np.ndarray:
+        """Return the vertices whose ids must not be reused."""
+        return np.fromiter(self._pinned, np.int32, len(self._pinned))
+
+    # --- terms -----------------------------------------------------------------------------------------------
+
+    def intern(self, text: str | None) -> int:
+        """Return the id of a term; None is unbound."""
+        if text is None:
+            return UNBOUND
+        identity = self._ids.get(text)
+        if identity is not None:
+            return identity
+        if self._vertices is not None and self._vertices.kind is not None:
+            vertex = self._vertices.id_of(as_vertex(text, self._vertices.kind))
+            if vertex >= 0:
+                self._pinned.add(vertex)
+                return vertex
+        identity = self._ids[text] = self._new(text)
+        return identity
+
+    def _new(self, text: str) -> int:
+        """Assign a free id to a term and return it."""
+        if self._free:
+            identity = self._free.pop()
+            self._texts[identity - FIRST] = text
+            return identity
+        self._texts.append(text)
+        return FIRST + len(self._texts) - 1
+
+    def quotients(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        """Return ids (int32) of quotients, or of integers where the divisor is 0; equal numbers have equal ids.
+
+        They differ from the ids of the same numbers as terms: use them for output and compare them only with one another.
+        """
+        return FIRST_NUMBER + self._quotients.ids(dividends, divisors)
+
+    def quotients_as_terms(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        """Return the ids (int32) of the terms that these numbers are."""
+        common = np.maximum(np.gcd(dividends, divisors), 1)
+        made = np.where(divisors == 0, [dividends, divisors], [dividends // common, divisors // common])
+        different, places = np.unique(made, axis=1, return_inverse=True)
+        ids = [self.intern(quotient_text(one)) for one in zip(*different.tolist(), strict=True)]
+        return np.array(ids, np.int32)[places.reshape(-1)]
+
+    def numbers(self, kinds: np.ndarray, high: np.ndarray, low: np.ndarray, *, as_terms: bool) -> np.ndarray:
+        """Return ids (int32) of numbers of these kinds (`quotient_ids.QUOTIENT`, …); equal numbers have equal ids.
+
+        Unless they are the ids of terms, use them for output and compare them only with one another.
+        """
+        if not as_terms:
+            return FIRST_NUMBER + self._quotients.ids(high, low, kinds)
+        different, places = np.unique(np.stack([kinds.astype(np.int64), high, low]), axis=1, return_inverse=True)
+        ids = [self.intern(computed_text(*one)) for one in zip(*different.tolist(), strict=True)]
+        return np.array(ids, np.int32)[places.reshape(-1)]
+
+    @property
+    def computed_numbers(self) -> Quotients:
+        """The numbers with ids from `FIRST_NUMBER` on, by place. They are replaced when there are more of them."""
+        return self._quotients.numbers
+
+    def text(self, identity: int) -> str | None:
+        """Return the term of an id; None where it is unbound."""
+        if identity >= FIRST_NUMBER:
+            return self._quotients.text(identity - FIRST_NUMBER)
+        if identity >= FIRST:
+            return self._texts[identity - FIRST]
+        if identity == UNBOUND:
+            return None
+        found = self._cache.get(identity)
+        if found is None:
+            assert self._vertices is not None
+            if len(self._cache) > _MOST_CACHED:
+                self._cache.clear()
+            found = self._cache[identity] = str(self._vertices.name_of(identity))
+        return found
+
+    def texts(self, ids: np.ndarray) -> list[str | None]:
+        """Return the terms of ids. O(ids)."""
+        text = self.text
+        if len(ids) < _FEW or self._vertices is None:
+            return [text(identity) for identity in ids.tolist()]
+        found = np.empty(len(ids), object)
+        is_vertex, is_number = (ids >= 0) & (ids < FIRST), ids >= FIRST_NUMBER
+        names = self._vertices.names_of(ids[is_vertex])
+        found[is_vertex] = names.to_pylist() if self._vertices.kind == "string" else names.cast(pa.string()).to_pylist()
+        if is_number.any():
+            found[is_number] = self._quotients.terms(ids[is_number] - FIRST_NUMBER).to_pylist()
+        others = ~(is_vertex | is_number)
+        found[others] = [text(identity) for identity in ids[others].tolist()]
+        texts: list[str | None] = found.tolist()
+        return texts
+
+    def names(self, vertices: np.ndarray) -> pa.Array:
+        """Return the names of vertices, as the stream has them."""
+        assert self._vertices is not None
+        return self._vertices.names_of(vertices)
+
+    def keep(self, used: np.ndarray) -> np.ndarray:
+        """Remove terms and unpin vertices whose ids are not in `used`; return the ids that became free. O(terms)."""
+        numbers = used[used >= FIRST_NUMBER] - FIRST_NUMBER
+        gone = self._quotients.keep(numbers) + FIRST_NUMBER
+        if not (self._ids or self._pinned or self._aliases):
+            return gone
+        used_ids = set(np.unique(used[(used >= FIRST) & (used < FIRST_NUMBER)]).tolist())
+        pinned = np.fromiter(self._pinned, np.int64)
+        self._pinned = set(pinned[np.isin(pinned, used[(used >= 0) & (used < FIRST)])].tolist())
+        before = len(self._free)
+        for text, identity in [*self._ids.items()]:
+            if identity not in used_ids:
+                del self._ids[text]
+                self._texts[identity - FIRST] = None
+                self._free.append(identity)
+        if any(identity not in used_ids for identity in self._aliases.values()):
+            # Such a vertex is in no row, or its term would be.
+            for vertex, identity in [*self._aliases.items()]:
+                if identity not in used_ids:
+                    del self._aliases[vertex]
+                    self._alias[vertex] = vertex
+        return np.concatenate([np.array(self._free[before:], np.int64), gone])
+
+
+class SharedTermIds(TermIds):
+    """The terms of queries that several threads evaluate: ids are given by one of them at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = RLock()
+
+    def intern(self, text: str | None) -> int:
+        with self._lock:
+            return super().intern(text)
+
+    def quotients(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        with self._lock:
+            return super().quotients(dividends, divisors)
+
+    def quotients_as_terms(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        with self._lock:
+            return super().quotients_as_terms(dividends, divisors)
+
+    def numbers(self, kinds: np.ndarray, high: np.ndarray, low: np.ndarray, *, as_terms: bool) -> np.ndarray:
+        with self._lock:
+            return super().numbers(kinds, high, low, as_terms=as_terms)
+
+    def text(self, identity: int) -> str | None:
+        with self._lock:
+            return super().text(identity)
+
+    def texts(self, ids: np.ndarray) -> list[str | None]:
+        with self._lock:
+            return super().texts(ids)
+
+
+_FEW = 16
+_MOST_CACHED = 1 << 17

@@ -1,0 +1,248 @@
+"""The properties of edges: columns of tuples beside those that every tuple has.
+
+A property is a value of type bool, int64, float64, decimal, text or timestamp; null stands for a missing one. Its type is
+fixed when a value is first seen, and another type later is an `InputError`. Decimals are of one type, which grows by the
+digits that later columns need. A column that readers of text files mark as *loose* (`LOOSE`) has texts that are read as
+conditions need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import InputError
+from rpq.stream.arrays.plain_columns import is_utf8, plain, row_error
+
+LOOSE = {b"rpq": b"loose"}
+"""The metadata of the field of a column whose values are texts as they stand in a file."""
+
+_KINDS = "properties are of type bool, int, float, decimal, string or timestamp"
+
+
+class PropertyTypes:
+    """The types of properties, as far as values were seen.
+
+    >>> types, problems = PropertyTypes(), []
+    >>> values = types.read({"amount": [5, None], "note": ["x", "y"]}, ["amount", "date"], count=2, problems=problems)
+    >>> {name: column.to_pylist() for name, column in values.items()}, types.names
+    ({'amount': [5, None]}, {'amount': 'int'})
+    >>> values = types.read({"amount": [7, "much"]}, ["amount"], count=2, problems=problems)
+    >>> values["amount"].to_pylist(), problems[0].message
+    ([7, None], "row 1: column 'amount': 'much' is a string, and the values before are of type int")
+    """
+
+    def __init__(self, known: Mapping[str, pa.DataType] | None = None, loose: Collection[str] = ()) -> None:
+        self.known: dict[str, pa.DataType] = dict(known or {})
+        self.loose = set(loose)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the known types."""
+        return {name: "loose" if name in self.loose else _name_of(kind) for name, kind in self.known.items()}
+
+    def copy(self) -> PropertyTypes:
+        """Return the same types, to be changed independently."""
+        return PropertyTypes(self.known, self.loose)
+
+    def read(
+        self, data: Any, names: Collection[str], *, count: int, problems: list[InputError]
+    ) -> dict[str, pa.Array]:
+        """Return the columns with these names that data has, in their types, which are fixed now if they were not.
+
+        `data` is an Arrow table or record batch, a pandas frame, or a mapping of columns. The first value of a column that
+        is of another type is one of the `problems`, and null from there on. Raises `InputError` for a column that no
+        property can be.
+        """
+        found = {}
+        for name in names:
+            column, is_loose = column_of(data, name)
+            if column is None:
+                continue
+            if len(column) != count:
+                raise InputError(
+                    f"the columns are of different lengths: {name} {len(column):,}, and {count:,} tuples", column=name
+                )
+            array = self._typed(name, column, problems)
+            if array is None:
+                continue
+            if is_loose:
+                self.loose.add(name)
+            found[name] = array
+        return found
+
+    def value_of_one(self, name: str, value: Any) -> int | float | str | None:
+        """Return a number or a text as a value of its property; None if another type than that of the property is needed."""
+        known, given = self.known.get(name), type(value)
+        if known is None or name in self.loose:
+            return None
+        if given is int and -(2**63) <= value < 2**63:
+            return int(value) if known == pa.int64() else float(value) if known == pa.float64() else None
+        if given is float:
+            return float(value) if known == pa.float64() else None
+        return str(value) if given is str and known == pa.string() and is_utf8(value) else None
+
+    def _typed(self, name: str, column: Any, problems: list[InputError]) -> pa.Array | None:
+        """Return a column in the type of its property; None where it has no value and no type."""
+        known = self.known.get(name)
+        if isinstance(column, (pa.Array, pa.ChunkedArray)):
+            try:
+                array = plain(column)
+            except (pa.ArrowException, ValueError) as problem:
+                reason = f"column {name!r} of type {column.type} cannot be read: {problem}"
+                raise InputError(reason, column=name) from problem
+        else:
+            array = _array_of(name, column, known, problems)
+        if pa.types.is_null(array.type):
+            return None
+        array = _widen(name, array)
+        if known is None:
+            self.known[name] = array.type
+            return array
+        if array.type == known:
+            return array
+        if pa.types.is_decimal(known) and pa.types.is_decimal(array.type):
+            return self._decimals(name, array, known, problems)
+        if pa.types.is_timestamp(known) and pa.types.is_timestamp(array.type) and known.tz == array.type.tz:
+            try:
+                return array.cast(known)
+            except pa.ArrowInvalid:
+                pass
+        rows = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
+        if len(rows):
+            row = int(rows[0])
+            problems.append(row_error(row, name, _misfit(array[row].as_py(), array.type, known)))
+        return pa.nulls(len(array), known)
+
+
+    def _decimals(self, name: str, array: pa.Array, known: pa.DataType, problems: list[InputError]) -> pa.Array:
+        """Return decimals in the type of their property, which grows to have all digits that their own type has.
+
+        Where these are more than decimals can have, the values have to fit the type that is known.
+        """
+        scale = max(known.scale, array.type.scale)
+        digits = scale + max(known.precision - known.scale, array.type.precision - array.type.scale)
+        if digits <= _MOST_DIGITS:
+            self.known[name] = decimal_type(digits, scale)
+            return array.cast(self.known[name])
+        for row in np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            try:
+                array[row].cast(known)
+            except pa.ArrowInvalid:
+                reason = (
+                    f"{_shown(array[row].as_py())} is beyond the values before, which are decimals of {known.precision} "
+                    f"digits with {known.scale} behind the point; values of one property have at most {_MOST_DIGITS}"
+                )
+                problems.append(row_error(row, name, reason))
+                array = pa.concat_arrays([array[:row], pa.nulls(len(array) - row, array.type)])
+                break
+        return array.cast(known)
+
+
+_MOST_DIGITS = 76
+"""So many digits decimals may have in Arrow."""
+
+
+def decimal_type(precision: int, scale: int) -> pa.DataType:
+    """Return the type of decimals with these digits: of 128 bits, or of 256 where they need it."""
+    return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+
+
+def _misfit(value: Any, given: pa.DataType, known: pa.DataType) -> str:
+    return f"{_shown(value)} is {_article(_name_of(given))}, and the values before are of type {_name_of(known)}"
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"
+
+
+def _article(name: str) -> str:
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
+def column_of(data: Any, name: str) -> tuple[Any, bool]:
+    """Return a column, None if there is none, and whether its values are loose."""
+    if isinstance(data, (pa.Table, pa.RecordBatch)):
+        places = data.schema.get_all_field_indices(name)
+        if len(places) > 1:
+            raise InputError(f"column {name!r} stands {len(places)} times in the table; it can be there once", column=name)
+        if not places:
+            return None, False
+        return data.column(places[0]), (data.schema.field(places[0]).metadata or {}).get(b"rpq") == b"loose"
+    if isinstance(data, Mapping):
+        return data.get(name), False
+    if hasattr(data, "columns") and hasattr(data, "iloc"):
+        places = [place for place, one in enumerate(data.columns) if one == name]
+        return (pa.array(data.iloc[:, places[0]], from_pandas=True) if places else None), False
+    return column_of(pa.table(data), name)
+
+
+def _array_of(name: str, values: Any, known: pa.DataType | None, problems: list[InputError]) -> pa.Array:
+    """Return a list of values, or an array of numpy, pandas or Arrow's interface, as an Arrow array."""
+    if isinstance(values, np.ndarray):
+        return pa.array(values)
+    if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+        return plain(pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values))
+    try:
+        array = pa.array(values, from_pandas=hasattr(values, "iloc"))
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        values = list(values)
+        row, reason = _first_misfit(values, known)
+        problems.append(row_error(row, name, reason))
+        array = pa.array([*values[:row], *[None] * (len(values) - row)])
+    if known is not None and pa.types.is_floating(known) and pa.types.is_integer(array.type):
+        return array.cast(pa.float64(), safe=False)
+    return array
+
+
+def _first_misfit(values: list[Any], known: pa.DataType | None) -> tuple[int, str]:
+    """Return the row of the first value that is not like those before, and what is wrong with it."""
+    for row, value in enumerate(values):
+        try:
+            array = pa.array([value])
+            if known is None and not pa.types.is_null(array.type):
+                known = array.type
+            pa.array(values[: row + 1])
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            try:
+                own = pa.array([value]).type
+            except (pa.ArrowException, OverflowError, TypeError, ValueError):
+                return row, f"{value!r} cannot be kept; {_KINDS}, and integers of 64 bits"
+            return row, _misfit(value, own, known or own)
+    return 0, f"the values cannot be read; {_KINDS}"
+
+
+def _widen(name: str, array: pa.Array) -> pa.Array:
+    """Return a column in the widest of the types that count as one: int64, float64, text, decimals of 128 bits."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _widen(name, array.dictionary_decode())
+    if pa.types.is_date(kind):
+        return array.cast(pa.timestamp("s"))
+    if pa.types.is_integer(kind):
+        try:
+            return array.cast(pa.int64())
+        except pa.ArrowInvalid:
+            raise InputError(f"column {name!r}: an integer is beyond 64 bits with a sign", column=name) from None
+    if pa.types.is_floating(kind):
+        return array.cast(pa.float64())
+    if pa.types.is_decimal(kind):
+        return array.cast(decimal_type(kind.precision, kind.scale))
+    if pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_timestamp(kind):
+        return array
+    raise InputError(f"column {name!r} is of type {kind}; {_KINDS}", column=name)
+
+
+def _name_of(kind: pa.DataType) -> str:
+    if pa.types.is_integer(kind):
+        return "int"
+    if pa.types.is_floating(kind):
+        return "float"
+    if pa.types.is_decimal(kind):
+        return "decimal"
+    if pa.types.is_boolean(kind):
+        return "bool"
+    return "timestamp" if pa.types.is_timestamp(kind) else str(kind)

@@ -1,0 +1,269 @@
+"""The edges that queries accept, so that all others are passed by: neither stored nor given ids for their names.
+
+An atom of a pattern accepts the edges of its label whose ends are its constants: `?x a h7` those to h7. Where every atom of
+every query that reads a label names a constant, or joins a vertex with itself, the label has a *filter*: an edge is of use
+only if some atom accepts it. An atom with two variables, a path and a count window, which numbers all inserts, accept
+everything. Labels are filtered by their text: what a reader of a named stream accepts, readers of the merged stream do too.
+
+All edges that the snapshot graph holds are accepted, so that a delete finds them: when less is accepted because a query has
+gone, the engine drops the others. For a query that comes later there is, for each thing accepted, the largest timestamp of
+an insert that was passed by before it was (`passed_before`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.compiled.arrays.hashing import first_candidate, id_at, ids_in, mixed, new_table, next_candidate, put_new, table_size
+from rpq.compiled.arrays.lengthening import lengthen
+from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import view
+from rpq.stream.edges.edge_ends import ALL, Ends
+from rpq.stream.names.vertices import VertexDictionary, as_vertex
+
+NEVER_PASSED = int(np.iinfo(np.int64).min)
+
+# Bits of `_Arrays.flags`, a label: it has a filter, which asks for these.
+_FILTERED = 1
+_SOURCES = 2
+_TARGETS = 4
+_LOOPS = 8
+
+_ANY = -1
+"""In place of the number of a constant."""
+
+
+class _Arrays(NamedTuple):
+    """The edges that labels with a filter accept: entries (label, source, target) in a hash table."""
+
+    label: np.ndarray  # int32 an entry
+    source: np.ndarray  # int32 an entry: the number of a constant, or _ANY
+    target: np.ndarray  # int32 an entry
+    table: np.ndarray  # int32, see `rpq/compiled/arrays/hashing.py`
+
+
+class EdgeFilter:
+    """The edges of each label that the queries of an engine accept, by label id.
+
+    >>> edges = EdgeFilter()
+    >>> edges.accept(0, [Ends(None, "h7")], passed_by=NEVER_PASSED)
+    >>> edges.accept(1, [Ends(None, "h7"), ALL], passed_by=NEVER_PASSED)
+    >>> [edges.accepts(label, "x", target) for label, target in ((0, "h7"), (0, "h8"), (1, "h8"))]
+    [True, False, True]
+    """
+
+    def __init__(self) -> None:
+        self._accepted: dict[int, dict[Ends, int]] = {}  # label id to what is accepted, with `passed_before`
+        self._flags = np.zeros(16, np.uint8)
+        self.filtered_labels = 0
+        """The number of labels with a filter."""
+        self._constants: VertexDictionary | None = None  # None: to be made anew, with the arrays
+        self._entries = 0
+        self._waiting: list[tuple[int, Ends]] = []  # accepted, and not in the arrays yet
+
+    # --- accepted edges --------------------------------------------------------------------------------------
+
+    def has_filter(self, label: int) -> bool:
+        """Return whether some edges of a label may be passed by."""
+        return label < len(self._flags) and bool(self._flags[label] & _FILTERED)
+
+    def accepted(self, label: int) -> Mapping[Ends, int]:
+        """Return the accepted ends of a label, each with `passed_before`; none if no query reads the label."""
+        return self._accepted.get(label, {})
+
+    def accept(self, label: int, ends: Iterable[Ends], *, passed_by: int) -> None:
+        """Accept edges of a label from now on; `passed_by` is the largest timestamp of an insert passed by so far."""
+        known = self.accepted(label)
+        self._enter(label, {one: self.passed_before(label, one, passed_by=passed_by) for one in ends if one not in known})
+
+    def restore(self, label: int, accepted: Mapping[Ends, int]) -> None:
+        """Set the accepted ends of a label, as `accepted` returned them."""
+        self.forget([label])
+        self._enter(label, accepted)
+
+    def retract(self, label: int, ends: Iterable[Ends]) -> None:
+        """Accept some edges of a label no longer that are accepted now. O(these), or O(label) with `ALL` or loops."""
+        known = self._accepted[label]
+        has_filter = self.has_filter(label)
+        had_loops = False
+        for one in ends:
+            del known[one]
+            had_loops |= one.is_loop
+        self._constants = None
+        if not known or not has_filter or had_loops:  # the flags say of loops that they are accepted
+            self.restore(label, dict(known))
+
+    def _enter(self, label: int, more: Mapping[Ends, int]) -> None:
+        if not more:
+            return
+        known = self._accepted.setdefault(label, {})
+        if label >= len(self._flags):
+            self._flags = lengthen(self._flags, label + 1)
+        known |= more
+        self.filtered_labels -= self.has_filter(label)
+        if ALL in known:
+            self._flags[label] = 0
+            return
+        self.filtered_labels += 1
+        flags = int(self._flags[label]) | _FILTERED
+        for source, target, is_loop in more:
+            flags |= _LOOPS * is_loop | _SOURCES * (source is not None) | _TARGETS * (target is not None)
+        self._flags[label] = flags
+        self._waiting += [(label, one) for one in more]
+
+    def forget(self, labels: Iterable[int]) -> None:
+        """Forget label ids, which no query reads, or whose name another label gets."""
+        for label in labels:
+            if self._accepted.pop(label, None) is not None:
+                self._constants = None
+                self.filtered_labels -= self.has_filter(label)
+                self._flags[label] = 0
+
+    def passed_before(self, label: int, needed: Ends, *, passed_by: int) -> int:
+        """Return a timestamp up to which inserts that `needed` accepts may have been passed by, the smallest int64 for none.
+
+        `passed_by` is the largest timestamp of an insert with the label that was passed by.
+        """
+        known = self.accepted(label)
+        return min([known[one] for one in needed.wider if one in known], default=passed_by)
+
+    # --- tuples ----------------------------------------------------------------------------------------------
+
+    def accepts(self, label: int, source: int | str, target: int | str) -> bool:
+        """Return whether an edge of a label that some query reads is accepted. O(1)."""
+        if not self.has_filter(label):
+            return True
+        # Plain tuples, which are equal to `Ends`, are made faster.
+        known = cast(Mapping[tuple[str | None, str | None, bool], int], self._accepted[label])
+        first, last = str(source), str(target)
+        return (
+            (None, last, False) in known
+            or (first, None, False) in known
+            or (first, last, False) in known
+            or (first == last and (None, None, True) in known)
+        )
+
+    def passed_by(self, label: np.ndarray, source: pa.Array, target: pa.Array) -> np.ndarray | None:
+        """Return which edges are not accepted (uint8 a row), None where all are. O(rows)."""
+        if not self.filtered_labels:
+            return None
+        flags = np.zeros(len(label), np.uint8)
+        inside = label < len(self._flags)
+        flags[inside] = self._flags[label[inside]]
+        if not flags.any():
+            return None
+        constants, arrays = self._arrays_for(source.type)
+        ends = constants.find(source, flags & _SOURCES), constants.find(target, flags & _TARGETS)
+        if (flags & _LOOPS).any():
+            is_loop = pc.equal(source, target).to_numpy(zero_copy_only=False)
+            flags[is_loop & (flags & _LOOPS != 0)] = 0
+        _find_unaccepted(view(arrays), len(arrays.table), label, *ends, flags)
+        return flags
+
+    def _arrays_for(self, kind: pa.DataType) -> tuple[VertexDictionary, _Arrays]:
+        """Return the constants that filters name and the entries, for vertices of a type."""
+        name = "int64" if pa.types.is_integer(kind) else "string"
+        if self._constants is None or self._constants.kind != name:
+            self._constants, self._entries = VertexDictionary(capacity=16), 0
+            self._constants.kind = name
+            label, source, target = np.zeros((3, 16), np.int32)
+            self._arrays = _Arrays(label, source, target, new_table(16))
+            self._waiting = [(label, one) for label, known in self._accepted.items() if ALL not in known for one in known]
+        if self._waiting:
+            self._add(self._waiting)
+            self._waiting = []
+        return self._constants, self._arrays
+
+    def _add(self, accepted: Sequence[tuple[int, Ends]]) -> None:
+        """Add accepted ends to the arrays, except those with a constant that cannot be a vertex of the stream."""
+        constants = self._constants
+        assert constants is not None
+        is_number = constants.kind == "int64"
+        names = {name for _, one in accepted for name in (one.source, one.target) if name is not None}
+        vertices = {name: as_vertex(name, constants.kind) for name in names}
+        possible = [name for name, vertex in vertices.items() if not is_number or isinstance(vertex, int)]
+        column = pa.array([vertices[name] for name in possible], pa.int64() if is_number else pa.string())
+        numbers: dict[str | None, int] = dict(
+            zip(possible, constants.intern(column, np.ones(len(column), np.uint8))[0].tolist(), strict=True)
+        )
+        numbers[None] = _ANY
+        entries = [
+            (label, numbers[one.source], numbers[one.target])
+            for label, one in accepted
+            if one.source in numbers and one.target in numbers and (one.source, one.target) != (None, None)
+        ]
+        arrays, before = self._arrays, self._entries
+        self._entries += len(entries)
+        if self._entries > len(arrays.label):
+            more = np.zeros(self._entries, np.int32)
+            label, source, target = (np.concatenate([one, more]) for one in arrays[:3])
+            arrays = _Arrays(label, source, target, arrays.table)
+        arrays.label[before : self._entries] = [label for label, _, _ in entries]
+        arrays.source[before : self._entries] = [source for _, source, _ in entries]
+        arrays.target[before : self._entries] = [target for _, _, target in entries]
+        if table_size(self._entries) > len(arrays.table):
+            arrays, before = arrays._replace(table=new_table(len(arrays.label))), 0
+        self._arrays = arrays
+        _put_entries(view(arrays), len(arrays.table), before, self._entries)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes in arrays."""
+        if self._constants is None:
+            return self._flags.nbytes
+        return self._flags.nbytes + self._constants.nbytes + sum(array.nbytes for array in self._arrays)
+
+    def _check(self) -> None:
+        """Assert that the accepted ends, the flags and the arrays agree."""
+        filtered = [label for label, known in self._accepted.items() if ALL not in known]
+        assert filtered == [label for label in self._accepted if self.has_filter(label)], "a label has a filter, or has none"
+        assert self.filtered_labels == len(filtered), "labels with filters are miscounted"
+        if self._constants is not None:
+            assert ids_in(self._arrays.table) == [*range(self._entries)], "the table and the entries differ"
+            self._constants._check()
+
+
+@wraps_around
+@njit(cache=True, nogil=True, forceinline=True)
+def _hash(label, source, target):
+    """Return the hash of an entry."""
+    ends = np.uint64(source) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(target) * np.uint64(0xC2B2AE3D27D4EB4F)
+    return mixed(ends + np.uint64(label))
+
+
+@njit(cache=True, nogil=True)
+def _put_entries(arrays, room, first, end):
+    """Put entries, which are not in the table, into it."""
+    for entry in range(first, end):
+        h = _hash(np.int64(arrays.label[entry]), np.int64(arrays.source[entry]), np.int64(arrays.target[entry]))
+        put_new(arrays.table, room, h, entry)
+
+
+@njit(cache=True, nogil=True)
+def _has_entry(arrays, room, label, source, target):
+    place = first_candidate(arrays.table, room, _hash(label, source, target))
+    while place >= 0:
+        entry = id_at(arrays.table, place)
+        if arrays.label[entry] == label and arrays.source[entry] == source and arrays.target[entry] == target:
+            return True
+        place = next_candidate(arrays.table, room, place)
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _find_unaccepted(arrays, room, label, source, target, flags):
+    """Set the flags of rows to whether no entry accepts them: 0 stays, and means that the row needs none."""
+    for row in range(len(flags)):
+        if flags[row] == 0:
+            continue
+        one, u, v = np.int64(label[row]), np.int64(source[row]), np.int64(target[row])
+        is_accepted = u >= 0 and _has_entry(arrays, room, one, u, np.int64(_ANY))
+        is_accepted = is_accepted or (v >= 0 and _has_entry(arrays, room, one, np.int64(_ANY), v))
+        is_accepted = is_accepted or (u >= 0 and v >= 0 and _has_entry(arrays, room, one, u, v))
+        flags[row] = 0 if is_accepted else 1

@@ -1,0 +1,271 @@
+"""Edges that are vertices: those that an edge variable may bind, with the values that filters and columns read of them.
+
+Such a vertex has an id of the dictionary and no name. It stands for one version of an edge, so what is known of it never
+changes: an insert that replaces an edge brings another vertex. An edge that an expression may walk both ways has two, one
+for each direction (`twin`); both have the number of the edge. Where edges have ids, this number is that of the id in their
+dictionary, and the versions of an edge have it in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.compiled.arrays.lengthening import lengthen
+from rpq.stream.arrays.properties import PropertyTypes
+
+NO_VERTEX = -1
+
+NO_TIME = -(1 << 63)
+"""In place of the timestamp of a static edge, which has none."""
+
+
+class EdgeNames(Protocol):
+    """The dictionary of the ids that edges have."""
+
+    kind: str | None
+
+    def names_of(self, ids: np.ndarray) -> pa.Array:
+        """Return the names of ids."""
+
+
+class EdgeVertexColumns(NamedTuple):
+    """The columns of edges that are vertices, without their values."""
+
+    source: np.ndarray  # int32
+    label: np.ndarray  # int32
+    target: np.ndarray  # int32
+    timestamp: np.ndarray  # int64
+    number: np.ndarray  # int64: the position of the insert among all inserts, that of static edges as -1, -2, …, or what the
+    # id of the edge has in `EdgeNames`
+    twin: np.ndarray  # int32: the vertex for the other direction, NO_VERTEX if there is none
+
+
+class EdgeVertices:
+    """The edges that are vertices, by the ids of these.
+
+    - `add`, `forget`, `take_current`, `take_numbered`
+    - Values: `columns`, `timestamps`, `numbers`, `identities`, `values`
+    """
+
+    def __init__(self) -> None:
+        self.types = PropertyTypes()
+        """The types of the properties of the stream."""
+        self.unit: str | None = None
+        """The unit of timestamps, None for plain numbers."""
+        self.names: EdgeNames | None = None
+        """The ids of edges; None where they have none."""
+        self.have_identities = False
+        """True if edges have ids, or numbers that tell them apart."""
+        self._room = 0
+        self._columns = EdgeVertexColumns(*(np.zeros(0, dtype) for dtype in (np.int32,) * 3 + (np.int64,) * 2 + (np.int32,)))
+        self._values: dict[str, np.ndarray] = {}
+        self._is_current = np.zeros(0, bool)
+        self._current: dict[tuple[int, ...], dict[int, None]] | None = None
+        """The vertices of the current edges between two vertices with one label; None until a tuple takes some away."""
+        self._numbered: dict[int, dict[int, None]] = {}
+        """The ids of the current edges by number, where edges have ids."""
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate number of bytes held."""
+        arrays = sum(array.nbytes for array in (*self._columns, *self._values.values()))
+        return arrays + 500 * len(self._current or ()) + 300 * len(self._numbered)
+
+    def _make_room(self, count: int) -> None:
+        if count <= self._room:
+            return
+        more = max(count - self._room, self._room // 2)
+        self._room += more
+        self._is_current = lengthen(self._is_current, more)
+        self._columns = EdgeVertexColumns(*(lengthen(array, more, NO_VERTEX) for array in self._columns))
+        for name, values in self._values.items():
+            self._values[name] = lengthen(values, more, None)
+
+    # --- edges -----------------------------------------------------------------------------------------------
+
+    def add(self, ids: np.ndarray, columns: EdgeVertexColumns, values: Mapping[str, pa.Array]) -> None:
+        """Add edges, with the properties that they have; they become current by `make_current`."""
+        if not len(ids):
+            return
+        self._make_room(int(ids.max()) + 1)
+        for mine, given in zip(self._columns, columns, strict=True):
+            mine[ids] = given
+        for name in values.keys() - self._values.keys():
+            self._values[name] = np.full(self._room, None, object)
+        for name, mine in self._values.items():
+            mine[ids] = _objects(values[name]) if name in values else None
+
+    def make_current(self, ids: np.ndarray) -> None:
+        """Note that edges are there until they are taken away."""
+        self._is_current[ids] = True
+        if self._current is not None:
+            for key, number, vertex in zip(self._keys(ids), self.numbers(ids).tolist(), ids.tolist(), strict=True):
+                self._enter(key, number, vertex)
+
+    def make_one_current(self, key: tuple[int, ...], number: int, vertex: int) -> None:
+        """Note that an edge with a number is there between two vertices with a label: (source, label, target)."""
+        self._is_current[vertex] = True
+        if self._current is not None:
+            self._enter(key, number, vertex)
+
+    def end(self, ids: np.ndarray) -> None:
+        """Note that edges are there no longer."""
+        if self._current is not None:
+            self._remove(ids.tolist())
+        self._is_current[ids] = False
+
+    def _enter(self, key: tuple[int, ...], number: int, vertex: int) -> None:
+        assert self._current is not None
+        self._current.setdefault(key, {})[vertex] = None
+        if self.names is not None:
+            self._numbered.setdefault(number, {})[vertex] = None
+
+    def _remove(self, vertices: Sequence[int]) -> None:
+        """Remove vertices from the current ones, by ends and by number."""
+        assert self._current is not None
+        ids = np.array(vertices, np.int64)
+        self._is_current[ids] = False
+        for key, number, vertex in zip(self._keys(ids), self.numbers(ids).tolist(), vertices, strict=True):
+            _discard(self._current, key, vertex)
+            if self.names is not None:
+                _discard(self._numbered, number, vertex)
+
+    def _know_current(self) -> dict[tuple[int, ...], dict[int, None]]:
+        """Return the current edges by their ends, which are known from now on."""
+        if self._current is None:
+            self._current = {}
+            self.make_current(np.flatnonzero(self._is_current))
+        return self._current
+
+    def take_current(self, key: tuple[int, ...]) -> Sequence[int]:
+        """Return the vertices of the current edges between two vertices with a label, which are so no longer."""
+        return self._taken(self._know_current().get(key))
+
+    def take_numbered(self, number: int) -> Sequence[int]:
+        """Return the vertices of the current edge with this number, which are so no longer, where edges have ids."""
+        self._know_current()
+        return self._taken(self._numbered.get(number))
+
+    def _taken(self, found: dict[int, None] | None) -> Sequence[int]:
+        if not found:
+            return ()
+        vertices = [*found]
+        self._remove(vertices)
+        return vertices
+
+    def _keys(self, ids: np.ndarray) -> Iterable[tuple[int, ...]]:
+        ends = (self._columns.source, self._columns.label, self._columns.target)
+        return zip(*(column[ids].tolist() for column in ends), strict=True)
+
+    def are_current(self, ids: np.ndarray) -> np.ndarray:
+        """Return which vertices are those of current edges."""
+        found: np.ndarray = self._is_current[ids]
+        return found
+
+    def used_by_twins(self, unused: np.ndarray) -> np.ndarray:
+        """Return those of the vertices without edges whose twins have some. O(vertices)."""
+        unused = unused[unused < self._room]
+        is_unused = np.zeros(self._room, bool)
+        is_unused[unused] = True
+        twin = self._columns.twin[unused]
+        found: np.ndarray = unused[(self._columns.source[unused] != NO_VERTEX) & (twin != NO_VERTEX) & ~is_unused[twin]]
+        return found
+
+    def forget(self, ids: np.ndarray) -> None:
+        """Forget edges, whose ids become free."""
+        ids = ids[ids < self._room]
+        if self._current is not None:
+            self._remove(ids[self._is_current[ids]].tolist())
+        self._is_current[ids] = False
+        self._columns.source[ids] = NO_VERTEX
+        for mine in self._values.values():
+            mine[ids] = None
+
+    def keep_properties(self, names: Iterable[str]) -> None:
+        """Drop the values of all other properties than these."""
+        self._values = {name: values for name, values in self._values.items() if name in {*names}}
+
+    # --- values ----------------------------------------------------------------------------------------------
+
+    def columns(self, ids: np.ndarray) -> EdgeVertexColumns:
+        """Return what is known of edges, but for their values."""
+        return EdgeVertexColumns(*(array[ids] for array in self._columns))
+
+    def timestamps(self, ids: np.ndarray) -> pa.Array:
+        """Return the timestamps of edges as integers, null for static ones."""
+        found = self._columns.timestamp[ids]
+        return pa.array(found, mask=found == NO_TIME)
+
+    def numbers(self, ids: np.ndarray) -> np.ndarray:
+        """Return the numbers of edges (int64), which are equal for the two directions of one edge."""
+        found: np.ndarray = self._columns.number[ids]
+        return found
+
+    def identities(self, ids: np.ndarray) -> pa.Array:
+        """Return the ids of edges or, where they have none, their numbers; null for static edges without an id. O(ids)."""
+        numbers = self.numbers(ids)
+        if self.names is None:
+            return pa.array(numbers)
+        is_static = numbers < 0
+        found = self.names.names_of(numbers[~is_static].astype(np.int32))
+        if not is_static.any():
+            return found
+        places = pa.array(np.cumsum(~is_static) - 1, mask=is_static)
+        return found.take(places)
+
+    @property
+    def identity_type(self) -> pa.DataType:
+        """The type of `identities`; text while no id was seen."""
+        return pa.int64() if self.names is None or self.names.kind == "int64" else pa.string()
+
+    def values(self, name: str, ids: np.ndarray) -> pa.Array:
+        """Return a property of edges, null for those that have none, in the type of the property. O(ids)."""
+        known = self._values.get(name)
+        kind = self.types.known.get(name, pa.string())
+        if known is None:
+            return pa.nulls(len(ids), kind)
+        is_time = pa.types.is_timestamp(kind)
+        array = pa.array(known[ids].tolist(), pa.int64() if is_time else kind, from_pandas=False)
+        return array.cast(kind) if is_time else array
+
+    @property
+    def properties(self) -> list[str]:
+        """The names of the properties of which values are held."""
+        return sorted(self._values)
+
+    def _check(self, is_nameless: np.ndarray) -> None:
+        """Assert that current edges are vertices without a name, and known by their ends."""
+        current = np.flatnonzero(self._is_current)
+        assert is_nameless[current].all(), "a current edge is no vertex"
+        if self._current is None:
+            return
+        assert sorted(vertex for vertices in self._current.values() for vertex in vertices) == current.tolist()
+        for key, vertices in self._current.items():
+            assert len({*vertices}) == len(vertices), "an edge is current twice"
+            for vertex in vertices:
+                columns = self._columns
+                ends = columns.source[vertex], columns.label[vertex], columns.target[vertex]
+                assert key == ends, "an edge has other ends"
+        numbered = [(number, vertex) for number, vertices in self._numbered.items() for vertex in vertices]
+        known = [] if self.names is None else list(zip(self.numbers(current).tolist(), current.tolist(), strict=True))
+        assert sorted(numbered) == sorted(known), "an edge has another number"
+
+
+def _discard(known: dict[Any, dict[int, None]], key: Any, vertex: int) -> None:
+    """Remove a vertex from those of a key, and the key with the last one."""
+    del known[key][vertex]
+    if not known[key]:
+        del known[key]
+
+
+def _objects(values: pa.Array) -> np.ndarray:
+    """Return values as Python objects, times as integers."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    found = np.empty(len(values), object)
+    found[:] = values.to_pylist()
+    return found
