@@ -46,8 +46,12 @@ HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "session", "site", "wheel
 GROUPS = {"session": "spark", "kafka": "kafka", "wheel": "wheel", "checkout": "wheel"}
 """Fixtures that one process makes for all tests that use them under `--dist loadgroup`, and the names of these groups."""
 
+OWN_SESSION = {"test_spark_data_anywhere", "test_spark_end_to_end", "test_spark_file_sink"}
+"""Files whose tests are a group of their own, `spark-streams`: one session for all would be the last process to end."""
+
 LONGEST = (
     "spark",
+    "spark-streams",
     "kafka",
     "wheel",
     "test_bench_spark",
@@ -93,6 +97,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if HEAVY.intersection(used):
             item.add_marker("ci")
         group = next((group for name, group in GROUPS.items() if name in used), item.path.stem)
+        if group == "spark" and item.path.stem in OWN_SESSION:
+            group = "spark-streams"
         item.add_marker(pytest.mark.xdist_group(group))
         groups[item] = group
     if config.getoption("loadgroup", False):

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+from array import array as c_array
 from collections.abc import Sequence
 from typing import Any
 from zlib import crc32
@@ -143,8 +144,8 @@ class View:
     def __init__(self, arrays: Any) -> None:
         self.arrays = arrays
         self.type = _type_of(arrays)
-        self.addresses = np.array(_addresses(arrays), np.int64)
-        self.pointer = self.addresses.ctypes.data
+        self.addresses = c_array("q", _addresses(arrays))
+        self.pointer = self.addresses.buffer_info()[0]
 
 
 def view(arrays: Any) -> Any:
@@ -172,6 +173,8 @@ def bound(kernel: Any, *arguments: Any) -> Any:
 
 
 _TYPES: dict[tuple[Any, ...], ViewType] = {}
+
+_byte_of = ctypes.c_char.from_buffer
 
 
 def _type_of(arrays: Any) -> ViewType:
@@ -208,8 +211,11 @@ def _addresses(arrays: Any) -> list[int]:
         else:
             if not array.flags.c_contiguous:
                 raise ValueError("a view requires contiguous arrays")
-            # Not `__array_interface__`, which describes every field of a record each time: twenty microseconds.
-            all_addresses.append(array.ctypes.data)
+            if array.size and array.flags.writeable and array.dtype.char != "V":
+                all_addresses.append(ctypes.addressof(_byte_of(array)))  # a quarter of the time of `array.ctypes`
+            else:
+                # Not `__array_interface__`, which describes every field of a record each time: twenty microseconds.
+                all_addresses.append(array.ctypes.data)
     return all_addresses
 
 

@@ -257,6 +257,7 @@ def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
         "negated": "SELECT ?x { ?x <a> ?y FILTER NOT EXISTS { ?y <b> ?z } }",
         "by value": "SELECT ?x ?z { ?x <a> ?y . ?z <b> ?w FILTER(?y = ?w) }",
         "product": "SELECT ?x ?v ?w { ?x <a> ?y . <0> <a> ?v . <1> <b> ?w }",
+        "ordered": "SELECT ?x { ?x <a> ?y } ORDER BY DESC(?y) LIMIT 2",
         "windows": "SELECT ?x FROM NAMED WINDOW <w> [COUNT 9] { ?x <a> ?y WINDOW <w> { ?y <b> ?z } }",
     }
     window = Window(size=10, slide=1)

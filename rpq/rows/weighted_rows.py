@@ -151,11 +151,13 @@ def merge(changes: Sequence[WeightedRows]) -> WeightedRows:
     some = [one for one in changes if len(one)]
     if len(some) < 2:
         return some[0] if some else changes[0]
-    return _sort_by_event(concatenate(some))
+    return sort_by_event(concatenate(some))
 
 
 def concatenate(changes: Sequence[WeightedRows]) -> WeightedRows:
     """Return changes one behind the other, so that their events may be out of order."""
+    if len(changes) == 1:
+        return changes[0]
     return WeightedRows(
         np.concatenate([one.rows for one in changes]),
         np.concatenate([one.weights for one in changes]),
@@ -163,7 +165,7 @@ def concatenate(changes: Sequence[WeightedRows]) -> WeightedRows:
     )
 
 
-def _sort_by_event(changes: WeightedRows) -> WeightedRows:
+def sort_by_event(changes: WeightedRows) -> WeightedRows:
     """Return changes in the order of events."""
     if (changes.events[1:] >= changes.events[:-1]).all():
         return changes
@@ -198,7 +200,7 @@ def as_changes(deltas: Collection[Delta], *, first: np.ndarray | None = None) ->
         weights, of_rows = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
         expand_runs(delta.ends, delta.kinds, numbers[begin:end], weights, of_rows)
         rows = WeightedRows(values, weights, of_rows).select_columns(order)
-        changes.append(rows if first is None else _sort_by_event(rows))
+        changes.append(rows if first is None else sort_by_event(rows))
         begin = end
     return events, changes
 

@@ -507,6 +507,15 @@ def _note_outcome(horizons, chunk, i, result, outcome, outcomes):
 
 
 @njit(cache=True, nogil=True)
+def lose_unread(horizons, chunk, count):
+    """Note the timestamps of inserts whose labels no query reads."""
+    for i in range(count):
+        label = np.int64(chunk.label[i])
+        if not horizons.is_read[label] and chunk.delete[i] == 0:
+            horizons.lost[label] = max(horizons.lost[label], chunk.timestamp[i])
+
+
+@njit(cache=True, nogil=True)
 def _holds(edges, horizons, u, label, v):
     """Return whether an edge is in any window."""
     place = probe(edges, key_hash(u, label, v), u, label, v)

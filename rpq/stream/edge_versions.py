@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays.distinct_values import distinct_values
 from rpq.compiled.arrays.hashing import clear, first_candidate, id_at, new_table, next_candidate, put, put_new
 from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.arrays.tagged_hashing import (
@@ -33,10 +34,9 @@ from rpq.compiled.arrays.tagged_hashing import (
     tagged_table,
 )
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import view
-from rpq.stream.chunk import Chunk
+from rpq.compiled.views import bound, view
+from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.edge_store import LONG_AGO, key_hash
-from rpq.stream.numpy_arrays import distinct_values
 
 ABSENT_VERSION = int(LONG_AGO)
 """In place of the timestamp of an edge that is not held."""
@@ -82,13 +82,17 @@ class VersionsBefore(NamedTuple):
     is_effective: np.ndarray  # uint8: the tuple changes the edge: no insert that is late or older than the version held
 
 
+def _nothing_before(count: int) -> VersionsBefore:
+    return VersionsBefore(np.full(count, ABSENT_VERSION, np.int64), np.zeros(count, np.int32), np.zeros(count, np.uint8))
+
+
 class EdgeVersions:
     """The versions of edges by source, label and target.
 
     >>> versions = EdgeVersions(keeps_all=False)
     >>> one = np.zeros(2, np.int32)
     >>> chunk = Chunk(one, one, one, np.array([5, 3]), np.zeros(2, np.uint8), one)
-    >>> versions.apply(chunk, np.array([1, 2], np.int32), np.full(2, -10))
+    >>> versions.apply(chunk, view(chunk), np.array([1, 2], np.int32), np.full(2, -10))
     VersionsBefore(timestamp=array([-9223372036854775808,                    5]), satisfied=array([0, 1], dtype=int32), \
 is_effective=array([1, 0], dtype=uint8))
     """
@@ -97,6 +101,9 @@ is_effective=array([1, 0], dtype=uint8))
         self.keeps_all = keeps_all
         self._capacity = capacity
         self._live_after_collect = 0
+        self._replace_one: Any = None
+        self._satisfied_by_one, self._bound_of_one = np.zeros(1, np.int32), np.zeros(1, np.int64)
+        self._before_one = _nothing_before(1)
         self._clear(capacity)
 
     def _clear(self, room: int) -> None:
@@ -133,17 +140,13 @@ is_effective=array([1, 0], dtype=uint8))
         """The number of bytes held."""
         return sum(array.nbytes for array in self._arrays)
 
-    def apply(
-        self, chunk: Chunk, satisfied: np.ndarray, bound: np.ndarray, *, tuples: Any = None
-    ) -> VersionsBefore:
-        """Apply tuples in order; return what their edges were before. O(tuples).
+    def apply(self, chunk: Chunk, tuples: Any, satisfied: np.ndarray, bound: np.ndarray) -> VersionsBefore:
+        """Apply the tuples of a chunk, with its view, in order; return what their edges were before. O(tuples).
 
         `satisfied` (int32) is the set of derived labels that each insert has, `bound` (int64) the timestamp up to which
-        edges have left every window at each tuple. Tuples with a source below 0 are left out. `tuples` is the view of the
-        chunk, if there is one.
+        edges have left every window at each tuple. Tuples with a source below 0 are left out.
         """
         count = len(satisfied)
-        tuples = view(chunk) if tuples is None else tuples
         more = int(np.count_nonzero(chunk.source >= 0))
         self._make_room(more)
         if self.keeps_all:
@@ -151,14 +154,33 @@ is_effective=array([1, 0], dtype=uint8))
         sets = int(satisfied.max(initial=0)) + 2  # with `_DELETED`
         self._make_room_for_kinds(min(count, sets * (int(chunk.label.max(initial=0)) + 1)))
         self._make_room_for_times(chunk.timestamp)
-        before = VersionsBefore(
-            np.full(count, ABSENT_VERSION, np.int64), np.zeros(count, np.int32), np.zeros(count, np.uint8)
-        )
+        before = _nothing_before(count)
         if self.keeps_all and not chunk.delete.any():
             append_versions(self._view, tuples, satisfied, bound, count, before.is_effective)
             return before
         self._find_all(more)
         replace_versions(self._view, tuples, satisfied, bound, self.keeps_all, count, *before)
+        return before
+
+    def apply_one(self, single: SingleTuple, satisfied: int, lower: int) -> VersionsBefore:
+        """Apply one tuple like `apply`; return what its edge was before, in arrays that the next call changes."""
+        timestamp, before = single.chunk.timestamp, self._before_one
+        self._satisfied_by_one[0] = 0 if self.keeps_all else satisfied  # as `apply` does
+        self._bound_of_one[0] = lower
+        before.timestamp[0], before.satisfied[0], before.is_effective[0] = ABSENT_VERSION, 0, 0
+        self._make_room(1)
+        self._make_room_for_kinds(1)
+        if timestamp.item(0) >> _HALF_OF_TIME != self._arrays.upper_time.item(0):
+            self._make_room_for_times(timestamp)
+        of_one = single.view, self._satisfied_by_one, self._bound_of_one
+        if self.keeps_all and not single.chunk.delete.item(0):
+            append_versions(self._view, *of_one, 1, before.is_effective)
+            return before
+        self._find_all(1)  # after which the view may be another one
+        arguments = self._view, *of_one, self.keeps_all, 1, *before
+        if self._replace_one is None:
+            self._replace_one = bound(replace_versions, *arguments)
+        self._replace_one(*arguments)
         return before
 
     def _make_room(self, more: int) -> None:
@@ -238,6 +260,11 @@ is_effective=array([1, 0], dtype=uint8))
         is_deleted = satisfied == _DELETED
         timestamp[is_deleted], satisfied[is_deleted] = ABSENT_VERSION, 0
         return arrays.source[:count], arrays.kind_label[kind], arrays.target[:count], timestamp, satisfied
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return source, label and target of all versions, some perhaps several times. O(versions)."""
+        arrays, count = self._arrays, self.count
+        return arrays.source[:count], arrays.kind_label[self._kinds()], arrays.target[:count]
 
     def _kinds(self) -> np.ndarray:
         """Return the kind of each version."""

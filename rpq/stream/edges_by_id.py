@@ -242,6 +242,10 @@ class EdgesById:
         """Return the same columns of all edges, those that have left included. O(ids)."""
         return self.columns(self._linked())
 
+    def ends(self) -> tuple[np.ndarray, ...]:
+        """Return source, label and target of all edges, those that have left included. O(ids)."""
+        return self.all_columns()[:3]
+
     def latest_left(self, bound: int) -> int:
         """Return the largest timestamp of an edge that came too late or has left, by a bound at present. O(ids)."""
         timestamps = self._arrays.timestamp[self._linked()]

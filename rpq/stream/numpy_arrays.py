@@ -1,4 +1,4 @@
-"""Arrow arrays from and to NumPy arrays and lists, without pandas; and the different values of an array.
+"""Arrow arrays from and to NumPy arrays and lists, without pandas.
 
 Arrow's own `to_numpy`, `array` and `scalar` import pandas wherever it is installed, even for integers. That takes 30 MB and
 half a second.
@@ -10,9 +10,6 @@ from array import array as c_array
 
 import numpy as np
 import pyarrow as pa
-
-_LARGEST_TABLE = 1 << 16
-"""The number of possible values up to which the different ones are found by counting rather than by sorting."""
 
 
 def numpy_array(array: pa.Array) -> np.ndarray:
@@ -73,15 +70,3 @@ def text_array(texts: list[str]) -> pa.Array:
     ends = np.zeros(len(texts) + 1, np.int32)
     np.cumsum(lengths, out=ends[1:])
     return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(data))
-
-
-def distinct_values(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different values, all from 0 to below `size`, and the place of each value among them.
-
-    >>> [array.tolist() for array in distinct_values(np.array([7, 2, 7]), 10)]
-    [[2, 7], [1, 0, 1]]
-    """
-    if size > _LARGEST_TABLE:
-        return np.unique(values, return_inverse=True)
-    is_there = np.bincount(values, minlength=size) > 0
-    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[values]

@@ -46,6 +46,7 @@ from rpq.stream.edge_store import (
     in_window,
     insert,
     key_hash,
+    lose_unread,
     move_horizons,
     probe,
     resolve,
@@ -201,6 +202,10 @@ class SnapshotGraph:
         """Remember that the inserts of a chunk are not kept as edges with these labels (an id a tuple, -1: of none)."""
         is_lost = (label >= 0) & (chunk.delete == 0)
         np.maximum.at(self.horizons.lost, label[is_lost], chunk.timestamp[is_lost])
+
+    def lose_unread(self, tuples: Any, count: int) -> None:
+        """Remember like `lose` that the inserts of the view of a chunk are not kept whose labels no query reads."""
+        lose_unread(self._horizons_view, tuples, count)
 
     def lose_one(self, label: int, timestamp: int) -> None:
         """Remember like `lose` that one insert is not kept as an edge with a label."""

@@ -447,6 +447,10 @@ class WindowEdges:
         kinds = (np.int32, np.int32, np.int32, np.int64, np.int32)
         return tuple(np.ascontiguousarray(column, kind) for column, kind in zip(columns, kinds, strict=True))
 
+    def ends(self) -> tuple[np.ndarray, ...]:
+        """Return source, label and target of all edges. O(edges)."""
+        return self.all_columns()[:3]
+
     def keys(self) -> list[Hashable]:
         """Return the keys of the edges, in the order of their numbers."""
         return [*self._edges]

@@ -19,6 +19,7 @@ from rpq.language.sparql.syntax.reading import read
 from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import integer_term
 from tests.sparql_brute_force import rows, solutions
+from tests.twins import scaled
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
 pytest.importorskip("rdflib")
@@ -161,8 +162,8 @@ def compare(seed: int) -> str:
 
 @pytest.mark.ci
 def test_random_queries_have_the_answers_of_pyoxigraph():
-    outcomes = Counter(compare(seed) for seed in range(300))
-    assert outcomes["many"] > 40, outcomes
+    outcomes = Counter(compare(seed) for seed in range(scaled(300)))
+    assert outcomes["many"] > scaled(40), outcomes
 
 
 @pytest.mark.long

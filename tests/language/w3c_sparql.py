@@ -266,12 +266,12 @@ def _as_graph(result: Counter | set[Edge]) -> rdflib.Graph:
         for source, label, target in result:
             graph.add((node(source), rdflib.URIRef("l:" + str(hash(label))), node(target)))
         return graph
-    for solution, number in result.items():
-        for _ in range(number):
-            row = rdflib.BNode()
-            graph.add((row, rdflib.RDF.type, RS.solution))
-            for name, text in solution:
-                graph.add((row, rdflib.URIRef("v:" + name), node(text)))
+    # One node for equal solutions: rdflib would try in which order the nodes of each are those of the other result.
+    for solution, number in _written_alike(result).items():
+        row = rdflib.BNode()
+        graph.add((row, RS.solution, rdflib.Literal(number)))
+        for name, text in solution:
+            graph.add((row, rdflib.URIRef("v:" + name), node(text)))
     return graph
 
 

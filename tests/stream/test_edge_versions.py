@@ -1,12 +1,15 @@
 """The versions of edges, against a dict: replaced, deleted, late, expired and collected, with few bytes an edge."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.stream.chunk import Chunk
-from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions
+from rpq.compiled.views import view
+from rpq.stream.chunk import Chunk, SingleTuple
+from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from tests.twins import examples
 
 FAR = 1 << 33
@@ -42,6 +45,18 @@ class Dict:
         return version, 1
 
 
+def singles(chunk: Chunk) -> Iterator[SingleTuple]:
+    """Yield the tuples of a chunk one at a time, in the same object."""
+    one = SingleTuple()
+    for u, v, label, timestamp, delete, _ in zip(*(column.tolist() for column in chunk), strict=True):
+        one.fill(u, v, label, timestamp, bool(delete))
+        yield one
+
+
+def copies(before: VersionsBefore) -> list[np.ndarray]:
+    return [column.copy() for column in before]
+
+
 @pytest.mark.parametrize("keeps_all", [False, True])
 @examples(200)
 @given(data=st.data())
@@ -57,7 +72,12 @@ def test_versions_are_a_dict(keeps_all, data):
         bound = np.maximum.accumulate(timestamp) - data.draw(st.integers(1, 12))
         delete = np.array([row[4] for row in drawn], np.uint8)
         chunk = Chunk(columns[0], columns[2], columns[1], timestamp, delete, columns[0])
-        before = versions.apply(chunk, columns[3], bound)
+        if data.draw(st.booleans()):
+            before = versions.apply(chunk, view(chunk), columns[3], bound)
+        else:
+            each = zip(singles(chunk), columns[3].tolist(), bound.tolist(), strict=True)
+            found = [copies(versions.apply_one(one, satisfied, lower)) for one, satisfied, lower in each]
+            before = VersionsBefore(*map(np.concatenate, zip(*found, strict=True))) if drawn else None
         versions._check()
         for place, row in enumerate(drawn):
             version, is_effective = twin.apply(row[:3], int(timestamp[place]), row[4], row[5], int(bound[place]))
@@ -93,9 +113,10 @@ def columns_of(count: int) -> tuple[Chunk, np.ndarray]:
 def test_more_sets_than_two_bytes_can_tell():
     versions = EdgeVersions(keeps_all=False)
     chunk, bound = columns_of(70_000)
-    versions.apply(chunk, chunk.source, bound)
-    versions.apply(chunk._replace(delete=np.full(70_000, 1, np.uint8)), chunk.source, bound)
-    again = versions.apply(chunk, chunk.source[::-1].copy(), bound)
+    versions.apply(chunk, view(chunk), chunk.source, bound)
+    deleted = chunk._replace(delete=np.full(70_000, 1, np.uint8))
+    versions.apply(deleted, view(deleted), chunk.source, bound)
+    again = versions.apply(chunk, view(chunk), chunk.source[::-1].copy(), bound)
     assert (again.timestamp == ABSENT_VERSION).all()
     versions.collect(35_000)
     live = versions.columns(versions.live(35_000))
@@ -109,7 +130,7 @@ def test_a_version_takes_few_bytes(keeps_all, most):
     chunk, bound = columns_of(300_000)
     for first in range(0, 300_000, 4_096):
         part = Chunk(*(column[first : first + 4_096] for column in chunk))
-        versions.apply(part, np.ones(len(part.label), np.int32), bound[: len(part.label)])
+        versions.apply(part, view(part), np.ones(len(part.label), np.int32), bound[: len(part.label)])
         if first > 100_000:
             assert versions.nbytes / versions.count <= most
     versions._check()

@@ -91,7 +91,7 @@ def test_versions_take_turns(tmp_path, monkeypatch):
         return json.loads((tmp_path / "versions.json").read_text()), ran.output
 
     some = "mathoverflow/Q1,ldbc/Q2,P1,patterns/5000,sparql/JOIN,insert/Q2,start/import"
-    result, output = call("--repeat", 2, "--only", some)
+    result, output = call("--repeat", 1, "--only", some)
     assert all(result["checks"].values()) and "starting with the first turn" in output
     figures = {record["figure"]: record for record in result["records"]}
     assert [*figures] == [
@@ -99,14 +99,15 @@ def test_versions_take_turns(tmp_path, monkeypatch):
         "insert/Q2 median", "insert/Q2 p99", "start/import",
     ]  # fmt: skip
     for record in figures.values():
-        assert record["low"] <= record["ratio"] <= record["high"] and record["before"] > 0 and record["turns"] == 2
+        assert record["low"] <= record["ratio"] <= record["high"] and record["before"] > 0 and record["turns"] == 1
     assert all(figures[name]["rows"] for name in ("mathoverflow/Q1", "patterns/5000", "sparql/JOIN"))
     lines = (tmp_path / "versions.turns.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "versions.turns.jsonl").write_text("".join(lines[:-1]) + lines[-1][:9])  # killed while it wrote
     again, output = call("--repeat", 3, "--only", "P1,start/imp*")
     assert "continuing after the turns" in output
+    assert all(record["low"] <= record["ratio"] <= record["high"] for record in again["records"])
     turns = {record["figure"]: record["turns"] for record in again["records"]}
-    assert turns["mathoverflow/Q1"] == 2 and turns["patterns/P1"] == turns["start/import"] == 3
+    assert turns["mathoverflow/Q1"] == 1 and turns["patterns/P1"] == turns["start/import"] == 3
     # Once each, since every run needs a process of its own.
     anew, output = call("--repeat", 1, "--only", "P1,memory/[PL][25]", "--seed", 2)
     assert "starting with the first turn" in output

@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel
+from rpq.compiled.arrays.distinct_values import distinct_values
+from rpq.compiled.kernel_cache import njit
 from rpq.errors import InputError
 from rpq.language.conditions import Condition, condition_of
 from rpq.language.edge_variables import Filter
 from rpq.language.filter_columns import filter_kinds
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name, WhereError
-from rpq.stream.numpy_arrays import distinct_values
 from rpq.stream.properties import PropertyTypes
 
 FEW = 8
@@ -108,6 +109,30 @@ class _LabelConditions(NamedTuple):
     """The number of the set of derived labels by the values of the factors."""
     compared: list[tuple[str, _Comparison]] | None
     """The conditions as comparisons of properties with numbers; None where there are others."""
+
+
+class _CompleteColumns(dict[str, pa.Array]):
+    """Columns of properties and of timestamps, which are made when they are needed; those that are missing are null."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, pa.Array],
+        timestamp: np.ndarray | None,
+        count: int,
+        types: Mapping[str, pa.DataType],
+    ) -> None:
+        super().__init__(columns)
+        self._timestamp = timestamp
+        self._count = count
+        self._types = types
+
+    def __missing__(self, name: str) -> pa.Array:
+        if name == "timestamp":
+            made = pa.nulls(self._count, pa.int64()) if self._timestamp is None else pa.array(self._timestamp)
+        else:
+            made = pa.nulls(self._count, self._types.get(name, pa.string()))
+        self[name] = made
+        return made
 
 
 class ConditionSets:
@@ -294,32 +319,32 @@ class ConditionSets:
         found = np.zeros(count, np.int32)
         complete = self.complete(columns, timestamp, count)
         verdicts: dict[str, np.ndarray] = {}
-        present = np.flatnonzero(np.bincount(label, minlength=1)).tolist()
-        for number in present:
+        for number in np.flatnonzero(np.bincount(label, minlength=1)).tolist():
             name = names[number]
             if not isinstance(name, str) or not name:
                 continue
             conditions = self._on(name)
             if not conditions.texts:
                 continue
-            rows = slice(None) if len(present) == 1 else np.flatnonzero(label == number)
-            code = np.zeros(len(label[rows]), np.int64)
-            keys: list[tuple[int, ...]] = [()]
-            for size, values in self._factors(conditions, complete, verdicts, count):
-                used, code = distinct_values(code * size + values[rows], len(keys) * size)
-                keys = [(*keys[one // size], one % size) for one in used.tolist()]
-            sets = [self._set_of(conditions, key) for key in keys]
-            found[rows] = np.array(sets, np.int32)[code]
+            (size, code), *others = self._factors(conditions, complete, verdicts, count)
+            keys: list[tuple[int, ...]] | None = None  # a code is the only value of its key
+            for many, values in others:
+                used, code = distinct_values(code * many + values, size * many)
+                pairs = zip((used // many).tolist(), (used % many).tolist(), strict=True)
+                keys = [(*((head,) if keys is None else keys[head]), tail) for head, tail in pairs]
+                size = len(keys)
+            is_present, sets = np.zeros(size, np.uint8), np.zeros(size, np.int32)
+            note_codes(label, number, code, is_present)
+            for one in np.flatnonzero(is_present).tolist():
+                sets[one] = self._set_of(conditions, (one,) if keys is None else keys[one])
+            write_sets(label, number, code, sets, found)
         return found
 
     def complete(
         self, columns: Mapping[str, pa.Array], timestamp: np.ndarray | None, count: int
     ) -> dict[str, pa.Array]:
-        """Return the columns of all properties, and of timestamps; those that are missing are null."""
-        types = self.types.known
-        nothing = {name: pa.nulls(count, types.get(name, pa.string())) for name in self.properties - columns.keys()}
-        times = pa.nulls(count, pa.int64()) if timestamp is None else pa.array(timestamp)
-        return {**columns, **nothing, "timestamp": times}
+        """Return the columns of all properties, and of timestamps; those that are missing are null, once they are needed."""
+        return _CompleteColumns(columns, timestamp, count, self.types.known)
 
     def _on(self, label: str) -> _LabelConditions:
         """Return the conditions on a label. O(conditions), the first time."""
@@ -357,13 +382,13 @@ class ConditionSets:
     ) -> Iterable[tuple[int, np.ndarray]]:
         """Yield what decides on the conditions: how many values it has, and the value of each tuple."""
         for begin in range(0, len(conditions.single), _BITS):
-            bits = np.zeros(count, np.int64)
+            bits = np.zeros(0, np.int64)
             some = conditions.single[begin : begin + _BITS]
             for place, position in enumerate(some):
                 text = conditions.texts[position]
                 if text not in verdicts:
                     verdicts[text] = self.verdicts(text, columns, count)
-                bits |= verdicts[text].astype(np.int64) << place
+                bits = bits | verdicts[text].astype(np.int64) << place if place else verdicts[text].astype(np.int64)
             yield 1 << len(some), bits
         for constants, _ in conditions.searched:
             yield constants.places, constants.find(columns[constants.name])
@@ -393,6 +418,22 @@ class ConditionSets:
             number = self.number_of(conditions.ids[one] for one in positions)
             conditions.sets[key] = number
         return number
+
+
+@njit(cache=True, nogil=True)
+def note_codes(label, number, code, is_present):
+    """Note which codes tuples with a label have."""
+    for i in range(len(label)):
+        if label[i] == number:
+            is_present[code[i]] = 1
+
+
+@njit(cache=True, nogil=True)
+def write_sets(label, number, code, sets, found):
+    """Write the sets of tuples with a label, by code."""
+    for i in range(len(label)):
+        if label[i] == number:
+            found[i] = sets[code[i]]
 
 
 def _check_filters(filters: Iterable[Filter], kind_of: Callable[..., ColumnKind], types: PropertyTypes) -> None:

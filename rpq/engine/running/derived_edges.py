@@ -9,17 +9,20 @@ template) is determined once for a chunk.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.arrays.distinct_values import distinct_values
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import view
 from rpq.engine.running.condition_sets import ConditionSets
 from rpq.stream.chunk import Chunk
 from rpq.stream.edge_versions import ABSENT_VERSION, VersionsBefore
 from rpq.stream.edges_by_id import Operations
 from rpq.stream.labels import LabelDictionary
-from rpq.stream.numpy_arrays import distinct_values
 
 _OWN_LABEL = -1
 """In place of a derived label in a template: the label of the tuple."""
@@ -56,8 +59,7 @@ class DerivedChunk(NamedTuple):
         is_first = np.diff(of_edges, prepend=-1) != 0
         if self.boundary is not None:
             is_first |= np.diff(self.boundary, prepend=0) != 0
-        begins = np.flatnonzero(is_first)
-        return np.repeat(begins, np.diff(begins, append=len(of_edges)))
+        return _first_of_runs(is_first)
 
     def first_of_parts(self, first: np.ndarray | None) -> np.ndarray | None:
         """Return `first` of events whose evictions are events of their own, as queries see them that net events themselves.
@@ -68,8 +70,7 @@ class DerivedChunk(NamedTuple):
             return first
         is_first = first == np.arange(len(first))
         is_first[1:] |= self.evicted[1:] != self.evicted[:-1]
-        begins = np.flatnonzero(is_first)
-        return np.repeat(begins, np.diff(begins, append=len(first)))
+        return _first_of_runs(is_first)
 
     def merge(self, more: TupleEdges, timestamp: np.ndarray) -> DerivedChunk:
         """Return these edges and further ones of the same tuples, which are one event with them.
@@ -93,8 +94,13 @@ class DerivedChunk(NamedTuple):
             delete=merged(self.chunk.delete, more.delete),
             edge=np.empty(len(row), np.int32),
         )
-        is_first = np.append(True, row[1:] != row[:-1])
-        return DerivedChunk(chunk, row, np.flatnonzero(is_first)[np.cumsum(is_first) - 1], self.outcome)
+        return DerivedChunk(chunk, row, _first_of_runs(np.diff(row, prepend=-1) != 0), self.outcome)
+
+
+def _first_of_runs(is_first: np.ndarray) -> np.ndarray:
+    """Return for each place that of the first one of its run, of which the first place is marked."""
+    begins = np.flatnonzero(is_first)
+    return np.repeat(begins, np.diff(begins, append=len(is_first)))
 
 
 class _Template(NamedTuple):
@@ -118,60 +124,50 @@ class EdgeDerivation:
     def derive(
         self,
         chunk: Chunk,
+        tuples: Any,
         now: np.ndarray,
         *,
         satisfied: np.ndarray,
         before: VersionsBefore,
-        is_late: np.ndarray,
+        bound: np.ndarray,
         is_plain: np.ndarray,
         outcome: np.ndarray,
         has_more: Sequence[int] | np.ndarray,
     ) -> DerivedChunk:
-        """Return the edges of tuples. Late ones are among them, so that the graph knows what is lost.
+        """Return the edges of the tuples of a chunk, with its view; late ones too, so that the graph knows what is lost.
 
         `now` are the stream times after the tuples, `satisfied` the sets of derived labels that they have, `before` the
-        versions of their edges before them, and `is_plain` says whether a query reads their label without a condition.
-        The tuples at the places `has_more` become other edges too. O(tuples + edges).
+        versions of their edges before them, `bound` the timestamps up to which edges have left every window, and `is_plain`
+        says whether a query reads their label without a condition (uint8). The tuples at the places `has_more` become other
+        edges too. O(tuples + edges).
         """
-        is_delete = chunk.delete != 0
-        is_effective = before.is_effective != 0
-        new = np.where((is_effective | is_late) & ~is_delete & (chunk.source >= 0), satisfied, 0)
-        if self._replaces:
-            old = np.where(is_effective, before.satisfied, 0)
-        else:
-            old = np.zeros(len(new), np.int32)
-            if is_delete.any():
-                is_gone = is_effective & is_delete & (before.timestamp != ABSENT_VERSION)
-                old = np.where(is_gone, self.whole_sets(chunk), old)
-        is_edge = (old | new != 0) | is_plain
+        count, sets = len(satisfied), self._sets.count
+        lost = before.satisfied  # by a replacement or a delete
+        if not self._replaces and chunk.delete.any():
+            lost = np.where(before.timestamp != ABSENT_VERSION, self.whole_sets(chunk), 0).astype(np.int32)
+            sets = self._sets.count
+        wanted = is_plain
         if len(has_more):
-            is_edge[has_more] = True
-        rows = _rows_to_apply(is_edge, chunk.timestamp, now)
-        if rows is not None:
-            chunk = Chunk(*(column[rows] for column in chunk))
-            old, new, is_plain, is_delete = (column[rows] for column in (old, new, is_plain, is_delete))
-        sets = self._sets.count
-        code = ((old.astype(np.int64) * sets + new) * 2 + is_plain) * 2 + is_delete
-        used, place = distinct_values(code, sets * sets * 4)
-        templates = [self._template(int(one), sets) for one in used.tolist()]
-        lengths = np.array([len(template.labels) for template in templates])
+            wanted = is_plain.copy()
+            wanted[has_more] |= _HAS_MORE
+        kind, is_edge = np.empty(count, np.int64), np.empty(count, np.uint8)
+        kinds_of_tuples(
+            tuples, bound, satisfied, lost, before.is_effective, wanted, self._replaces, sets, count, kind, is_edge
+        )
+        rows = _rows_to_apply(tuples, is_edge, now)
+        used, place = distinct_values(kind, sets * sets * 4)
+        templates = [self._template(one, sets) for one in used.tolist()]
+        lengths = np.array([len(template.labels) for template in templates], np.int64)
         labels = np.array([label for template in templates for label in template.labels], np.int32)
         deletes = np.array([delete for template in templates for delete in template.deletes], np.uint8)
-        if (lengths == 1).all():
-            label = labels[place]
-            own = label == _OWN_LABEL
-            label[own] = chunk.label[own]
-            return DerivedChunk(chunk._replace(label=label, delete=deletes[place]), rows, None, outcome)
-        begins = np.cumsum(lengths) - lengths
-        many = lengths[place]
-        row = np.repeat(np.arange(len(place)), many)
-        first = np.repeat(np.cumsum(many) - many, many)
-        inside = np.repeat(begins[place], many) + np.arange(len(row)) - first
-        label = labels[inside]
-        own = label == _OWN_LABEL
-        label[own] = chunk.label[row[own]]
-        edges = Chunk(*(column[row] for column in chunk))._replace(label=label, delete=deletes[inside])
-        return DerivedChunk(edges, row if rows is None else rows[row], first, outcome)
+        ends, is_one_each = np.cumsum(lengths), len(labels) == len(lengths)
+        total = len(rows) if is_one_each else int(lengths[place[rows]].sum())
+        row, first = np.empty(total, np.int64), np.empty(total, np.int64)
+        edges = Chunk(*(np.empty(total, column.dtype) for column in chunk))
+        write_edges(tuples, view(edges), rows, place, ends - lengths, ends, labels, deletes, len(rows), row, first)
+        if is_one_each:
+            return DerivedChunk(edges, None if total == count else rows, None, outcome)
+        return DerivedChunk(edges, row, first, outcome)
 
     def derive_one(
         self,
@@ -218,24 +214,90 @@ class EdgeDerivation:
         return sets
 
     def _template(self, code: int, sets: int) -> _Template:
-        """Return the edges of tuples of a kind, deletes first.
-
-        A tuple that becomes no other edge is one with its own label, which moves the time.
-        """
+        """Return the edges of tuples of a kind."""
         code, is_delete = divmod(code, 2)
         code, is_plain = divmod(code, 2)
         old, new = divmod(code, sets)
-        inserted = self._sets.labels_of(new)
-        deleted = [label for label in self._sets.labels_of(old) if label not in set(inserted)]
-        is_alone = not inserted and not deleted
-        labels = [*([_OWN_LABEL] if is_plain or is_alone else []), *deleted, *inserted]
-        own = [is_delete] if is_plain or is_alone else []
-        return _Template(labels, [*own, *[1] * len(deleted), *[0] * len(inserted)])
+        return _template_of(self._sets.labels_of(old), self._sets.labels_of(new), is_plain, is_delete)
+
+
+@lru_cache(maxsize=4096)
+def _template_of(old: tuple[int, ...], new: tuple[int, ...], is_plain: int, is_delete: int) -> _Template:
+    """Return the edges of tuples with these derived labels before and after, deletes first.
+
+    A tuple that becomes no other edge is one with its own label, which moves the time.
+    """
+    inserted = set(new)
+    deleted = [label for label in old if label not in inserted]
+    has_own = is_plain or not (inserted or deleted)
+    labels = [*([_OWN_LABEL] if has_own else []), *deleted, *new]
+    return _Template(labels, [*([is_delete] if has_own else []), *[1] * len(deleted), *[0] * len(new)])
+
+
+_HAS_MORE = 2
+"""The mark of tuples that become other edges, beside 1 for those whose label a query reads without a condition."""
+
+
+@njit(cache=True, nogil=True)
+def kinds_of_tuples(tuples, bound, satisfied, lost, is_effective, wanted, replaces, sets, count, kind, is_edge):
+    """Write the kind of each tuple, and whether it becomes an edge.
+
+    `lost` are the sets of derived labels that replacements and deletes take.
+    """
+    for i in range(count):
+        is_delete = np.int64(tuples.delete[i] != 0)
+        old, new = np.int64(0), np.int64(0)
+        if is_effective[i] and (replaces or is_delete):
+            old = np.int64(lost[i])
+        if not is_delete and tuples.source[i] >= 0 and (is_effective[i] or tuples.timestamp[i] <= bound[i]):
+            new = np.int64(satisfied[i])
+        kind[i] = ((old * sets + new) * 2 + (wanted[i] & 1)) * 2 + is_delete
+        is_edge[i] = (old | new) != 0 or wanted[i] != 0
+
+
+@njit(cache=True, nogil=True)
+def rows_to_apply(tuples, is_edge, now, count, rows):
+    """Write the rows of tuples that become edges or are needed to move the time; return how many."""
+    following, is_behind, latest = np.int64(0), True, np.int64(-1)
+    for i in range(count - 1, -1, -1):
+        rows[i] = is_edge[i]
+        if is_edge[i]:
+            following, is_behind = tuples.timestamp[i], False
+        elif not is_behind:
+            rows[i] = following < now[i]
+        elif latest < 0 or tuples.timestamp[i] >= tuples.timestamp[latest]:
+            latest = np.int64(i)
+    if latest >= 0:
+        rows[latest] = 1
+    applied = np.int64(0)
+    for i in range(count):
+        if rows[i]:
+            rows[applied] = i
+            applied += 1
+    return applied
+
+
+@njit(cache=True, nogil=True)
+def write_edges(tuples, edges, rows, place, begins, ends, labels, deletes, count, row, first):
+    """Write the edges of tuples, each with its tuple and the place of the first edge of that."""
+    at = np.int64(0)
+    for i in range(count):
+        one, of_event = rows[i], at
+        for j in range(begins[place[one]], ends[place[one]]):
+            edges.source[at] = tuples.source[one]
+            edges.target[at] = tuples.target[one]
+            edges.label[at] = tuples.label[one] if labels[j] == _OWN_LABEL else labels[j]
+            edges.timestamp[at] = tuples.timestamp[one]
+            edges.delete[at] = deletes[j]
+            row[at] = one
+            first[at] = of_event
+            at += 1
 
 
 def chunk_of_operations(
     made: Operations,
     chunk: Chunk,
+    tuples: Any,
     now: np.ndarray,
     *,
     outcome: np.ndarray,
@@ -243,7 +305,7 @@ def chunk_of_operations(
     evicted: np.ndarray | None = None,
     boundary: np.ndarray | None = None,
 ) -> DerivedChunk:
-    """Return operations on the graph as edges, with the tuples that are needed to move the time.
+    """Return operations on the graph as edges, with the tuples of a chunk and its view that are needed to move the time.
 
     `now` are the stream times after the tuples of the chunk. The tuples at the places `has_more` become other edges too.
     `evicted` says of each operation whether it is an eviction, and `boundary` is that of `DerivedChunk`.
@@ -252,8 +314,8 @@ def chunk_of_operations(
     has_operations = np.bincount(own, minlength=len(chunk.label)) > 0
     if len(has_more):
         has_operations[has_more] = True
-    rows = _rows_to_apply(has_operations, chunk.timestamp, now)
-    idle = np.zeros(0, np.int64) if rows is None else rows[~has_operations[rows]]
+    rows = _rows_to_apply(tuples, has_operations.view(np.uint8), now)
+    idle = rows[~has_operations[rows]]
     nothing = np.full(len(idle), -1, np.int32)
     row = np.concatenate([made.row, idle])
     order = np.argsort(row, kind="stable")
@@ -267,28 +329,16 @@ def chunk_of_operations(
     boundaries = None if boundary is None else np.append(boundary, np.zeros(len(idle), boundary.dtype))[order]
     if boundaries is not None:
         is_first |= np.diff(boundaries, prepend=0) != 0
-    begins = np.flatnonzero(is_first)
-    if len(begins) == len(row) and are_evicted is None:
+    if are_evicted is None and is_first.all():
         return DerivedChunk(derived, row, None, outcome)
-    first = np.repeat(begins, np.diff(begins, append=len(row)))
-    return DerivedChunk(derived, row, first, outcome, are_evicted, boundaries)
+    return DerivedChunk(derived, row, _first_of_runs(is_first), outcome, are_evicted, boundaries)
 
 
-def _rows_to_apply(is_edge: np.ndarray, timestamp: np.ndarray, now: np.ndarray) -> np.ndarray | None:
-    """Return the rows of tuples that become edges or are needed to move the time; None for all. O(tuples).
+def _rows_to_apply(tuples: Any, is_edge: np.ndarray, now: np.ndarray) -> np.ndarray:
+    """Return the rows of tuples that become edges (uint8) or are needed to move the time. O(tuples).
 
     A tuple that becomes no edge is left out where the next one that does moves the time as far. Of those behind the last
     edge the one with the largest timestamp stays.
     """
-    idle = np.flatnonzero(~is_edge)
-    if not len(idle):
-        return None
-    edges = np.flatnonzero(is_edge)
-    following = np.searchsorted(edges, idle)
-    behind = int(np.searchsorted(following, len(edges)))
-    is_applied = is_edge.copy()
-    is_needed = timestamp[edges[following[:behind]]] < now[idle[:behind]]
-    is_applied[idle[:behind][is_needed]] = True
-    if behind < len(idle):
-        is_applied[idle[behind + int(np.argmax(timestamp[idle[behind:]]))]] = True
-    return np.flatnonzero(is_applied)
+    rows = np.empty(len(is_edge), np.int64)
+    return rows[: rows_to_apply(tuples, is_edge, now, len(rows), rows)]

@@ -154,16 +154,9 @@ class EdgeVertexLinks:
         `timestamp` are the times that conditions see, and `values` the properties that vertices have.
         O(tuples · expressions + links).
         """
-        columns = self._sets.complete(properties, timestamp, len(chunk.label))
-        accepted_by = self._accepted(chunk, columns, effects.reaches_graph)
-        has_vertex = np.zeros(len(chunk.label), bool)
-        has_twin = np.zeros(len(chunk.label), bool)
-        for walk, accepted in accepted_by:
-            has_vertex |= accepted
-            if walk.is_second:
-                has_twin |= accepted
-        of_vertices = {name: columns[name] for name in values}
-        vertex, twin = self._add_vertices(chunk, timestamp, effects.number, has_vertex, has_twin, of_vertices)
+        vertex, _, inserts = self._add_vertices(
+            chunk, properties, timestamp, effects.reaches_graph, number=effects.number, values=values
+        )
         pieces: list[TupleEdges] = []
         old_rows, old = self._replace_current(chunk, vertex, effects)
         if len(old):
@@ -173,11 +166,7 @@ class EdgeVertexLinks:
                     some = gone.label == label
                     bound = gone.twin[some] if walk.is_second else old[some]
                     pieces += walk.links(old_rows[some], gone.source[some], gone.target[some], bound, is_deleted=True)
-        for walk, accepted in accepted_by:
-            rows = np.flatnonzero(accepted)
-            bound = (twin if walk.is_second else vertex)[rows]
-            pieces += walk.links(rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
-        pieces = [piece for piece in pieces if len(piece.row)]
+        pieces = [piece for piece in [*pieces, *inserts] if len(piece.row)]
         return TupleEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
 
     def derive_in_window(
@@ -194,26 +183,13 @@ class EdgeVertexLinks:
 
         `number` are the numbers of edges; the other arguments are those of `derive`. O(tuples · expressions + links).
         """
-        columns = self._sets.complete(properties, timestamp, len(chunk.label))
         is_new = np.zeros(len(chunk.label), bool)
         is_new[[row for row, _ in applied.entered]] = True
-        accepted_by = self._accepted(chunk, columns, is_new)
-        has_vertex, has_twin = np.zeros(len(is_new), bool), np.zeros(len(is_new), bool)
-        for walk, accepted in accepted_by:
-            has_vertex |= accepted
-            if walk.is_second:
-                has_twin |= accepted
-        of_vertices = {name: columns[name] for name in values}
-        vertex, twin = self._add_vertices(chunk, timestamp, number, has_vertex, has_twin, of_vertices)
+        vertex, twin, inserts = self._add_vertices(chunk, properties, timestamp, is_new, number=number, values=values)
         for row, edge in applied.entered:
             edge.vertex, edge.twin = int(vertex[row]), int(twin[row])
-        self._vertices.edges.make_current(np.concatenate([vertex[has_vertex], twin[has_twin]]))
-        found = self.links_of_left(applied)
-        for walk, accepted in accepted_by:
-            rows = np.flatnonzero(accepted)
-            bound = (twin if walk.is_second else vertex)[rows]
-            pieces = walk.links(rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
-            found += [(GAINS, one) for one in pieces]
+        self._vertices.edges.make_current(np.concatenate([vertex[vertex != NO_VERTEX], twin[twin != NO_VERTEX]]))
+        found = [*self.links_of_left(applied), *((GAINS, one) for one in inserts)]
         return [(stage, one) for stage, one in found if len(one.row)]
 
     def links_of_left(self, applied: Applied) -> list[tuple[int, TupleEdges]]:
@@ -251,12 +227,7 @@ class EdgeVertexLinks:
         described = chunk.source, chunk.label, chunk.target, np.full(count, NO_TIME, np.int64), statics.number
         for mine, others in ((statics.vertex, statics.twin), (statics.twin, statics.vertex)):
             self._describe(mine, np.flatnonzero(mine != NO_VERTEX), EdgeVertexColumns(*described, others), of_vertices)
-        pieces: list[TupleEdges] = []
-        for walk, accepted in accepted_by:
-            rows = np.flatnonzero(accepted)
-            bound = (statics.twin if walk.is_second else statics.vertex)[rows]
-            pieces += walk.links(rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
-        return pieces
+        return _links_to(chunk, accepted_by, statics.vertex, statics.twin)
 
     def _describe(
         self, ids: np.ndarray, rows: np.ndarray, described: EdgeVertexColumns, values: Mapping[str, pa.Array]
@@ -314,22 +285,34 @@ class EdgeVertexLinks:
     def _add_vertices(
         self,
         chunk: Chunk,
+        properties: Mapping[str, pa.Array],
         timestamp: np.ndarray,
+        is_new: np.ndarray,
+        *,
         number: np.ndarray,
-        has_vertex: np.ndarray,
-        has_twin: np.ndarray,
-        values: Mapping[str, pa.Array],
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Add the vertices and twins of inserts; return them by tuple (int32), `NO_VERTEX` where there is none."""
+        values: Iterable[str],
+    ) -> tuple[np.ndarray, np.ndarray, list[TupleEdges]]:
+        """Add the vertices and twins of inserts that expressions accept.
+
+        Return them by tuple (int32), `NO_VERTEX` where there is none, and the links to and from them.
+        """
         count = len(chunk.label)
+        columns = self._sets.complete(properties, timestamp, count)
+        accepted_by = self._accepted(chunk, columns, is_new)
+        has_vertex, has_twin = np.zeros(count, bool), np.zeros(count, bool)
+        for walk, accepted in accepted_by:
+            has_vertex |= accepted
+            if walk.is_second:
+                has_twin |= accepted
         new, twice = np.flatnonzero(has_vertex), np.flatnonzero(has_twin)
         vertex, twin = np.full(count, NO_VERTEX, np.int32), np.full(count, NO_VERTEX, np.int32)
         ids = self._vertices.reserve(len(new) + len(twice))
         vertex[new], twin[twice] = ids[: len(new)], ids[len(new) :]
+        of_vertices = {name: columns[name] for name in values}
         for rows, mine, others in ((new, vertex, twin), (twice, twin, vertex)):
             described = chunk.source, chunk.label, chunk.target, timestamp, number, others
-            self._describe(mine, rows, EdgeVertexColumns(*described), values)
-        return vertex, twin
+            self._describe(mine, rows, EdgeVertexColumns(*described), of_vertices)
+        return vertex, twin, _links_to(chunk, accepted_by, vertex, twin)
 
     def _replace_current(self, chunk: Chunk, vertex: np.ndarray, effects: EdgeEffects) -> tuple[np.ndarray, np.ndarray]:
         """Make vertices of inserted edges current; return those that are so no longer, each with the tuple that ends it."""
@@ -353,6 +336,18 @@ class EdgeVertexLinks:
             if begins:
                 edges.make_one_current((u, label, v), number, mine)
         return np.array(rows, np.int64), np.array(old, np.int32)
+
+
+def _links_to(
+    chunk: Chunk, accepted_by: Iterable[tuple[_Walk, np.ndarray]], vertex: np.ndarray, twin: np.ndarray
+) -> list[TupleEdges]:
+    """Return the links of edges that expressions accept, whose vertices and twins these are."""
+    pieces: list[TupleEdges] = []
+    for walk, accepted in accepted_by:
+        rows = np.flatnonzero(accepted)
+        bound = (twin if walk.is_second else vertex)[rows]
+        pieces += walk.links(rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
+    return pieces
 
 
 def _walked_forward(accepted_by: Sequence[tuple[_Walk, np.ndarray]], second: _Walk, accepted: np.ndarray) -> np.ndarray:

@@ -353,8 +353,9 @@ class Evaluation:
         edge: pa.Array | None,
     ) -> DerivedChunk:
         """Return tuples as edges with derived labels, for which there is room; arguments as those of `Multigraph.derive`."""
-        derived = multigraph.derive(chunk, properties, self.graph.time, timestamp=timestamp, edge=edge)
-        self.graph.lose(np.where(self.graph.is_read(chunk.label) != 0, np.int32(-1), chunk.label), chunk)
+        tuples = view(chunk)
+        derived = multigraph.derive(chunk, tuples, properties, self.graph.time, timestamp=timestamp, edge=edge)
+        self.graph.lose_unread(tuples, len(chunk.label))
         more = len(derived.chunk.label) - len(chunk.label)
         if more > 0 or self.vertices.count > self._vertex_room:
             self._make_room(len(chunk.label) + max(more, 0), _NO_VERTICES)

@@ -11,9 +11,9 @@ and of its own label where a query reads that without a condition. Behind it a d
 - With `id` an insert replaces the edge with its id, whatever the ends and labels of the two. Several edges with equal ends
   may have a label, and `EdgesById` knows which of them is left when one goes.
 
-Over a count window `WindowEdges` decides what it has, for all identities, and queries see an unbounded window. So it does
-over any window where edges hide the static edges of their identity. Paths in time order number the inserts of their count
-windows themselves, and `ParallelEdges` knows when each edge leaves.
+Over a count window, and over any window where edges hide the static edges of their identity, what the window has is decided
+before the graph (`window_derivation`), and queries see an unbounded one. Paths in time order number the inserts of their
+count windows themselves, and `ParallelEdges` knows when each edge leaves.
 
 An edge that edge variables may bind is a vertex of its own too, with links to its ends (`edge_vertex_links`).
 
@@ -32,11 +32,12 @@ import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.engine.running.condition_sets import ConditionSets, misfit
-from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, TupleEdges, chunk_of_operations
+from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, chunk_of_operations
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, effects_by_id, effects_of_versions
 from rpq.engine.running.outcome_counts import OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
 from rpq.engine.running.static_edges import StaticEdges
+from rpq.engine.running.window_derivation import WindowDerivation
 from rpq.errors import InputError, QueryError
 from rpq.language.edge_variables import Filter
 from rpq.language.protocol import Question
@@ -45,17 +46,17 @@ from rpq.language.where import WhereError
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
 from rpq.stream.edge_values import EdgeValues, ValuesOf, values_at
-from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
+from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
-from rpq.stream.plain_columns import NUMBER, is_utf8
+from rpq.stream.plain_columns import is_utf8
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import EdgeEnd, LabelName
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
-from rpq.stream.window_edges import EVICTIONS, STAGES, Applied, Link, StagedChanges, WindowEdges
+from rpq.stream.window_edges import Link, WindowEdges
 
 Identity = Literal["triple", "parallel", "id"]
 """When two inserts are the same edge: with equal source, label and target, never, or with equal ids."""
@@ -124,8 +125,7 @@ class Multigraph:
         self.outcome_counts = OutcomeCounts(labels, keeps_all=keeps_all)
         self.by_id: EdgesById | None = EdgesById(capacity=capacity) if identity == "id" else None
         """The edges by id; None where edges have none."""
-        self.window_edges: WindowEdges | None = None
-        """The edges of the window over which all queries read, if that is a count window or edges hide static edges."""
+        self._window: WindowDerivation | None = None
         self.hides = False
         """True if edges of the window hide the static edges of their identity."""
         self._versions = self.by_id or EdgeVersions(keeps_all=keeps_all, capacity=capacity)
@@ -162,9 +162,14 @@ class Multigraph:
         self._sets_after_collect = 1024
 
     @property
+    def window_edges(self) -> WindowEdges | None:
+        """The edges of the window over which all queries read, if that is a count window or edges hide static edges."""
+        return None if self._window is None else self._window.edges
+
+    @property
     def versions(self) -> EdgeVersions | EdgesById | WindowEdges:
         """The versions of edges."""
-        return self._versions if self.window_edges is None else self.window_edges
+        return self._versions if self._window is None else self._window.edges
 
     def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
         """Return the ids of derived labels, new ones for those that have none."""
@@ -223,8 +228,8 @@ class Multigraph:
         for question in questions:
             reading = readings[question.name]
             is_counted = has_counted_window(question, reading)
-            if self.window_edges is None and (is_counted or self.hides):
-                self._begin_window_edges(reading.window)
+            if self._window is None and (is_counted or self.hides):
+                self._window = self._window_of(reading.window)
             if is_counted:
                 reading = reading._replace(window=UnboundedWindow())
             self.outcome_counts.add(question.name, reading, is_late=is_late)
@@ -270,16 +275,23 @@ class Multigraph:
 
     def running_form(self, question: Any) -> Any:
         """Return a query with the window over which it runs: an unbounded one where its window is decided here."""
-        return question if self.window_edges is None else question.over(UnboundedWindow())
+        return question if self._window is None else question.over(UnboundedWindow())
 
     def retained_form(self, question: Any) -> Any:
         """Return a query with the window that determines which edges it needs: inserts that count are never made up for."""
-        is_count = self.window_edges is not None and self.window_edges.counts
+        is_count = self._window is not None and self._window.edges.counts
         return question.over(UnboundedWindow()) if is_count else question
 
-    def _begin_window_edges(self, window: AnyWindow) -> None:
+    def _window_of(self, window: AnyWindow) -> WindowDerivation:
+        """Return a window that is decided before the graph."""
         keeps_all = self.identity == "id"
-        self.window_edges = WindowEdges(window, labels_of=self.sets.labels_of, keeps_all=keeps_all, capacity=self._capacity)
+        return WindowDerivation(
+            WindowEdges(window, labels_of=self.sets.labels_of, keeps_all=keeps_all, capacity=self._capacity),
+            sets=self.sets,
+            links=self._links,
+            outcome_counts=self.outcome_counts,
+            keeps_values=self.kept_values is not None,
+        )
 
     def hides_statics(self, labels: Iterable[str], *, have_ids: bool = False) -> bool:
         """Return whether edges of the window may hide static edges with some labels from a query.
@@ -328,7 +340,7 @@ class Multigraph:
         if not self._ordered_questions:
             self.parallel = None
         if not self._readings:
-            self.window_edges = None
+            self._window = None
         self._flags.clear()
 
     def _set_conditions(self) -> None:
@@ -408,7 +420,7 @@ class Multigraph:
 
     def bearing(self, edges: np.ndarray) -> np.ndarray:
         """Return how many edges bear each label, with the versions and derived labels counted, so that none is forgotten."""
-        versions = np.bincount(self.versions.all_columns()[1], minlength=len(edges))
+        versions = np.bincount(self.versions.ends()[1], minlength=len(edges))
         found: np.ndarray = np.add(edges, versions.astype(edges.dtype))
         found[self.sets.ids()] += 1
         found[self.statics.label] += 1
@@ -427,13 +439,14 @@ class Multigraph:
     def derive(
         self,
         chunk: Chunk,
+        tuples: Any,
         properties: Mapping[str, pa.Array],
         time: int | None,
         *,
         timestamp: np.ndarray,
         edge: pa.Array | None = None,
     ) -> DerivedChunk:
-        """Return the tuples of a chunk as edges with derived labels; `time` is the stream time before them.
+        """Return the tuples of a chunk, with its view, as edges with derived labels; `time` is the stream time before them.
 
         `properties` are columns of as many rows, `timestamp` the times that conditions see, and `edge` the ids of edges
         where they have one. O(tuples + edges).
@@ -441,42 +454,53 @@ class Multigraph:
         now = np.maximum.accumulate(chunk.timestamp)
         now = now if time is None else np.maximum(now, time)
         bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
-        everything = np.minimum.reduce([*bounds.values()]) if bounds else now
-        if self.kept_window is not None:
-            everything = np.minimum(everything, lower_bounds(self.kept_window, now))
+        everything, *others = bounds.values() if bounds else (now,)
+        others += [] if self.kept_window is None else [lower_bounds(self.kept_window, now)]
+        for bound in others:
+            everything = np.minimum(everything, bound)
         satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
-        if self.window_edges is not None:
-            return self._derive_in_window(
-                self.window_edges, chunk, properties, now, satisfied=satisfied, timestamp=timestamp, edge=edge
+        if self._window is not None:
+            number = self._numbers(chunk, edge)
+            return self._window.derive(
+                chunk,
+                tuples,
+                now,
+                keys=self._keys(chunk, number),
+                number=number,
+                satisfied=satisfied,
+                is_plain=self._is_read(chunk.label),
+                properties=properties,
+                timestamp=timestamp,
+                values=self._values_of_vertices,
             )
         more = None
         if self.by_id is not None:
             assert edge is not None
             ids = self.by_id.name(edge)
             edges_before, made = self._apply_by_id(self.by_id, chunk, ids, satisfied, everything)
-            outcome = self.outcome_counts.judge(chunk, edges_before, bounds)
+            outcome = self.outcome_counts.judge(chunk, tuples, edges_before, bounds)
             if self._links.are_read:
                 effects = effects_by_id(chunk, ids, edges_before, everything)
                 more = self._links.derive(chunk, properties, timestamp, effects, values=self._values_of_vertices)
             has_more = () if more is None else more.row
-            derived = chunk_of_operations(made, chunk, now, outcome=outcome, has_more=has_more)
+            derived = chunk_of_operations(made, chunk, tuples, now, outcome=outcome, has_more=has_more)
             self._keep_values_by_id(self.by_id, chunk, ids, properties)
         else:
             assert isinstance(self._versions, EdgeVersions)
-            before = self._versions.apply(chunk, satisfied, everything)
-            outcome = self.outcome_counts.judge(chunk, before, bounds)
-            is_late = chunk.timestamp <= everything
+            before = self._versions.apply(chunk, tuples, satisfied, everything)
+            outcome = self.outcome_counts.judge(chunk, tuples, before, bounds)
             if self._links.are_read:
-                replaces = self.identity == "triple"
+                is_late, replaces = chunk.timestamp <= everything, self.identity == "triple"
                 effects = effects_of_versions(chunk, before, is_late, inserts=self.inserts, replaces=replaces)
                 more = self._links.derive(chunk, properties, timestamp, effects, values=self._values_of_vertices)
             derived = self._derivation.derive(
                 chunk,
+                tuples,
                 now,
                 satisfied=satisfied,
                 before=before,
-                is_late=is_late,
-                is_plain=self._is_read(chunk.label) != 0,
+                bound=everything,
+                is_plain=self._is_read(chunk.label),
                 outcome=outcome,
                 has_more=() if more is None else more.row,
             )
@@ -488,89 +512,24 @@ class Multigraph:
             self.parallel.note(derived.chunk, self._ordered_labels())
         return derived
 
-    def _derive_in_window(
-        self,
-        window_edges: WindowEdges,
-        chunk: Chunk,
-        properties: Mapping[str, pa.Array],
-        now: np.ndarray,
-        *,
-        satisfied: np.ndarray,
-        timestamp: np.ndarray,
-        edge: pa.Array | None,
-    ) -> DerivedChunk:
-        """Return the tuples of a chunk as the edges that the window holds and evicts; `now` are the times after them."""
+    def _numbers(self, chunk: Chunk, edge: pa.Array | None) -> np.ndarray:
+        """Return the numbers of the edges of tuples (int64), -1 for deletes without one; count the inserts."""
         is_insert = chunk.delete == 0
-        number = self.inserts + np.cumsum(is_insert)
-        self.inserts += int(np.count_nonzero(is_insert))
-        keys: list[Any]
-        if self.by_id is not None:
-            assert edge is not None
-            number = self.by_id.name(edge).astype(np.int64)
-            keys = [one if one >= 0 else None for one in number.tolist()]
-        elif self.identity == "parallel":
-            keys = [one if inserted else None for one, inserted in zip(number.tolist(), is_insert.tolist(), strict=True)]
-        else:
-            keys = [*zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)]
-        is_read = self.outcome_counts.reads(chunk.label)
-        is_plain = self._is_read(chunk.label)
-        applied = window_edges.apply(chunk, keys, now, satisfied=satisfied, is_read=is_read, is_plain=is_plain)
-        outcome = self._outcome_in_window(window_edges, chunk, applied, now)
-        if self.kept_values is not None:
-            names = sorted(self.sets.properties)
-            for row, one in applied.entered:
-                one.values = values_at(properties, names, row)
-        links: list[tuple[int, TupleEdges]] = []
-        if self._links.are_read:
-            values = self._values_of_vertices
-            links = self._links.derive_in_window(chunk, properties, timestamp, applied, number=number, values=values)
-        return self._chunk_in_window(chunk, now, applied, links, outcome)
+        inserts, self.inserts = self.inserts, self.inserts + int(np.count_nonzero(is_insert))
+        if self.by_id is None:
+            return np.where(is_insert, inserts + np.cumsum(is_insert), -1)
+        assert edge is not None
+        return self.by_id.name(edge).astype(np.int64)
+
+    def _keys(self, chunk: Chunk, number: np.ndarray) -> list[Any]:
+        """Return the keys of edges with these numbers by their identity, None for those that have none."""
+        if self.identity == "triple":
+            return [*zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)]
+        return [one if one >= 0 else None for one in number.tolist()]
 
     def expire(self, time: int) -> DerivedChunk | None:
-        """Let time pass without a tuple; return what leaves a window that is decided here, None for nothing."""
-        if self.window_edges is None or self.window_edges.counts:
-            return None
-        applied = self.window_edges.expire(time)
-        if not applied.boundaries:
-            return None
-        links = self._links.links_of_left(applied) if self._links.are_read else []
-        columns = (np.zeros(0, kind) for kind in (np.int32, np.int32, np.int32, np.int64, np.uint8, np.int32))
-        return self._chunk_in_window(Chunk(*columns), np.zeros(0, np.int64), applied, links, np.zeros(0, np.uint8))
-
-    def _outcome_in_window(self, window_edges: WindowEdges, chunk: Chunk, applied: Applied, now: np.ndarray) -> np.ndarray:
-        """Count the outcomes of tuples; return those for the engine as a whole."""
-        if window_edges.counts:
-            self.outcome_counts.count(applied.outcome)
-            return applied.outcome
-        before: EdgesBefore | VersionsBefore = EdgesBefore(applied.timestamp_before, applied.label_before)
-        if self.by_id is None:
-            nothing = np.zeros(len(chunk.label), np.int32)
-            before = VersionsBefore(applied.timestamp_before, nothing, nothing.astype(np.uint8))
-        return self.outcome_counts.judge(chunk, before, {window_edges.window: lower_bounds(window_edges.window, now)})
-
-    def _chunk_in_window(
-        self,
-        chunk: Chunk,
-        now: np.ndarray,
-        applied: Applied,
-        links: Iterable[tuple[int, TupleEdges]],
-        outcome: np.ndarray,
-    ) -> DerivedChunk:
-        """Return the changes of a window and links, each with its stage, in the order of tuples and stages."""
-        pieces = [applied.changes]
-        for stage, (rows, source, label, target, delete) in links:
-            begin = stage - stage % STAGES
-            boundaries = [applied.boundaries[row, begin] for row in rows.tolist()] if begin else None
-            times = chunk.timestamp[rows] if boundaries is None else np.array(boundaries, np.int64)
-            stages = np.full(len(rows), stage, np.int32)
-            pieces.append(StagedChanges(rows, stages, source, label, target, times, delete))
-        changes = StagedChanges(*(np.concatenate([*column]) for column in zip(*pieces, strict=True)))
-        order = np.lexsort((changes.stage, changes.row))
-        ordered = StagedChanges(*(column[order] for column in changes))
-        made = Operations(*ordered[2:], ordered.row)
-        evicted: np.ndarray = ordered.stage % STAGES == EVICTIONS
-        boundary: np.ndarray = ordered.stage // STAGES
-        return chunk_of_operations(made, chunk, now, outcome=outcome, evicted=evicted, boundary=boundary)
+        """Let time pass without a tuple; return what leaves a window that is decided before the graph, None for nothing."""
+        return None if self._window is None else self._window.expire(time)
 
     def derive_statics(self, *, begins: bool = False) -> tuple[list[Link], list[Link]]:
         """Return what static edges are in the graph beside their own labels: those that are never hidden, and the others.
@@ -587,26 +546,22 @@ class Multigraph:
             columns = (piece.row, piece.source, piece.label, piece.target)
             for row, *link in zip(*(column.tolist() for column in columns), strict=True):
                 links[row].append((link[0], link[1], link[2]))
-        if self.window_edges is None or not self.hides:
+        if self._window is None or not self.hides:
             return [link for of_edge in links for link in of_edge], []
-        keyed: dict[Any, list[Link]] = {}
-        unhidden: list[Link] = []
-        own = zip(statics.source.tolist(), statics.label.tolist(), statics.target.tolist(), strict=True)
-        is_plain = self._is_read(statics.label).tolist()
-        for ends, number, plain, of_edge in zip(own, statics.edge.tolist(), is_plain, links, strict=True):
-            if self.identity == "triple":
-                keyed[ends] = of_edge  # the last of those with an identity is the edge
-            elif number >= 0:
-                keyed[number] = [ends, *of_edge] if plain else of_edge
-            else:
-                unhidden += of_edge
-        return unhidden, self.window_edges.set_statics(keyed, begins=begins)
+        chunk = statics.chunk()
+        keys = self._keys(chunk, statics.edge)
+        if self.identity == "id":  # the graph has the others under their own labels
+            own = zip(chunk.source.tolist(), chunk.label.tolist(), chunk.target.tolist(), strict=True)
+            is_plain = (self._is_read(chunk.label) != 0) & (statics.edge >= 0)
+            of_edges = zip(own, is_plain.tolist(), links, strict=True)
+            links = [[ends, *of_edge] if plain else of_edge for ends, plain, of_edge in of_edges]
+        return self._window.set_statics(keys, links, begins=begins)
 
     # --- one tuple -------------------------------------------------------------------------------------------
 
     def takes_one(self, times: StreamTime) -> bool:
         """Return whether one tuple of a stream with such times needs no columns; the first one does."""
-        return self.window_edges is None and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
+        return self._window is None and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
 
     def takes_id(self, edge: int | str | None, *, is_delete: bool) -> bool:
         """Return whether an id is well-formed and needs no conversion, as far as this can be checked quickly."""
@@ -651,8 +606,7 @@ class Multigraph:
             return [label], [int(is_delete)]
         bound = min(bounds, default=now)
         satisfied = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
-        of_one = np.array([satisfied], np.int32), np.array([bound], np.int64)
-        before = self._versions.apply(chunk, *of_one, tuples=single.view)
+        before = self._versions.apply_one(single, satisfied, bound)
         edge = chunk.source.item(0), label, chunk.target.item(0)
         single.outcome[0] = judge(edge, timestamp, is_delete, before.timestamp.item(0), bounds)
         is_late = timestamp <= bound
@@ -719,27 +673,22 @@ class Multigraph:
         """Return the values of the edge that the graph has between two vertices with a label, None if unknown."""
         assert self.kept_values is not None
         number = label if isinstance(label, int) else self._labels.ids[label]
-        if isinstance(self._labels.names[number], EdgeEnd):
+        name = self._labels.names[number]
+        if isinstance(name, EdgeEnd):
             return None  # the edge is a vertex, which has the values
         found: Mapping[str, Any] | None = None
-        if self.window_edges is not None:
-            name = self._labels.names[number]
-            is_derived = isinstance(name, ConditionLabel)
-            own = self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number
-            edges = self.window_edges.youngest_first(source, own, target)
-            satisfying = (one for one in edges if not is_derived or number in self.sets.labels_of(one.satisfied))
-            youngest = next(satisfying, None)
-            found = None if youngest is None else youngest.values
-        elif self.by_id is None:
+        if self._window is None and self.by_id is None:
             found = self.kept_values.of((source, number, target))
         else:
-            name = self._labels.names[number]
             is_derived = isinstance(name, ConditionLabel)
-            own = self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number
-            for edge in self.by_id.youngest_first(source, own, target):
-                if not is_derived or number in self.sets.labels_of(self.by_id.satisfied(edge)):
-                    found = self.kept_values.of(edge)
-                    break
+            ends = source, self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number, target
+            if self._window is not None:
+                found = self._window.values_of(ends, number if is_derived else None)
+            elif self.by_id is not None:
+                for edge in self.by_id.youngest_first(*ends):
+                    if not is_derived or number in self.sets.labels_of(self.by_id.satisfied(edge)):
+                        found = self.kept_values.of(edge)
+                        break
         return None if found is None else {name: value for name, value in found.items() if name in self.sets.properties}
 
     # --- what is held ----------------------------------------------------------------------------------------
@@ -770,8 +719,8 @@ class Multigraph:
         bound = self.lower_bound(time)
         self.versions.collect(bound)
         self.outcome_counts.collect()
-        if self.window_edges is not None and self.by_id is not None:
-            self.by_id.release_others([*self.window_edges.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
+        if self._window is not None and self.by_id is not None:
+            self.by_id.release_others([*self._window.edges.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
         if self.parallel is not None:
             self.parallel.collect(bound, self._timed_labels())
         if self.kept_values is not None:
@@ -803,14 +752,14 @@ class Multigraph:
 
     def vertices(self) -> np.ndarray:
         """Return the ids of the vertices of versions and static edges, which the graph may lack. O(versions + ids)."""
-        source, _, target, _, _ = self.versions.all_columns()
+        source, _, target = self.versions.ends()
         ends = [source, target, self.statics.source, self.statics.target]
         if self.hides:  # static edges may be in the graph again
             ends += [self.statics.vertex, self.statics.twin]
-        is_there = np.zeros(max(one.max(initial=-1) for one in ends) + 1, bool)
+        is_there = np.zeros(max(one.max(initial=-1) for one in ends) + 2, bool)
         for one in ends:
-            is_there[one[one >= 0]] = True
-        return np.flatnonzero(is_there).astype(np.int32)
+            is_there[one] = True  # the last one is that of edges without ends, which are -1
+        return np.flatnonzero(is_there[:-1]).astype(np.int32)
 
     def latest_held(self, labels: LabelSet) -> int:
         """Return the largest timestamp of the versions with a label in a set; `ABSENT_VERSION` for none. O(versions)."""
@@ -840,5 +789,5 @@ def _conditions_of(reading: Reading) -> frozenset[str]:
 
 def _unit_of(times: StreamTime) -> str | None:
     """Return the unit of the timestamps of a stream, None for plain numbers."""
-    has_unit = times.unit is not None or times.type not in (None, NUMBER)
+    has_unit = times.unit is not None or not (times.type is None or times.is_of_numbers)
     return times.inner_unit if has_unit else None

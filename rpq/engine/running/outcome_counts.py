@@ -8,9 +8,11 @@ a count window of paths in time order the edges that it holds are kept, in `_Las
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from rpq.compiled.kernel_cache import njit
 from rpq.language.readings import LabelSet, Reading
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edge_versions import ABSENT_VERSION, VersionsBefore
@@ -186,38 +188,42 @@ class OutcomeCounts:
     # --- tuples ----------------------------------------------------------------------------------------------
 
     def judge(
-        self, chunk: Chunk, before: VersionsBefore | EdgesBefore, bounds: Mapping[AnyWindow, np.ndarray]
+        self,
+        chunk: Chunk,
+        tuples: Any,
+        before: VersionsBefore | EdgesBefore,
+        bounds: Mapping[AnyWindow, np.ndarray],
     ) -> np.ndarray:
         """Count the outcomes of the tuples of a chunk for each reader. Return those for the engine as a whole (uint8).
 
-        `before` are the versions of their edges before them, and `bounds` the timestamps up to which edges have left each
-        window. A tuple is relevant by its label, or by that of the edge with its id, if the window holds that.
+        `tuples` is the view of the chunk, `before` are the versions of their edges before them, and `bounds` the timestamps
+        up to which edges have left each window. A tuple is relevant by its label, or by that of the edge with its id, if
+        the window holds that.
         """
-        masks = self._masks_of_labels()
-        is_delete = chunk.delete != 0
-        longest = np.full(len(is_delete), np.iinfo(np.int64).max)
-        is_relevant = np.zeros(len(is_delete), bool)
-        outcome = np.full(len(is_delete), IRRELEVANT, np.uint8)
+        masks, count = self._masks_of_labels(), len(chunk.label)
+        longest = np.full(count, np.iinfo(np.int64).max)
+        is_relevant = np.zeros(count, np.uint8)
+        outcome, counts = np.zeros(0, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
         of_counted: list[np.ndarray] = []
         for (labels, window, _), reader in self._readers.items():
-            is_mine = masks[labels][chunk.label] != 0
+            is_mine = masks[labels][chunk.label]
             if reader.last_inserts is not None:
                 of_counted.append(self._outcomes_by_count(chunk, is_mine, reader.last_inserts))
                 reader.counts += np.bincount(of_counted[-1], minlength=OUTCOME_COUNT)
                 continue
             bound = bounds[window]
             if isinstance(before, EdgesBefore):
-                is_mine = is_mine | ((masks[labels][before.label] != 0) & (before.timestamp > bound))
-            outcome = self._outcomes(chunk, is_delete, is_mine, before, bound)
-            reader.counts += np.bincount(outcome, minlength=OUTCOME_COUNT)
+                is_mine |= masks[labels][before.label] & (before.timestamp > bound)
+            outcome, counts = self._outcomes(tuples, is_mine, before, bound)
+            reader.counts += counts
             if len(self._readers) > 1:
                 longest = np.where(is_mine, np.minimum(longest, bound), longest)
                 is_relevant |= is_mine
-        if len(self._readers) > 1:
-            outcome = self._outcomes(chunk, is_delete, is_relevant, before, longest)
+        if len(self._readers) != 1 or of_counted:
+            outcome, counts = self._outcomes(tuples, is_relevant, before, longest)
         for one in of_counted:
             outcome = _stronger(outcome, one)
-        self.total += np.bincount(outcome, minlength=OUTCOME_COUNT)
+        self.total += np.bincount(outcome, minlength=OUTCOME_COUNT) if of_counted else counts
         return outcome
 
     def count(self, outcome: np.ndarray) -> None:
@@ -239,20 +245,13 @@ class OutcomeCounts:
         return outcome
 
     def _outcomes(
-        self,
-        chunk: Chunk,
-        is_delete: np.ndarray,
-        is_read: np.ndarray,
-        before: VersionsBefore | EdgesBefore,
-        bound: np.ndarray,
-    ) -> np.ndarray:
-        """Return the outcomes of tuples where edges with a timestamp up to a bound have left."""
-        is_present = before.timestamp > bound
-        if isinstance(before, EdgesBefore):
-            is_present &= (chunk.delete != DELETE_UNLESS_NEWER) | (chunk.timestamp >= before.timestamp)
-        of_insert = np.where(chunk.timestamp <= bound, LATE, np.where(is_present, self._outcome_if_present, INSERTED))
-        of_delete = np.where(is_present, DELETED, ABSENT)
-        return np.where(is_read, np.where(is_delete, of_delete, of_insert), IRRELEVANT).astype(np.uint8)
+        self, tuples: Any, is_read: np.ndarray, before: VersionsBefore | EdgesBefore, bound: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the outcomes of tuples where edges with a timestamp up to a bound have left, and the number of each."""
+        outcome, counts = np.empty(len(is_read), np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
+        have_ids, if_present = isinstance(before, EdgesBefore), self._outcome_if_present
+        judge_tuples(tuples, is_read, before.timestamp, bound, have_ids, if_present, len(is_read), outcome, counts)
+        return outcome, counts
 
     def judge_one(self, edge: _Ends, timestamp: int, is_delete: bool, before: int, bounds: Sequence[int]) -> int:
         """Count the outcome of one tuple like `judge`; return that for the engine as a whole.
@@ -286,6 +285,25 @@ class OutcomeCounts:
         return outcome
 
 
+@njit(cache=True, nogil=True)
+def judge_tuples(tuples, is_read, before, bound, have_ids, if_present, count, outcome, counts):
+    """Write the outcome of each tuple, and count them; `before` are the timestamps of their edges."""
+    for i in range(count):
+        found = np.int64(IRRELEVANT)
+        if is_read[i]:
+            time, delete, is_present = tuples.timestamp[i], tuples.delete[i], before[i] > bound[i]
+            if have_ids and delete == DELETE_UNLESS_NEWER and time < before[i]:
+                is_present = False
+            if delete:
+                found = np.int64(DELETED if is_present else ABSENT)
+            elif time <= bound[i]:
+                found = np.int64(LATE)
+            else:
+                found = np.int64(if_present if is_present else INSERTED)
+        outcome[i] = found
+        counts[found] += 1
+
+
 def _stronger(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the stronger of two outcomes of each tuple, as `rpq.stream.outcomes.stronger` does."""
     is_weak = np.isin(first, (IRRELEVANT, LATE, ABSENT))
@@ -304,6 +322,17 @@ def lower_bounds(window: AnyWindow, time: np.ndarray) -> np.ndarray:
     """Return the timestamp up to which edges have left a window at each of these times; none leaves an unbounded one."""
     if not isinstance(window, Window):
         return np.full(len(time), ABSENT_VERSION)
-    boundary = time - time % window.slide
-    lowest = ABSENT_VERSION + window.size
-    return np.where(boundary >= lowest, boundary - window.size, ABSENT_VERSION)
+    bound = np.empty(len(time), np.int64)
+    fill_lower_bounds(time, window.size, window.slide, bound)
+    return bound
+
+
+@njit(cache=True, nogil=True)
+def fill_lower_bounds(time, size, slide, bound):
+    """Write the timestamp up to which edges have left a window at each of these times, most of which are in one slide."""
+    begin, lower, is_known = np.int64(0), np.int64(0), False
+    for i in range(len(time)):
+        if not is_known or time[i] < begin or np.uint64(time[i]) - np.uint64(begin) >= np.uint64(slide):
+            begin, is_known = time[i] - time[i] % slide, True
+            lower = begin - size if begin >= ABSENT_VERSION + size else np.int64(ABSENT_VERSION)
+        bound[i] = lower

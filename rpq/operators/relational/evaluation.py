@@ -13,6 +13,7 @@ import numpy as np
 from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.nodes import ExtendNode, FilterNode, Node, ProjectNode
 from rpq.operators.relational.planning import NetworkPlan
+from rpq.operators.relational.slices import SliceNode
 from rpq.operators.relational.term_ids import TermIds
 from rpq.rows.delta import Delta
 from rpq.rows.weighted_rows import WeightedRows, merge
@@ -116,7 +117,7 @@ class Network:
     def isolate_groups(self) -> None:
         """Mark a group operator as isolated if no join or union lies between it and the answer."""
         node = self.top
-        while len(node.inputs) == 1 and isinstance(node, ProjectNode | ExtendNode | FilterNode):
+        while len(node.inputs) == 1 and isinstance(node, ProjectNode | ExtendNode | FilterNode | SliceNode):
             (node,) = node.inputs
         if isinstance(node, GroupNode):
             node.is_isolated = True

@@ -86,6 +86,11 @@ class QuotientIds:
         return int(self._numbers.fields[USED] - self._numbers.fields[FREE])
 
     @property
+    def numbers(self) -> Quotients:
+        """The arrays of the numbers, by place; new ones replace them when there are more numbers."""
+        return self._numbers
+
+    @property
     def nbytes(self) -> int:
         """The number of bytes held."""
         return sum(array.nbytes for array in self._numbers)

@@ -59,7 +59,7 @@ from rpq.operators.relational.nodes import (
 from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, Read, plan_network
 from rpq.operators.relational.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
-from rpq.rows.weighted_rows import WeightedRows, as_changes, concatenate, merge
+from rpq.rows.weighted_rows import WeightedRows, as_changes, concatenate, merge, sort_by_event
 from rpq.stream.chunk import Chunk
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS
 from rpq.stream.snapshot import SnapshotGraph
@@ -246,6 +246,8 @@ class RunningSparql(HostedQuery):
         self._from_graphs = question.default_graphs
         self._parts: dict[tuple[int, LabelSymbol | None], _InstalledPart] = {}
         """The parts of each leaf by label; None is that of a leaf that does not read every label."""
+        self._label_ids: dict[LabelSymbol, int] = {}
+        """The ids of the labels that it has read, which are not released."""
         self._parts_with: dict[int, list[tuple[int, LabelSymbol | None]]] = {}
         """Which of these have a number; leaves may have equal parts."""
         self._start()
@@ -301,6 +303,7 @@ class RunningSparql(HostedQuery):
             self._take_out(key)
         self._host.readers_of_every_label.pop(self.question.name, None)
         self._host.readers_of_report_time.pop(self.question.name, None)
+        self._label_ids.clear()
         self._operators.leave(self._network)
         self._has_left = True
         self._relations.leave()
@@ -463,7 +466,8 @@ class RunningSparql(HostedQuery):
         return self._terms.pinned_vertices()
 
     def retain(self, waiting: np.ndarray) -> None:
-        self._pool.retain(waiting)
+        labels = np.fromiter(self._label_ids.values(), np.int64)
+        self._pool.retain(np.concatenate([waiting, labels]) if len(labels) else waiting)
 
     def count_from(self, numbers: Sequence[int]) -> None:
         self._relations.count_from(numbers)
@@ -502,14 +506,30 @@ class RunningSparql(HostedQuery):
         """Return the label that a column of a leaf has; None where it has no such column."""
         return None if self._leaves[leaf][1].label_column is None else label
 
-    def _rows_of_leaf(self, rows: WeightedRows, places: Sequence[int], label: LabelSymbol | None = None) -> WeightedRows:
-        """Return changes of a part as changes of a leaf, the columns of which have these places; the last is the label's."""
+    def _rows_of_leaf(
+        self, rows: WeightedRows, places: Sequence[int], labels: np.ndarray | LabelSymbol | None = None
+    ) -> WeightedRows:
+        """Return changes of a part as changes of a leaf, the columns of which have these places; the last is the label's.
+
+        `labels` are the label of the part, or the ids of labels, int32 for each change.
+        """
         rows = rows.select_columns(places)
         values = self._terms.replace_aliases(rows.rows)
-        if label is not None:
-            of_label = np.full((len(rows), 1), self._terms.intern(str(label)), np.int32)
-            values = np.concatenate([values, of_label], axis=1)
+        if labels is not None:
+            with_label = np.empty((len(rows), values.shape[1] + 1), np.int32)
+            with_label[:, :-1] = values
+            with_label[:, -1] = labels if isinstance(labels, np.ndarray) else self._id_of_label(labels)
+            values = with_label
         return rows.with_rows(values)
+
+    def _id_of_label(self, label: LabelSymbol) -> int:
+        """Return the id of the term that a label is."""
+        identity = self._label_ids.get(label)
+        if identity is None:
+            identity = self._terms.intern(str(label))
+            if self.divided_by is None:  # else other threads release ids without knowing of these
+                self._label_ids[label] = identity
+        return identity
 
     def _leaf_changes(self, changed: Mapping[int, Delta]) -> LeafChanges:
         """Return the changes of the leaves among those of all parts, by their numbers."""
@@ -529,14 +549,22 @@ class RunningSparql(HostedQuery):
         """Return the changes of leaves as `_bags` does, where some leaves have a part for each label. O(changes)."""
         leaves = self._network.leaves
         keys = (key for number in changed for key in self._parts_with.get(number, ()))
-        # Equal leaves have one operator, which gets the changes of their part once.
+        # Leaves that are equal are one operator, which has the rows of one of them.
         some = [*{(id(leaves[leaf]), label): ((leaf, label), self._parts[leaf, label]) for leaf, label in keys}.values()]
         events, of_parts = as_changes([changed[part.number] for _, part in some], first=self._host.first)
-        found: dict[int, list[WeightedRows]] = {}
+        # One of many labels has few changes: those of all labels become changes of their leaf together.
+        parts: dict[tuple[int, tuple[int, ...], bool], tuple[list[WeightedRows], list[int]]] = {}
         for ((leaf, label), part), rows in zip(some, of_parts, strict=True):
-            mine = self._rows_of_leaf(rows, part.places, self._label_column(leaf, label))
-            found.setdefault(id(leaves[leaf]), []).append(mine)
-        merged = {leaf: merge(rows) for leaf, rows in found.items()}
+            shown = self._label_column(leaf, label)
+            of_leaf, labels = parts.setdefault((id(leaves[leaf]), part.places, shown is not None), ([], []))
+            of_leaf.append(rows)
+            if shown is not None:
+                labels.append(self._id_of_label(shown))
+        found: dict[int, list[WeightedRows]] = {}
+        for (node, places, has_label), (of_leaf, labels) in parts.items():
+            of_rows = np.repeat(np.array(labels, np.int32), [*map(len, of_leaf)]) if has_label else None
+            found.setdefault(node, []).append(self._rows_of_leaf(concatenate(of_leaf), places, of_rows))
+        merged = {leaf: sort_by_event(concatenate(rows)) for leaf, rows in found.items()}
         return (merged, events) if self._report_steps is None else self._net_by_report(merged, events, self._report_steps)
 
     def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:

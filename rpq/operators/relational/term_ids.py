@@ -15,7 +15,7 @@ from threading import RLock
 import numpy as np
 import pyarrow as pa
 
-from rpq.operators.relational.quotient_ids import QuotientIds, computed_text, quotient_text
+from rpq.operators.relational.quotient_ids import QuotientIds, Quotients, computed_text, quotient_text
 from rpq.rows.weighted_rows import UNBOUND
 from rpq.stream.vertices import VertexDictionary, as_vertex
 
@@ -153,6 +153,11 @@ class TermIds:
         different, places = np.unique(np.stack([kinds.astype(np.int64), high, low]), axis=1, return_inverse=True)
         ids = [self.intern(computed_text(*one)) for one in zip(*different.tolist(), strict=True)]
         return np.array(ids, np.int32)[places.reshape(-1)]
+
+    @property
+    def computed_numbers(self) -> Quotients:
+        """The numbers with ids from `FIRST_NUMBER` on, by place. They are replaced when there are more of them."""
+        return self._quotients.numbers
 
     def text(self, identity: int) -> str | None:
         """Return the term of an id; None where it is unbound."""

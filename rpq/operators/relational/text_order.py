@@ -25,8 +25,9 @@ from rpq.language.sparql.values.terms import XSD
 OTHER, TEXT, MOMENT = range(3)
 """The kinds of names that `read_keys` finds; another name is read by Python."""
 
-_COUNT, _USED, _SLOTS, _GARBAGE = range(4)
-"""The numbers in `_Texts.fields`: terms, bytes of the arena, slots that were ever used, and bytes that no term has."""
+_COUNT, _USED, _SLOTS, _GARBAGE, _VALUES = range(5)
+"""The numbers in `_Texts.fields`: terms, bytes of the arena, slots that were ever used, bytes that no term has, and values
+that were ever numbered."""
 
 _QUOTE, _COLON, _MINUS, _PLUS, _POINT, _ZERO, _NINE, _T, _Z, _UNDERSCORE = (ord(character) for character in '":-+.09TZ_')
 _MOMENT_END = np.frombuffer(f'"^^<{XSD}dateTime>'.encode(), np.uint8)
@@ -109,6 +110,7 @@ class _Texts(NamedTuple):
     start: np.ndarray  # int64 a slot: where its key begins in the arena
     length: np.ndarray  # int64 a slot
     rank: np.ndarray  # int64 a slot
+    value: np.ndarray  # int64 a slot: the number of its value, which terms with an equal `high` may share
     free: np.ndarray  # int32: slots without a term, of those that were ever used
     arena: np.ndarray  # uint8: keys
     fields: np.ndarray  # int64: `_COUNT`, …
@@ -120,8 +122,9 @@ class TextOrder:
     `insert` takes new terms and `remove` lets terms go; both tell which ranks changed.
     """
 
-    def __init__(self) -> None:
-        numbers = [np.empty(0, np.int64) for _ in range(5)]
+    def __init__(self, first_moment: int) -> None:
+        numbers = [np.empty(0, np.int64) for _ in range(6)]
+        self._first_moment = first_moment
         self._texts = _Texts(
             order=np.empty(0, np.int32),
             ids=numbers[0],
@@ -129,9 +132,10 @@ class TextOrder:
             start=numbers[2],
             length=numbers[3],
             rank=numbers[4],
+            value=numbers[5],
             free=np.empty(0, np.int32),
             arena=np.empty(0, np.uint8),
-            fields=np.zeros(4, np.int64),
+            fields=np.zeros(5, np.int64),
         )
         self._view = view(self._texts)
 
@@ -143,19 +147,19 @@ class TextOrder:
         """The number of bytes held."""
         return sum(array.nbytes for array in self._texts)
 
-    def insert(self, ids: np.ndarray, highs: np.ndarray, keys: Keys, gap: int) -> tuple[np.ndarray, np.ndarray]:
-        """Insert different terms; return the ids whose ranks are new or have changed, and these ranks.
+    def insert(self, ids: np.ndarray, highs: np.ndarray, keys: Keys, gap: int) -> tuple[np.ndarray, ...]:
+        """Insert different terms; return the ids whose ranks are new or have changed, these ranks, and the values' numbers.
 
         O(terms · log terms), plus a move of the slots behind the first new one.
         """
         count = len(ids)
         self._make_room(count, int(keys.length.sum()))
         sorted_ = np.empty((2, count), np.int64)
-        if insert_terms(self._view, ids, highs, *keys, sorted_[0], sorted_[1], gap):
+        if insert_terms(self._view, ids, highs, *keys, sorted_[0], sorted_[1], gap, self._first_moment):
             slots = self._texts.order[: len(self)]
         else:
             slots = sorted_[0]
-        return self._texts.ids[slots], self._texts.rank[slots]
+        return self._texts.ids[slots], self._texts.rank[slots], self._texts.value[slots]
 
     def remove(self, ids: np.ndarray, highs: np.ndarray, ranks: np.ndarray) -> None:
         """Remove terms with these labels. O(terms · log terms), plus a move of the slots behind the first one."""
@@ -171,7 +175,7 @@ class TextOrder:
             more = max(needed, 2 * len(texts.order), 16) - len(texts.order)
             grown = {
                 name: np.concatenate([array, np.empty(more, array.dtype)])
-                for name, array in zip(texts._fields[:7], texts[:7], strict=True)
+                for name, array in zip(texts._fields[:8], texts[:8], strict=True)
             }
             texts = texts._replace(**grown)
         if used > len(texts.arena):
@@ -185,7 +189,7 @@ class TextOrder:
     def _check(self) -> None:
         """Assert that terms are in order, and that their slots are used once."""
         texts = self._texts
-        count, used, slots, garbage = texts.fields.tolist()
+        count, used, slots, garbage, _ = texts.fields.tolist()
         order = texts.order[:count].tolist()
         free = texts.free[: slots - count].tolist()
         assert sorted(order + free) == [*range(slots)], (order, free, slots)
@@ -194,6 +198,9 @@ class TextOrder:
         assert sortable == sorted(sortable), "terms are out of order"
         labels = [*zip(texts.high[order].tolist(), texts.rank[order].tolist(), strict=True)]
         assert all(one < other for one, other in pairwise(labels)), "ranks are out of order"
+        values = [(high, key.split(b"\0" if high >= self._first_moment else b"\0\0")[0]) for high, key in sortable]
+        for (one, number), (other, other_number) in pairwise(zip(values, texts.value[order].tolist(), strict=True)):
+            assert (number == other_number) == (one == other), "equal values have different numbers, or others the same"
         assert used - garbage == sum(map(len, keys)), (used, garbage)
 
 
@@ -357,7 +364,7 @@ def _sort(texts, slots, spare):
 
 
 @njit(cache=True, nogil=True)
-def insert_terms(texts, ids, highs, starts, lengths, keys, slots, places, gap):
+def insert_terms(texts, ids, highs, starts, lengths, keys, slots, places, gap, first_moment):
     """Insert different terms, and write their slots in order; return whether ranks of others changed too."""
     count, new = np.int64(texts.fields[_COUNT]), len(ids)
     for i in range(new):
@@ -396,7 +403,47 @@ def insert_terms(texts, ids, highs, starts, lengths, keys, slots, places, gap):
         end = places[i]
         texts.order[end + i] = slots[i]
     texts.fields[_COUNT] = count + new
+    for i in range(new):
+        _number_value(texts, slots, places, i, first_moment)
     return _rank_new(texts, slots, places, gap)
+
+
+@njit(cache=True, nogil=True)
+def _number_value(texts, slots, places, i, first_moment):
+    """Give the value of new term `i` its number: that of a neighbour with this value, or another one."""
+    slot, place = slots[i], places[i] + i
+    if place > 0 and _has_value_of(texts, slot, np.int64(texts.order[place - 1]), first_moment):
+        texts.value[slot] = texts.value[np.int64(texts.order[place - 1])]
+        return
+    new = i + 1
+    place += 1
+    while place < texts.fields[_COUNT]:
+        other = np.int64(texts.order[place])
+        if not _has_value_of(texts, slot, other, first_moment):
+            break
+        if new == len(slots) or slots[new] != other:
+            texts.value[slot] = texts.value[other]
+            return
+        new += 1
+        place += 1
+    texts.fields[_VALUES] += 1
+    texts.value[slot] = texts.fields[_VALUES]
+
+
+@njit(cache=True, nogil=True)
+def _has_value_of(texts, one, other, first_moment):
+    """Return whether the values of two slots are equal: their keys, up to what orders equal values."""
+    if texts.high[one] != texts.high[other]:
+        return False
+    begin, begin_other = np.int64(texts.start[one]), np.int64(texts.start[other])
+    zeros = 1 if texts.high[one] >= first_moment else 2  # in a row, at the end of a value
+    seen, i = 0, np.int64(0)
+    while seen < zeros:
+        if texts.arena[begin + i] != texts.arena[begin_other + i]:
+            return False
+        seen = seen + 1 if texts.arena[begin + i] == 0 else 0
+        i += 1
+    return True
 
 
 @njit(cache=True, nogil=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import struct
 from bisect import bisect_left, insort
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.language.sparql.values.moments import MOMENTS
-from rpq.language.sparql.values.operators import order_key
+from rpq.language.sparql.values.operators import order_key, value_of_key
 from rpq.operators.relational.formula_columns import nearest_reals
 from rpq.operators.relational.term_ids import FIRST, TermIds
 from rpq.operators.relational.text_order import OTHER, Keys, TextOrder, key_of, read_names
@@ -81,6 +82,8 @@ class Labels(NamedTuple):
     rank: np.ndarray  # int64 a vertex
     term_high: np.ndarray  # int64 a term
     term_rank: np.ndarray  # int64 a term
+    value: np.ndarray  # int64 a vertex: the number of its value, equal for equal values, among those with an equal `high`
+    term_value: np.ndarray  # int64 a term
     room: np.ndarray  # int64[2]: vertices and terms for which there is room
 
 
@@ -90,7 +93,8 @@ class ValueOrder:
     def __init__(self, terms: TermIds) -> None:
         self._terms = terms
         high, rank, term_high, term_rank = (np.full(1, empty, np.int64) for empty in (0, _UNKNOWN, 0, _UNKNOWN))
-        self._labels = Labels(high, rank, term_high, term_rank, room=np.ones(2, np.int64))
+        values = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self._labels = Labels(high, rank, term_high, term_rank, *values, room=np.ones(2, np.int64))
         self.view = view(self._labels)
         self._only: dict[int, int] = {}
         """The id of the first term with a `high`."""
@@ -98,7 +102,9 @@ class ValueOrder:
         """By `high`: (order key, id) of tied terms in order."""
         self._keys: dict[int, Any] = {}
         """The order keys of tied terms, by id."""
-        self._texts = TextOrder()
+        self._values: dict[int, dict[Any, int]] = {}
+        """By `high` of tied terms: the numbers of their values."""
+        self._texts = TextOrder(_MOMENTS)
         """The strings, IRIs and moments, tied or not."""
 
     @property
@@ -136,11 +142,11 @@ class ValueOrder:
         else:
             sizes = [needed, 0]
         labels = self._labels
-        for size, high, rank in zip(sizes, ("high", "term_high"), ("rank", "term_rank"), strict=True):
-            have = len(getattr(labels, high))
+        for size, which in zip(sizes, ("", "term_"), strict=True):
+            have = len(getattr(labels, f"{which}high"))
             if size > have:
                 more = max(size, 2 * have) - have
-                labels = lengthen_fields(labels, more, **{high: 0, rank: _UNKNOWN})
+                labels = lengthen_fields(labels, more, **{f"{which}high": 0, f"{which}rank": _UNKNOWN, f"{which}value": 0})
         if labels is not self._labels:
             labels.room[:] = len(labels.rank), len(labels.term_rank)
             self._labels = labels
@@ -181,22 +187,26 @@ class ValueOrder:
 
     def _insert_texts(self, ids: np.ndarray, highs: np.ndarray, keys: Keys) -> None:
         self._set(ids, highs, 0)
-        ranked, ranks = self._texts.insert(ids, highs, keys, GAP)
-        self._set(ranked, None, ranks)
+        ranked, ranks, values = self._texts.insert(ids, highs, keys, GAP)
+        self._set(ranked, None, ranks, values)
 
-    def _set(self, ids: np.ndarray, highs: np.ndarray | None, ranks: np.ndarray | int) -> None:
-        """Write labels; without `highs`, ranks alone."""
+    def _set(
+        self, ids: np.ndarray, highs: np.ndarray | None, ranks: np.ndarray | int, values: np.ndarray | None = None
+    ) -> None:
+        """Write labels; without `highs` or `values`, the others alone."""
         labels = self._labels
         is_term = ids >= FIRST
         ranks = np.broadcast_to(ranks, len(ids))
-        for some, first, high, rank in (
-            (~is_term, 0, labels.high, labels.rank),
-            (is_term, FIRST, labels.term_high, labels.term_rank),
+        for some, first, high, rank, value in (
+            (~is_term, 0, labels.high, labels.rank, labels.value),
+            (is_term, FIRST, labels.term_high, labels.term_rank, labels.term_value),
         ):
             places = ids[some] - first
             rank[places] = ranks[some]
             if highs is not None:
                 high[places] = highs[some]
+            if values is not None:
+                value[places] = values[some]
 
     # --- ties ------------------------------------------------------------------------------------------------
 
@@ -216,6 +226,7 @@ class ValueOrder:
             known.update((identity, order_key(str(text))) for identity, text in zip(others, texts, strict=True))
             entries = [(known[identity], identity) for identity in some]
             self._keys.update((identity, key) for key, identity in entries)
+            self._number_values(high, entries)
             if len(entries) * _FEW < len(tied):
                 for entry in entries:
                     self._insert(tied, entry)
@@ -223,6 +234,17 @@ class ValueOrder:
                 tied.extend(entries)
                 tied.sort()
                 self._number(tied)
+
+    def _number_values(self, high: int, entries: list[tuple[Any, int]]) -> None:
+        """Give the values of tied terms (order key, id) their numbers."""
+        numbers = self._values.setdefault(high, {})
+        for key, identity in entries:
+            labels = self._labels
+            number = numbers.setdefault(value_of_key(key), len(numbers))
+            if identity < FIRST:
+                labels.value[identity] = number
+            else:
+                labels.term_value[identity - FIRST] = number
 
     def _insert(self, tied: list[tuple[Any, int]], entry: tuple[Any, int]) -> None:
         """Put a term among tied ones."""
@@ -287,7 +309,7 @@ class ValueOrder:
         if tied:
             self._only[high] = tied[0][1]
         else:
-            del self._tied[high], self._only[high]
+            del self._tied[high], self._only[high], self._values[high]
 
     def check(self, ids: np.ndarray) -> None:
         """Assert that the labels of these ids have the order of their terms."""
@@ -299,6 +321,9 @@ class ValueOrder:
         assert all(rank not in (_UNKNOWN, _MISSING) for _, rank in labels), "a value has no label"
         by_key = sorted(range(len(keys)), key=keys.__getitem__)
         assert sorted(range(len(labels)), key=labels.__getitem__) == by_key, "labels are out of order"
+        for one, other in pairwise(by_key):
+            order = compare_terms(self.view, int(ids[one]), int(ids[other]), True)
+            assert order == (0 if value_of_key(keys[one]) == value_of_key(keys[other]) else -1), "values are out of order"
 
     def label(self, identity: int) -> tuple[int, int]:
         """Return the label of the term of an id, which it has."""
@@ -391,3 +416,22 @@ def is_before(labels, one, other):
         return high < labels.high[other] or (high == labels.high[other] and rank < labels.rank[other])
     place = other - FIRST
     return high < labels.term_high[place] or (high == labels.term_high[place] and rank < labels.term_rank[place])
+
+
+@njit(cache=True, nogil=True)
+def compare_terms(labels, one, other, by_value):
+    """Return how two terms compare, by their ids: -1 if the first is before the other, 0 or 1; `by_value`, 0 if equal."""
+    if one < FIRST:
+        high, rank, value = labels.high[one], labels.rank[one], labels.value[one]
+    else:
+        high, rank, value = labels.term_high[one - FIRST], labels.term_rank[one - FIRST], labels.term_value[one - FIRST]
+    if other < FIRST:
+        other_high, other_rank, other_value = labels.high[other], labels.rank[other], labels.value[other]
+    else:
+        place = other - FIRST
+        other_high, other_rank, other_value = labels.term_high[place], labels.term_rank[place], labels.term_value[place]
+    if high != other_high:
+        return np.int64(-1) if high < other_high else np.int64(1)
+    if one == other or (by_value and value == other_value):
+        return np.int64(0)
+    return np.int64(-1) if rank < other_rank else np.int64(1)

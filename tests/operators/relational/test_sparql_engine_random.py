@@ -169,11 +169,33 @@ def test_a_variable_of_an_outer_group_is_unbound_in_a_filter(text, tuples):
     twins.compare_counts()
 
 
+EQUAL = [
+    "SELECT ?t { <urn:y> <urn:t> ?t OPTIONAL { ?z ?p ?t OPTIONAL { <urn:y> <urn:t> ?t } FILTER(?n = ?n) } }",
+    "SELECT * { { ?x <urn:a> ?y } UNION { ?x <urn:a> ?y . ?y ?p ?z } UNION { ?y ?p ?z } }",
+    "SELECT ?x (COUNT(*) AS ?c) { ?x <urn:a> ?y OPTIONAL { ?x ?p ?z MINUS { ?x <urn:a> ?y } } } GROUP BY ?x",
+]
+"""Queries with a variable as predicate beside parts that are equal, which one operator evaluates."""
+
+
+@pytest.mark.parametrize("text", EQUAL)
+@examples(15)
+@given(streams(), st.integers(1, 4))
+def test_equal_parts_beside_a_variable_as_predicate_count_once(text, tuples, size):
+    twins = Twins(asked(text, Window(size=10, slide=5)))
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+    twins.compare_counts()
+
+
 POSITIONS = [
     "SELECT ?x ?z { ?x <urn:b> ?z { SELECT ?x { ?x <urn:a> ?y } ORDER BY DESC(?y) LIMIT 1 } }",
     "SELECT ?x { ?x <urn:a> ?y FILTER EXISTS { SELECT ?y { ?y <urn:b> ?z } ORDER BY ?z LIMIT 2 } }",
     "SELECT * { ?x <urn:a> ?y OPTIONAL { SELECT ?x (COUNT(*) AS ?n) { ?x <urn:b> ?z } GROUP BY ?x ORDER BY ?n LIMIT 1 } }",
     "SELECT ?y { ?x <urn:a> ?y } ORDER BY EXISTS { ?y <urn:b> ?z } ?y LIMIT 2 OFFSET 1",
+    "SELECT ?x (SUM(?n) AS ?s) { ?x <urn:n> ?n } GROUP BY ?x ORDER BY DESC(?s) LIMIT 2",
+    "SELECT (AVG(?n) AS ?s) { ?x <urn:a>|<urn:b> ?y . ?y <urn:n> ?n } GROUP BY ?x ORDER BY ?s LIMIT 1 OFFSET 1",
+    "SELECT ?x (COUNT(*) AS ?c) { ?x ?p ?y } GROUP BY ?x ORDER BY DESC(COUNT(*)) ?x LIMIT 2",
+    "SELECT ?y ((SUM(?n) + 1) AS ?s) { ?x <urn:a> ?y . ?x <urn:n> ?n } GROUP BY ?y ORDER BY DESC(SUM(?n) * 2) LIMIT 1",
 ]
 """Queries with positions of an order within, beside those that are drawn."""
 

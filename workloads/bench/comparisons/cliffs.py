@@ -146,6 +146,35 @@ for _tied, _what in _TIED.items():
         )
 
 
+# --- the first rows of an order --------------------------------------------------------------------------------------
+
+
+def _first_groups(settings: Settings, *, kind: Values, groups: int) -> Reading:
+    """Return tuples per second of the ten groups with the largest sum."""
+    text = "SELECT ?group (SUM(?value) AS ?sum) { ?group <urn:rated> ?value } GROUP BY ?group ORDER BY DESC(?sum) LIMIT 10"
+    window = window_of(settings, 100_000)
+    return Reading(measured=tuples_per_second(text, rated_groups(kind, min(groups, window), window), settings))
+
+
+_SUMMED: tuple[Values, ...] = ("integers", "decimals")
+for _summed in _SUMMED:
+    for _groups in (100, 10_000):
+        _what = f"the ten of {_groups:,} groups with the largest sum of {_summed}"
+        line(f"TOP-{_summed.upper()}-{_groups}", _what, bound=3e5)(
+            partial(_first_groups, kind=_summed, groups=_groups)
+        )
+
+
+@line("OLDEST-ROWS", "the ten oldest of 100,000 rows, each of which is the next to leave", bound=3e5)
+def _oldest_rows(settings: Settings) -> Reading:
+    window = window_of(settings, 100_000)
+    number = np.arange(2 * window)
+    label = choose_terms(["urn:at"], np.zeros(len(number), int))
+    stream = edge_a_moment("rows in order", window, numbered_iris("urn:row:", number), label, integers(number))
+    text = "SELECT ?row { ?row <urn:at> ?time } ORDER BY ?time LIMIT 10"
+    return Reading(measured=tuples_per_second(text, stream, settings))
+
+
 # --- joins by value --------------------------------------------------------------------------------------------------
 
 _PER_CHANGED_ROW = 1e-6

@@ -178,7 +178,11 @@ def rank_key(term: str | None) -> tuple[Any, ...]:
     """
     if term is None:
         return (-1,)
-    key = order_key(term)
+    return value_of_key(order_key(term))
+
+
+def value_of_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the part of an `order_key` that equal values have in common."""
     return key if key[0] in (0, 5) else key[:-1]
 
 

@@ -1,0 +1,555 @@
+"""Rows in an order, and those of them at some positions: kernels.
+
+A counted bag (`rpq.operators.bags.row_bags`) has the rows. The *front* is a sorted list of its first entries: all of those
+up to the last position that matters (`NEEDED` rows), and some more. The others, the *rest*, have no order, as most changes
+are among them: a row that enters is compared with the last of the front. When the front has fewer rows than are needed, the
+smallest entries of the rest follow, found by a partial quicksort, so many that this is rare.
+
+Rows are compared column by column: by the labels of terms (`rpq.operators.relational.value_order`), or, where a query
+computed both of two numbers, by the numbers. Where kernels cannot compare two numbers, they say so (`UNSURE`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.compiled.arrays.lengthening import lengthen
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import view
+from rpq.operators.bags.row_bags import CHANGED, NONE, STRIDE, RowBags, add_in_event, prefetch_entry, prefetch_place, settle
+from rpq.operators.relational.group_values import make_room
+from rpq.operators.relational.quotient_ids import DECIMAL, QUOTIENT
+from rpq.operators.relational.term_ids import FIRST_NUMBER, TermIds
+from rpq.operators.relational.value_order import ValueOrder, compare_terms
+from rpq.rows.weighted_rows import UNBOUND, WeightedRows
+
+# Fields of `Positions.fields`.
+FRONT = 0  # entries of the front
+FRONT_ROWS = 1  # their rows
+NEEDED = 2  # rows that the front must have, unless there are no others
+FIRST = 3  # the first position that is output
+END = 4  # the position behind the last one that is output; `NO_END`: none
+SPARE = 5  # entries beside those needed that the front gets when it is filled
+REST = 6  # entries of the rest
+COMPARED = 7  # columns that are compared
+VALUES = 8  # the first of these are compared by value, the others by term
+WIDTH = 9  # columns of the output
+UNSURE = 10  # 1 if two numbers could not be compared
+FIELDS = 11
+
+NO_END = np.iinfo(np.int64).max
+_MOST = 2**40
+"""More rows than there are: positions from there on are as good as this one."""
+_SPARE = 64
+"""The least number of entries that the front has beside those that are needed, when it is filled."""
+_SHORT = 12
+"""Entries that are sorted by insertion."""
+_AHEAD = 8
+"""How many changes before it is applied the memory of a change is prefetched, at the latest."""
+_PARTS = 128
+"""The parts that may wait to be sorted."""
+_LARGEST_DIVISOR = 2**29
+"""Different quotients with smaller divisors are different when they are rounded to 18 digits."""
+_CLEAR = 1e-12
+"""The difference of numbers of different kinds, relative to them, from which on doubles decide."""
+_NOT_COMPARABLE = 2
+_LOWEST = np.int64(-(2**63))
+_HALF = 2**32
+_32, _MASK = np.uint64(32), np.uint64(_HALF - 1)
+_UNIT_UPPER, _UNIT_LOWER = np.uint64(10**18 // _HALF), np.uint64(10**18 % _HALF)
+"""The halves of 10¹⁸."""
+
+
+class Positions(NamedTuple):
+    """The order of the entries of a bag."""
+
+    front: np.ndarray  # int32: entries, sorted
+    is_front: np.ndarray  # int8 an entry
+    output: np.ndarray  # int64 an entry: how many of its rows are at the positions
+    left: np.ndarray  # int32: entries that left the front in this event
+    some: np.ndarray  # int32: entries that are sorted
+    ends: np.ndarray  # int64: ends of the parts of these that wait to be sorted
+    places: np.ndarray  # int32: columns in the order in which they are compared
+    signs: np.ndarray  # int8 of these: -1 descending
+    columns: np.ndarray  # int32: columns of the output
+    fields: np.ndarray  # int64[FIELDS]
+
+
+class Numbers(NamedTuple):
+    """The numbers that a query computed, as in `quotient_ids.Quotients`."""
+
+    high: np.ndarray  # int64
+    low: np.ndarray  # int64
+    real: np.ndarray  # float64, the same bits
+    kind: np.ndarray  # int8
+
+
+class OrderedRows:
+    """The rows of a bag at positions `first` … `end` of an order, as changes of membership.
+
+    `order` are the columns that are compared by value, each ascending or, with True, descending; `columns` are those of the
+    output, which are compared after these by term. A change is O(1), or O(front) if it concerns the front, whose entries are
+    those needed and O(√rows) others; filling it is O(rows), once in that many changes of the front.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        order: Sequence[tuple[int, bool]],
+        columns: Sequence[int],
+        terms: TermIds,
+        *,
+        first: int,
+        end: int | None,
+    ) -> None:
+        self._bags = RowBags([width])
+        self._terms = terms
+        self.order = ValueOrder(terms)
+        self._width = width
+        places = [*(place for place, _ in order), *columns]
+        signs = [*(-1 if is_descending else 1 for _, is_descending in order), *([1] * len(columns))]
+        self._compared = sorted({*places})
+        fields = np.zeros(FIELDS, np.int64)
+        fields[FIRST] = min(first, _MOST)
+        fields[END] = NO_END if end is None else min(end, _MOST)
+        fields[NEEDED] = fields[FIRST] if end is None else fields[END]
+        fields[COMPARED], fields[VALUES], fields[WIDTH] = len(places), len(order), len(columns)
+        nothing = np.zeros(0, np.int32)
+        self._positions = Positions(
+            front=nothing,
+            is_front=np.zeros(0, np.int8),
+            output=np.zeros(0, np.int64),
+            left=nothing,
+            some=nothing,
+            ends=np.zeros(_PARTS, np.int64),
+            places=np.array(places, np.int32),
+            signs=np.array(signs, np.int8),
+            columns=np.array(columns, np.int32),
+            fields=fields,
+        )
+        self._view = view(self._positions)
+        self._numbers: Numbers | None = None
+        self.applied = 0
+        """The number of changes that the last call applied."""
+
+    def change(self, change: WeightedRows) -> WeightedRows | None:
+        """Return the change of the rows at the positions that changes of the bag cause.
+
+        Return None if kernels cannot compare some of these rows. Then the bag has the first `applied` changes, and only
+        `rows` may be called.
+        """
+        count, width = len(change), len(self._positions.columns)
+        self._make_room(count)
+        rows = np.ascontiguousarray(change.rows)
+        self._include(rows)
+        weights, events = np.ascontiguousarray(change.weights), np.ascontiguousarray(change.events)
+        fields, different = self._positions.fields, self.entries
+        fields[SPARE] = _SPARE + int(4 * (different + count) ** 0.5)
+        numbers = self._view_of_numbers()
+        outputs = []
+        self.applied = 0
+        at = np.zeros(2, np.int64)  # the next change, and the rows that were written
+        room = 4 * count
+        while at[0] < count:
+            room += 2 * int(fields[FRONT] + min(fields[NEEDED] + fields[SPARE], different + count))
+            written = np.empty((room, width), np.int32), np.empty(room, np.int64), np.empty(room, np.int64)
+            at[1] = 0
+            change_positions(
+                self._view, self._bags.view, self.order.view, numbers, rows.reshape(-1), weights, events, at, room,
+                written[0].reshape(-1), *written[1:],
+            )  # fmt: skip
+            self.applied = int(at[0])
+            if fields[UNSURE]:
+                return None
+            if at[1]:
+                outputs.append(tuple(array[: at[1]] for array in written))
+        if not outputs:
+            return WeightedRows.empty(width)
+        columns = zip(*outputs, strict=True)
+        return WeightedRows(*(np.concatenate(arrays) if len(arrays) > 1 else arrays[0] for arrays in columns))
+
+    def _include(self, rows: np.ndarray) -> None:
+        """Give the terms of rows their labels; numbers have none."""
+        for place in self._compared:
+            ids = rows[:, place]
+            if len(ids) and ids.max() >= FIRST_NUMBER:
+                ids = ids[ids < FIRST_NUMBER]
+            self.order.include(np.ascontiguousarray(ids))
+
+    def _view_of_numbers(self) -> object:
+        of_terms = self._terms.computed_numbers
+        if self._numbers is None or self._numbers.high is not of_terms.dividends:
+            real = of_terms.divisors.view(np.float64)
+            self._numbers = Numbers(of_terms.dividends, of_terms.divisors, real, of_terms.kinds)
+            self._numbers_view = view(self._numbers)
+        return self._numbers_view
+
+    def _make_room(self, changes: int) -> None:
+        make_room(self._bags, changes)
+        positions, room = self._positions, len(self._bags.bags.counts)
+        more = room - len(positions.front)
+        if more > 0:
+            names = ("front", "is_front", "output", "left", "some")
+            self._positions = positions._replace(**{name: lengthen(getattr(positions, name), more) for name in names})
+            self._view = view(self._positions)
+
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of the bag, (row, column), and how often each occurs. O(entries)."""
+        return self._bags.rows(0)
+
+    @property
+    def entries(self) -> int:
+        """The number of different rows."""
+        return int(self._bags.bags.different[0])
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return self._bags.nbytes + sum(array.nbytes for array in self._positions) + self.order.nbytes
+
+    def ids(self) -> np.ndarray:
+        """Return the ids in the rows, with duplicates. O(entries)."""
+        return self._bags.ids()
+
+    def check(self) -> None:
+        """Assert that the front has the first entries, in order, and that their rows at the positions are output."""
+        self._bags.check()
+        bags, positions, fields = self._bags.bags, self._positions, self._positions.fields
+        present = np.flatnonzero((bags.bag != NONE) & (bags.counts != 0))
+        front = positions.front[: fields[FRONT]]
+        assert sorted(front.tolist()) == np.flatnonzero(positions.is_front).tolist(), "an entry does not know where it is"
+        assert np.isin(front, present).all(), "the front has a row that is not there"
+        assert fields[FRONT_ROWS] == bags.counts[front].sum(), "rows of the front are miscounted"
+        assert fields[FRONT_ROWS] >= fields[NEEDED] or len(front) == len(present), "the front is too short"
+        views = self._view, self._bags.view, self.order.view, self._view_of_numbers()
+        for one, other in pairwise(front.tolist()):
+            assert compare_entries(*views, one, other) <= 0, "the front is out of order"
+        for other in present[positions.is_front[present] == 0].tolist():
+            assert not len(front) or compare_entries(*views, int(front[-1]), other) <= 0, "a row should be in the front"
+        expected, at = np.zeros(len(positions.output), np.int64), 0
+        if fields[END] == NO_END:
+            expected[present] = bags.counts[present]
+        for entry in front.tolist():
+            count = int(bags.counts[entry])
+            expected[entry] = max(0, min(at + count, int(fields[END])) - max(at, int(fields[FIRST])))
+            at += count
+        assert (positions.output == expected).all(), "other rows are output than those at the positions"
+
+
+# --- comparisons -----------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _order(one, other):
+    return np.int64(-1) if one < other else np.int64(1) if one > other else np.int64(0)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _order_unsigned(one, other):
+    return _order(one ^ _LOWEST, other ^ _LOWEST)
+
+
+@njit(cache=True, nogil=True)
+def _compare_with_decimal(number, high, low):
+    """Return how an integer compares with a decimal, as units of 10⁻¹⁸ in 128 bits."""
+    if number == _LOWEST:
+        return np.int64(_NOT_COMPARABLE)
+    # |number| · 10¹⁸, by halves
+    size = abs(number)
+    upper, lower = np.uint64(size // _HALF), np.uint64(size % _HALF)
+    lowest = lower * _UNIT_LOWER
+    middle = upper * _UNIT_LOWER + (lowest >> _32)
+    other_middle = lower * _UNIT_UPPER + (middle & _MASK)
+    units = np.int64((other_middle << _32) | (lowest & _MASK))
+    above = np.int64(upper * _UNIT_UPPER + (middle >> _32) + (other_middle >> _32))
+    if number < 0:
+        units = -units
+        above = ~above + (1 if units == 0 else 0)
+    return _order(above, high) if above != high else _order_unsigned(units, low)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _nearly(numbers, place):
+    """Return a double near a number."""
+    kind, high, low = np.int64(numbers.kind[place]), numbers.high[place], numbers.low[place]
+    if kind == QUOTIENT:
+        return np.float64(high) / np.float64(max(low, 1))
+    if kind == DECIMAL:
+        unsigned = np.float64(low) + (18446744073709551616.0 if low < 0 else 0.0)
+        return (np.float64(high) * 18446744073709551616.0 + unsigned) / 1e18
+    return numbers.real[place]
+
+
+@njit(cache=True, nogil=True)
+def _compare_numbers(numbers, one, other):
+    """Return how numbers at two places compare by value, or `_NOT_COMPARABLE`."""
+    kind, other_kind = np.int64(numbers.kind[one]), np.int64(numbers.kind[other])
+    high, low = numbers.high[one], numbers.low[one]
+    other_high, other_low = numbers.high[other], numbers.low[other]
+    if kind == QUOTIENT and other_kind == QUOTIENT:
+        if low == 0 and other_low == 0:
+            return _order(high, other_high)
+        divisor, other_divisor = max(low, np.int64(1)), max(other_low, np.int64(1))
+        if divisor < _LARGEST_DIVISOR and other_divisor < _LARGEST_DIVISOR:
+            whole, other_whole = high // divisor, other_high // other_divisor
+            if whole != other_whole:
+                return _order(whole, other_whole)
+            return _order((high - whole * divisor) * other_divisor, (other_high - other_whole * other_divisor) * divisor)
+    if kind == DECIMAL and other_kind == DECIMAL:
+        return _order(high, other_high) if high != other_high else _order_unsigned(low, other_low)
+    if kind == QUOTIENT and low == 0 and other_kind == DECIMAL:
+        return _compare_with_decimal(high, other_high, other_low)
+    if kind == DECIMAL and other_kind == QUOTIENT and other_low == 0:
+        order = _compare_with_decimal(other_high, high, low)
+        return order if order == _NOT_COMPARABLE else -order
+    real, other_real = _nearly(numbers, one), _nearly(numbers, other)
+    if real != real or other_real != other_real:  # NaN is behind all others
+        return _order(1 if real != real else 0, 1 if other_real != other_real else 0)
+    is_real = kind != QUOTIENT and kind != DECIMAL
+    if is_real and other_kind != QUOTIENT and other_kind != DECIMAL:
+        return _order(real, other_real)
+    if abs(real - other_real) > _CLEAR * max(abs(real), abs(other_real)):
+        return _order(real, other_real)
+    return np.int64(_NOT_COMPARABLE)
+
+
+@njit(cache=True, nogil=True)
+def compare_entries(positions, bags, labels, numbers, one, other):
+    """Return how the rows of two entries compare: -1 if the first is before the other, 0 or 1."""
+    fields = positions.fields
+    begin, other_begin = one * bags.fields[STRIDE], other * bags.fields[STRIDE]
+    for column in range(fields[COMPARED]):
+        place = np.int64(positions.places[column])
+        term, other_term = np.int64(bags.rows[begin + place]), np.int64(bags.rows[other_begin + place])
+        if term == other_term:
+            continue
+        if term == UNBOUND or other_term == UNBOUND:
+            order = _order(term, other_term)
+        elif term < FIRST_NUMBER and other_term < FIRST_NUMBER:
+            order = compare_terms(labels, term, other_term, column < fields[VALUES])
+        else:
+            order = np.int64(_NOT_COMPARABLE)
+            if term >= FIRST_NUMBER and other_term >= FIRST_NUMBER:
+                order = _compare_numbers(numbers, term - FIRST_NUMBER, other_term - FIRST_NUMBER)
+            if order == _NOT_COMPARABLE or (order == 0 and column >= fields[VALUES]):
+                fields[UNSURE] = 1
+                order = np.int64(0)
+        if order != 0:
+            return order * np.int64(positions.signs[column])
+    return np.int64(0)
+
+
+# --- the front -------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _place_of(positions, bags, labels, numbers, entry):
+    """Return the place of the first entry of the front that is not before an entry."""
+    low, high = np.int64(0), positions.fields[FRONT]
+    while low < high:
+        middle = (low + high) // 2
+        if compare_entries(positions, bags, labels, numbers, np.int64(positions.front[middle]), entry) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _sort_first(positions, bags, labels, numbers, count, wanted):
+    """Put the `wanted` smallest of the first `count` of `some` in front of the others, in order: quicksort (Hoare 1962)."""
+    some = positions.some
+    begin, end, parts = np.int64(0), np.int64(count), np.int64(0)
+    while begin < wanted:
+        while end - begin > _SHORT and parts < _PARTS:
+            pivot = np.int64(some[(begin + end - 1) // 2])
+            left, right = begin, end - 1
+            while True:
+                while compare_entries(positions, bags, labels, numbers, np.int64(some[left]), pivot) < 0:
+                    left += 1
+                while compare_entries(positions, bags, labels, numbers, pivot, np.int64(some[right])) < 0:
+                    right -= 1
+                if left >= right:
+                    break
+                entry = some[left]
+                some[left] = some[right]
+                some[right] = entry
+                left += 1
+                right -= 1
+            positions.ends[parts] = end
+            parts += 1
+            end = right + 1
+        for place in range(begin + 1, end):
+            entry, at = np.int64(some[place]), np.int64(place)
+            while at > begin and compare_entries(positions, bags, labels, numbers, entry, np.int64(some[at - 1])) < 0:
+                some[at] = some[at - 1]
+                at -= 1
+            some[at] = entry
+        begin = end
+        if parts == 0:
+            return
+        parts -= 1
+        end = positions.ends[parts]
+
+
+@njit(cache=True, nogil=True)
+def _fill_front(positions, bags, labels, numbers):
+    """Move the first entries of the rest to the front, which is too short."""
+    fields = positions.fields
+    count, entry = np.int64(0), np.int64(bags.first[0])
+    while entry != NONE:
+        if positions.is_front[entry] == 0:
+            positions.some[count] = entry
+            count += 1
+        entry = np.int64(bags.next[entry])
+    wanted = min(count, fields[NEEDED] - fields[FRONT_ROWS] + fields[SPARE])  # an entry has one row at least
+    _sort_first(positions, bags, labels, numbers, count, wanted)
+    for i in range(wanted):
+        entry = np.int64(positions.some[i])
+        positions.front[fields[FRONT]] = entry
+        positions.is_front[entry] = 1
+        fields[FRONT] += 1
+        fields[FRONT_ROWS] += bags.counts[entry]
+    fields[REST] -= wanted
+
+
+@njit(cache=True, nogil=True)
+def _enter(positions, bags, labels, numbers, entry):
+    """Take an entry that now has rows; return its place in the front, or -1."""
+    fields, front = positions.fields, positions.front
+    size = fields[FRONT]
+    if fields[REST] > 0 or fields[NEEDED] == 0:
+        is_behind = size == 0
+        if not is_behind:
+            last = np.int64(front[size - 1])
+            is_behind = compare_entries(positions, bags, labels, numbers, entry, last) >= 0
+        if is_behind:
+            fields[REST] += 1
+            return np.int64(-1)
+    place = _place_of(positions, bags, labels, numbers, entry)
+    for at in range(size, place, -1):
+        front[at] = front[at - 1]
+    front[place] = entry
+    positions.is_front[entry] = 1
+    fields[FRONT] += 1
+    fields[FRONT_ROWS] += bags.counts[entry]
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _leave(positions, bags, labels, numbers, entry):
+    """Remove an entry of the front, which has no rows any more; return its place."""
+    fields, front = positions.fields, positions.front
+    place = _place_of(positions, bags, labels, numbers, entry)
+    while front[place] != entry and place + 1 < fields[FRONT]:  # among rows that compare equal
+        place += 1
+    if front[place] != entry:  # some numbers could not be compared
+        place = np.int64(0)
+        while front[place] != entry:
+            place += 1
+    fields[FRONT] -= 1
+    for at in range(place, fields[FRONT]):
+        front[at] = front[at + 1]
+    positions.is_front[entry] = 0
+    fields[FRONT_ROWS] -= bags.before[entry]
+    return place
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _put_out(positions, bags, entry, wanted, event, at, rows, weights, events):
+    """Write the change of how many rows of an entry are output."""
+    change = wanted - positions.output[entry]
+    if change == 0:
+        return
+    positions.output[entry] = wanted
+    width, begin = positions.fields[WIDTH], entry * bags.fields[STRIDE]
+    for column in range(width):
+        rows[at[1] * width + column] = bags.rows[begin + np.int64(positions.columns[column])]
+    weights[at[1]] = change
+    events[at[1]] = event
+    at[1] += 1
+
+
+@njit(cache=True, nogil=True)
+def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
+    """End an event: move the entries that it changed, and write what changes at the positions."""
+    fields, front = positions.fields, positions.front
+    touched = fields[NEEDED]  # the first place of the front that changed, of those that matter
+    changed, left = bags.fields[CHANGED], np.int64(0)
+    for i in range(changed):
+        entry = np.int64(bags.changed[i])
+        had, count = bags.before[entry], bags.counts[entry]
+        if (had > 0) == (count > 0):
+            if had != count and positions.is_front[entry] != 0:
+                fields[FRONT_ROWS] += count - had
+                touched = np.int64(0)
+        elif count > 0:
+            place = _enter(positions, bags, labels, numbers, entry)
+            if place >= 0:
+                touched = min(touched, place)
+        elif positions.is_front[entry] != 0:
+            touched = min(touched, _leave(positions, bags, labels, numbers, entry))
+        else:
+            fields[REST] -= 1
+    if fields[FRONT_ROWS] < fields[NEEDED] and fields[REST] > 0:
+        touched = min(touched, fields[FRONT])
+        _fill_front(positions, bags, labels, numbers)
+    if fields[FRONT] > fields[NEEDED] + 2 * fields[SPARE]:
+        while fields[FRONT] > fields[NEEDED] + fields[SPARE]:
+            fields[FRONT] -= 1
+            entry = np.int64(front[fields[FRONT]])
+            fields[FRONT_ROWS] -= bags.counts[entry]
+            positions.is_front[entry] = 0
+            fields[REST] += 1
+            positions.left[left] = entry
+            left += 1
+    first, end = fields[FIRST], fields[END]
+    walked = np.int64(0)
+    if touched < fields[NEEDED]:
+        walked = min(fields[FRONT], fields[NEEDED] + changed)  # what was at a position has moved by so many at most
+        position = np.int64(0)
+        for place in range(walked):
+            entry = np.int64(front[place])
+            behind = position + bags.counts[entry]
+            wanted = max(np.int64(0), min(behind, end) - max(position, first))
+            _put_out(positions, bags, entry, wanted, event, at, rows, weights, events)
+            positions.is_front[entry] = 2
+            position = behind
+    for i in range(changed + left):
+        entry = np.int64(bags.changed[i] if i < changed else positions.left[i - changed])
+        if positions.is_front[entry] != 2:
+            wanted = bags.counts[entry] if end == NO_END else np.int64(0)
+            _put_out(positions, bags, entry, wanted, event, at, rows, weights, events)
+    for place in range(walked):
+        positions.is_front[np.int64(front[place])] = 1
+    settle(bags)
+
+
+@njit(cache=True, nogil=True)
+def change_positions(positions, bags, labels, numbers, changes, of_changes, of_events, at, room, rows, weights, events):
+    """Apply changes from number `at[0]` on, event by event, and write what changes at the positions, `at[1]` rows.
+
+    Return before an event for whose rows there may be no room, and after one with numbers that cannot be compared.
+    """
+    fields, width, count = positions.fields, np.int64(bags.width[0]), len(of_changes)
+    while at[0] < count:
+        begin = end = at[0]
+        while end < count and of_events[end] == of_events[begin]:
+            end += 1
+        front = fields[FRONT] + min(fields[NEEDED] + fields[SPARE], bags.different[0] + end - begin)
+        if at[1] + 2 * front + 2 * (end - begin) > room:
+            return
+        for i in range(begin, end):
+            if i + 2 * _AHEAD < count:
+                prefetch_place(bags, 0, changes, (i + 2 * _AHEAD) * width)
+            if i + _AHEAD < count:
+                prefetch_entry(bags, 0, changes, (i + _AHEAD) * width)
+            add_in_event(bags, 0, changes, i * width, of_changes[i])
+        _settle(positions, bags, labels, numbers, of_events[begin], at, rows, weights, events)
+        at[0] = end
+        if fields[UNSURE] != 0:
+            return
