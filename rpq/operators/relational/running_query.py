@@ -9,7 +9,7 @@ operators of their own, as their windows hold less than those of others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,8 +22,6 @@ from rpq.language.protocol import Figures, ReportContent, Resources
 from rpq.language.readings import report_windows_of
 from rpq.language.sparql.algebra import Reporting, atoms_of
 from rpq.language.sparql.query import SparqlQuery
-from rpq.language.sparql.values.moments import date_time_of
-from rpq.language.sparql.values.terms import XSD, literal_text
 from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.plan import shaped_parts
@@ -53,25 +51,22 @@ from rpq.operators.relational.nodes import (
     LeafNode,
     Node,
     ProjectNode,
-    ReportTimeNode,
     UnionNode,
 )
 from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, Read, plan_network
+from rpq.operators.relational.report_clock import ReportClock
 from rpq.operators.relational.values.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import WeightedRows, as_changes, concatenate, merge, sort_by_event
 from rpq.stream.chunk import Chunk
-from rpq.stream.durations import NANOSECONDS, TIME_UNITS
+from rpq.stream.durations import TIME_UNITS
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName, graph_of, label_in, merged_name, stream_of_graph
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
-from rpq.stream.stream_time import report_boundaries, report_steps, report_times
+from rpq.stream.stream_time import report_steps, report_times
 from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
 
 AnySparqlQuery = TypeVar("AnySparqlQuery", bound=SparqlQuery)
-
-_REPORTS_AT_ONCE = 1024
-"""The number of reports, if all have one step, that passing time brings and that are evaluated together."""
 
 _CONTENT: dict[Reporting, ReportContent] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
 
@@ -144,62 +139,6 @@ class _InstalledPart(NamedTuple):
     places: tuple[int, ...]
 
 
-class _PassedReports(NamedTuple):
-    """Times of consecutive reports with the ids of NOW() in them; `end` is behind these times, and before later ones."""
-
-    times: np.ndarray
-    ids: list[int]
-    end: int
-
-
-class _ReportClock:
-    """The time of the report that covers the present, as NOW() has it in a network.
-
-    It is a dateTime in UTC where the unit of the stream's time is known, else the number, an integer.
-    """
-
-    def __init__(self, node: ReportTimeNode, steps: Sequence[int], terms: TermIds, unit: str | None) -> None:
-        self.node = node
-        self.steps = steps
-        self._terms = terms
-        self._ticks = None if unit is None else 10**9 // NANOSECONDS[unit]
-        self._time: int | None = None
-
-    @property
-    def id(self) -> int | None:
-        """The id of the time; None before the first tuple."""
-        return None if self._time is None else self._id_of(self._time)
-
-    def set(self, time: int) -> None:
-        """Begin at a stream time."""
-        self._time = int(report_times(np.array([time]), self.steps)[0])
-        self.node.set(self.id)
-
-    def pass_to(self, time: int | None, latest: int) -> Iterator[_PassedReports]:
-        """Yield the reports that begin up to a stream time, some at once; the last ones cover all times up to `latest`."""
-        last = self._time if time is None else int(report_times(np.array([time]), self.steps)[0])
-        if last is None:
-            return
-        end = last if self._time is None else self._time + 1
-        while True:
-            first, end = end, min(end + _REPORTS_AT_ONCE * min(self.steps), last + 1)
-            is_last = end > last
-            times = report_boundaries(first, end, self.steps) if first < end else np.zeros(0, np.int64)
-            if is_last and first <= last and times[-1:].tolist() != [last]:  # behind the last multiple in 64 bits
-                times = np.append(times, last)
-            if len(times):
-                self._time = int(times[-1])
-            yield _PassedReports(times, [*map(self._id_of, times.tolist())], max(end, latest + 1) if is_last else end)
-            if is_last:
-                return
-
-    def _id_of(self, time: int) -> int:
-        if self._ticks is None:
-            return self._terms.intern(literal_text(str(time), f"{XSD}integer"))
-        text = date_time_of(time, self._ticks)
-        return self._terms.intern(None if text is None else literal_text(text, f"{XSD}dateTime"))
-
-
 class RunningSparql(HostedQuery):
     """A registered query in SPARQL."""
 
@@ -227,7 +166,7 @@ class RunningSparql(HostedQuery):
         windows = report_windows_of(question)
         self._report_steps = None if question.report == "change" else report_steps(question.report, windows)
         """The numbers of which the times of reports are multiples, None if every event is reported."""
-        self._report_clock: _ReportClock | None = None
+        self._report_clock: ReportClock | None = None
         network = self._network = self._plan()
         self._has_left = False
         self.has_first_rows = bool(len(network.begin({}).net())) or self._report_clock is not None  # of no edges
@@ -261,7 +200,7 @@ class RunningSparql(HostedQuery):
         network = Network(plan)
         if plan.report_time is not None:
             assert self._report_steps is not None
-            self._report_clock = _ReportClock(plan.report_time, self._report_steps, self._terms, self.question.unit)
+            self._report_clock = ReportClock(plan.report_time, self._report_steps, self._terms, self.question.unit)
         if self.question.report == "change":
             network.isolate_groups()
         return network
@@ -586,7 +525,7 @@ class RunningSparql(HostedQuery):
         return self._to_delta(change, events[:, 0], events[:, 1])
 
     def _change_with_time(
-        self, clock: _ReportClock, leaves: dict[int, WeightedRows], event_times: np.ndarray
+        self, clock: ReportClock, leaves: dict[int, WeightedRows], event_times: np.ndarray
     ) -> tuple[WeightedRows, np.ndarray, np.ndarray]:
         """Return the change of the answer, with an event for each report that has begun, and the orders and times of these.
 
