@@ -36,6 +36,7 @@ REFUSALS = {
     "DISTINCT in the call of a function": "SELECT ?x { ?x <a> ?y FILTER(▶<http://e/f>(DISTINCT ?x)) }",
     "INSERT": "▶INSERT DATA { <a> <b> <c> }",
     "DELETE": "PREFIX : <http://e/> ▶DELETE WHERE { ?x <b> <c> }",
+    "a triple term": "ASK { ▶<< <a> <b> <c> >> <d> ?x }",
     "an update of graphs": "BASE <http://e/> PREFIX add: <http://e/> ▶CLEAR DEFAULT",
 }
 

@@ -124,9 +124,12 @@ REFUSED = {
     "SERVICE": "a query reads only its streams; pass constant edges with --static",
     "GRAPH in CONSTRUCT WHERE": "its body is its template; write CONSTRUCT { GRAPH <g> { … } } WHERE { GRAPH <g> { … } }",
     "STREAM": "write FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S] and WINDOW <name> { … }",
-    "SEQ": "queries cannot refer to the order of edges in time; use windows",
-    "@": "times of edges cannot be used in a query; use windows",
-    "f:timestamp": "times of edges cannot be used in a query; use windows",
+    "SEQ": "SPARQL cannot refer to the order of edges in time; a pattern can, with ?f.timestamp > ?e.timestamp in its "
+    "filter, and so can MATCH",
+    "@": "SPARQL cannot use times of edges; the filter of a pattern can, as ?e.timestamp, and so can MATCH",
+    "a triple term": "a statement about a triple would not say which of its edges is meant; write conditions on edges in a "
+    "pattern, ?x a[weight > 3] ?y, or in MATCH",
+    "f:timestamp": "SPARQL cannot use times of edges; the filter of a pattern can, as ?e.timestamp, and so can MATCH",
     "NOW": "its value would change between two events; it is the time of the report where a query reports at slides: write "
     "REGISTER RSTREAM <name> AS before SELECT, or ask for report=\"slide\" (--report slide)",
     "RAND": "its value would differ when a solution leaves",
@@ -178,5 +181,7 @@ def foreign_words(source: SourceText) -> SparqlError | None:
         is_time = token.text == "@" or (token.kind == "language" and (before is None or before.kind != "string"))
         if token.depth and is_time:
             return refusal(source, "@", token.start)
+        if before and before.text == "<" and before.end == token.start and (token.text == "<" or token.kind == "iri"):
+            return refusal(source, "a triple term", before.start)
         before = token
     return None
