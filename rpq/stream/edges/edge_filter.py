@@ -1,9 +1,10 @@
 """The edges that queries accept, so that all others are passed by: neither stored nor given ids for their names.
 
-An atom of a pattern accepts the edges of its label whose ends are its constants: `?x a h7` those to h7. Where every atom of
-every query that reads a label names a constant, or joins a vertex with itself, the label has a *filter*: an edge is of use
-only if some atom accepts it. An atom with two variables, a path and a count window, which numbers all inserts, accept
-everything. Labels are filtered by their text: what a reader of a named stream accepts, readers of the merged stream do too.
+An atom of a pattern accepts the edges of its label whose ends are its constants: `?x a h7` those to h7, and a path
+`?x b*/a h7` those of its last step. Where every atom of every query that reads a label names a constant for it, or joins a
+vertex with itself, the label has a *filter*: an edge is of use only if some atom accepts it. An atom with two variables, the
+inner steps of a path, and a count window, which numbers all inserts, accept everything. Labels are filtered by their text:
+what a reader of a named stream accepts, readers of the merged stream do too.
 
 All edges that the snapshot graph holds are accepted, so that a delete finds them: when less is accepted because a query has
 gone, the engine drops the others. For a query that comes later there is, for each thing accepted, the largest timestamp of
