@@ -14,10 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rpq import automata
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.json_values import JsonValue
 from rpq.language import kinds
-from rpq.language.pattern import parse_pattern
+from rpq.language.pattern import edges_accepted, edges_accepted_on_paths, parse_pattern
 from rpq.language.protocol import Figures, Resources, RunningQuery
 from rpq.language.readings import LabelSet, Reading
 from rpq.operators.patterns.joins.plan import Atom, plan_pattern
@@ -32,7 +33,6 @@ from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window, size_and_slide, window_of
-from tests.reference import is_relevant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +70,11 @@ class WindowedPattern:
         """Return which edges of a label its atoms accept, if a window reads it; a count window numbers all."""
         if not any(reading.labels.has(label) for reading in self.readings):
             return frozenset()
-        found = set()
-        for atom, _ in self.atoms:
-            if not isinstance(atom.reads, str):
-                found |= {ALL} if is_relevant(atom.reads.expression, label) else set()
-            elif atom.reads == label:
-                found.add(Ends(None, None, is_loop=atom.source == atom.target))
+        atoms = parse_pattern(self.text)
+        paths = [(atom, automata.compile(str(atom.expression))) for atom in atoms if atom.edge is None]
+        found = edges_accepted(atoms).get(label, frozenset()) | edges_accepted_on_paths(paths, label)
         is_counted = any(isinstance(reading.window, CountWindow) for reading in self.readings)
-        return frozenset({ALL} if found and is_counted else found)
+        return frozenset({ALL}) if found and is_counted else found
 
 
 class RunningWindowed(RunningQuery):

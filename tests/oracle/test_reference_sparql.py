@@ -118,7 +118,7 @@ REFUSED = [
     (f"DESCRIBE ?x {BODY}", "DESCRIBE"),
     ("SELECT ?x { SERVICE <s> { ?x <a> ?y } }", "SERVICE"),
     ("CONSTRUCT WHERE { GRAPH <g> { ?x <a> ?y } }", "GRAPH in CONSTRUCT WHERE"),
-    *((f"SELECT ({name}() AS ?n) {BODY}", name) for name in ("NOW", "RAND", "UUID", "STRUUID", "BNODE")),
+    *((f"SELECT ({name}() AS ?n) {BODY}", name) for name in ("RAND", "UUID", "STRUUID", "BNODE")),
     (f"SELECT (@?x AS ?t) {BODY}", "@"),
     (f"SELECT (<f:timestamp>(?x) AS ?t) {BODY}", "f:timestamp"),
     (f"SELECT (SEQ(?x, ?y) AS ?t) {BODY}", "SEQ"),
@@ -128,6 +128,12 @@ REFUSED = [
     ("SELECT ?x { ?x <a> _:b OPTIONAL { _:b <a> ?x } }", "_:b in two groups"),
     (f"SELECT (?x AS ?op) {BODY}", "a column called op"),
 ]
+
+
+def test_now_is_refused_without_reports():
+    with pytest.raises(Refused, match="NOW"):
+        question(f"SELECT (NOW() AS ?n) {BODY}", Window(size=9))
+    assert question(f"SELECT (NOW() AS ?n) {BODY}", Window(size=9), report="slide").pattern.calls_now
 
 
 @pytest.mark.parametrize(("text", "construct"), REFUSED)
