@@ -206,6 +206,7 @@ class RunningSparql(HostedQuery):
         return network
 
     def _enter(self) -> None:
+        self._relation_reads.clear()  # those of another origin
         names = self._host.relations.labels()[1] if self._labels_read else []
         self._labels_read = {leaf: self._labels_among(names, leaf) for leaf in self._labels_read}
         reads = [

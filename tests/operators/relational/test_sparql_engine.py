@@ -641,3 +641,17 @@ def test_now_is_the_time_of_the_report():
 def test_now_without_reports_at_slides_is_refused(options):
     with pytest.raises(rpq.QueryError, match="column 9: NOW is refused: .*REGISTER RSTREAM <name> AS.*--report slide"):
         rpq.Query("SELECT (NOW() AS ?n) { ?x <a> ?y }", window=rpq.Window(size=5, slide=5), **options)
+
+
+def test_a_path_from_constants_that_begins_empty_is_restored(tmp_path):
+    window = rpq.UnboundedWindow()
+    running = rpq.Engine(rpq.Query("SELECT ?x { ?x <d> <1> }", window=window, name="other", semantics="explicit"))
+    push(running, "5 1 d 1")
+    text = "SELECT ?y { <1> <b> ?x . ?x <c>+ ?y }"
+    running.register(rpq.Query(text, window=window, name="late", semantics="explicit"), start="empty")
+    push(running, "1 2 b 2", "5 6 c 2")
+    running.save(tmp_path / "state")
+    again = rpq.Engine.restore(tmp_path / "state")
+    for one in (running, again):
+        assert push(one, "2 3 c 3") == ["+ 3 @3"]
+        one._check()
