@@ -189,7 +189,7 @@ def test_what_comes_later_than_the_delay_is_out_of_order_and_what_comes_within_i
 
     def run() -> None:
         with pytest.raises(InterruptedError):
-            run_topics(QUERY, input=kafka.uri(read), output=kafka.uri(written), max_delay=2.0, check=check)
+            run_topics(QUERY, input=kafka.uri(read), output=kafka.uri(written), max_delay=8.0, check=check)
 
     worker = threading.Thread(target=run)
     worker.start()

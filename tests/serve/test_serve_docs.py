@@ -31,7 +31,7 @@ COMMANDS = [
 def test_every_command_of_the_page_works(tmp_path: Path) -> None:
     arguments = [str(tmp_path / one) if one.endswith(".state") else one for one in shlex.split(SERVING)]
     with Command(*arguments, log=tmp_path / "log") as served:
-        assert len(COMMANDS) == 7
+        assert len(COMMANDS) == 8
         for command in COMMANDS:
             command = command.replace("http://127.0.0.1:8000", served.url)
             if "/changes" in command:
