@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -313,19 +313,25 @@ def report_run(
 
 
 @contextmanager
-def log_to_stderr(settings: RunSettings) -> Iterator[None]:
-    """Log events to stderr in this block; with --quiet, only warnings."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonEventLines() if settings.log == "json" else TextLines())
-    before = LOG.level, LOG.propagate
-    LOG.setLevel(logging.WARNING if settings.quiet else logging.INFO)
-    LOG.propagate = False
-    LOG.addHandler(handler)
+def log_to(handler: logging.Handler, logger: logging.Logger, level: int) -> Iterator[None]:
+    """Send the records of a logger from `level` up to this handler alone in this block."""
+    before = logger.level, logger.propagate
+    logger.setLevel(level)
+    logger.propagate = False
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        LOG.removeHandler(handler)
-        LOG.level, LOG.propagate = before
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+
+
+def log_to_stderr(settings: RunSettings) -> AbstractContextManager[None]:
+    """Log events to stderr in this block; with --quiet, only warnings."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonEventLines() if settings.log == "json" else TextLines())
+    return log_to(handler, LOG, logging.WARNING if settings.quiet else logging.INFO)
 
 
 def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]:

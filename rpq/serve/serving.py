@@ -24,7 +24,7 @@ import rpq
 from rpq.automata.errors import ExpressionError
 from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, rdf_documents, topics_and_clients
 from rpq.cli.options import named_inputs
-from rpq.cli.reporting import compile_kernels
+from rpq.cli.reporting import compile_kernels, log_to
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
 from rpq.cli.validation import check_ids
 from rpq.errors import QueryError, QueryTextError, RpqError
@@ -90,8 +90,7 @@ def serve_with(
     defaults = _defaults(settings)
     query_fields = _query_fields(expressions, settings, defaults)
     listener = _listen_or_exit(host, port)
-    with listener:
-        _log_to_stderr(settings.quiet)
+    with listener, _log_to_stderr(settings.quiet):
         queries = [parse_query(fields, defaults) for fields in query_fields]
         compile_kernels(
             queries or [rpq.Query("a", window=rpq.Window(size=1, slide=1))],
@@ -211,17 +210,19 @@ def _not_served_at(host: str, port: int, error: Exception) -> click.ClickExcepti
     return click.ClickException(f"--host {host} --port {port}: cannot be served at: {reason}")
 
 
-def _log_to_stderr(quiet: bool) -> None:
-    for name in ("rpq.serve", "rpq.kafka", "uvicorn.error", "asyncio"):
-        logger = logging.getLogger(name)
-        logger.setLevel(logging.WARNING if quiet or not name.startswith("rpq.") else logging.INFO)
-        handler = logging.StreamHandler(sys.stderr)
-        if not name.startswith("rpq."):  # these log every bad request of a client
-            handler.addFilter(Repetitions())
-        plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
-        handler.setFormatter(TextLines() if name == "rpq.kafka" else plain)
-        logger.addHandler(handler)
-        logger.propagate = False
+@contextlib.contextmanager
+def _log_to_stderr(quiet: bool) -> Iterator[None]:
+    """Log events of the service and of its libraries to stderr in this block; with `quiet`, only warnings."""
+    with contextlib.ExitStack() as stack:
+        for name in ("rpq.serve", "rpq.kafka", "uvicorn.error", "asyncio"):
+            handler = logging.StreamHandler(sys.stderr)
+            if not name.startswith("rpq."):  # these log every bad request of a client
+                handler.addFilter(Repetitions())
+            plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
+            handler.setFormatter(TextLines() if name == "rpq.kafka" else plain)
+            level = logging.WARNING if quiet or not name.startswith("rpq.") else logging.INFO
+            stack.enter_context(log_to(handler, logging.getLogger(name), level))
+        yield
 
 
 def _service(

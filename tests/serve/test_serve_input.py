@@ -178,7 +178,6 @@ def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
     ],
 )
 def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
-    monkeypatch.setattr(serving, "_log_to_stderr", lambda quiet: None)  # which stays, and other tests are to come
     code, _, stderr = rpq("serve", *options, *(() if "--port" in options else ("--port", 0)))
     assert code in (1, 2), stderr
     assert said in stderr and "Traceback" not in stderr
@@ -203,7 +202,6 @@ def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
 )
 def test_who_is_let_in_from_outside_is_said(options, expected, said, rpq, monkeypatch):
     monkeypatch.delenv("RPQ_TOKEN", raising=False)
-    monkeypatch.setattr(serving, "_log_to_stderr", lambda quiet: None)
     code, _, stderr = rpq("serve", *options, "--port", 0)
     assert code == expected and said in stderr, stderr
 
@@ -215,7 +213,6 @@ def test_a_port_that_is_taken_is_no_usage_error(rpq, monkeypatch):
 
 
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_no_usage_error(rpq, tmp_path, monkeypatch):
-    monkeypatch.setattr(serving, "_log_to_stderr", lambda quiet: None)
     (tmp_path / "state").write_text("something precious")
     code, _, stderr = rpq("serve", "--checkpoint", tmp_path / "state", "--port", 0)
     assert code == 1 and "state" in stderr
@@ -237,7 +234,6 @@ def test_ctrl_c_ends_with_130_at_any_time(rpq, tmp_path, monkeypatch, command, m
 
     monkeypatch.chdir(tmp_path)
     Path("edges").write_text("x y a 1\n")
-    monkeypatch.setattr(serving, "_log_to_stderr", lambda quiet: None)
     monkeypatch.setattr(module, name, interrupted)
     windows = ["--window", 10, "--slide", 1]
     options = {"serve": [*windows, "--port", 0], "run": [*windows, "--input", "edges"], "explain": []}
