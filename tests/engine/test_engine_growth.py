@@ -239,10 +239,11 @@ def cell_tuples(chance: random.Random, count: int, step: int):
     [
         (248, 1, np.uint8),
         (300, 1, np.uint16),
-        (70_000, 1, np.uint32),
-        (700_003, 10, np.uint32),
-        (2**33, 1, np.int64),
-        (2**62, 1, np.int64),
+        # Kernels for cells of these widths are compiled for these tests alone.
+        pytest.param(70_000, 1, np.uint32, marks=pytest.mark.ci),
+        pytest.param(700_003, 10, np.uint32, marks=pytest.mark.ci),
+        pytest.param(2**33, 1, np.int64, marks=pytest.mark.ci),
+        pytest.param(2**62, 1, np.int64, marks=pytest.mark.ci),
     ],
 )
 def test_windows_of_many_slides(size: int, slide: int, cell: type) -> None:
