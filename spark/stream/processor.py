@@ -30,6 +30,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 import rpq
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
+from rpq.language.hypercube import Share
 from rpq.language.time_order import LENGTHS
 from rpq.spark.columns import TRIPLES, EdgeModel
 from rpq.spark.division import label_readers, share_limit
@@ -296,7 +297,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
     def _spec(self, number: int) -> ShareSpec:
         return ShareSpec(
             queries=self._queries,
-            share=(number, len(self._numbers)),
+            share=Share(number, len(self._numbers)),
             threads=self._threads,
             memory_limit=self._memory_limit,
             packing=self._packing,

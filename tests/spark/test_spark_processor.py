@@ -329,12 +329,21 @@ def test_what_spark_cannot_divide_is_said():
     assert describe_division(chain) == "divided by ?y: a share sees only the edges at its own vertices"
     by_roots = "divided by the roots of the trees of its paths: a share sees all edges that the query reads"
     assert describe_division(query("a/b*")) == by_roots
-    warning = str(division_warning(query(chain.name, select=("x", "z"))))
-    assert "?y, which occurs in all atoms, is not a column: select it" in warning
-    assert "no variable occurs in all atoms" in str(division_warning(query("?x a ?y . ?y b ?z . ?z a ?u")))
-    assert "it has a path (a+)" in str(division_warning(query("?x a+ ?y")))
+    ends = query(chain.name, select=("x", "z"))
+    assert describe_division(ends) == "divided by ?x, ?z: a share sees only the edges of its cell"
+    assert describe_division(ends, shares=13) == (
+        "divided by ?x, ?z into 4 × 3 = 12 cells: a share sees only the edges of its cell; each edge of a is in up to 3, "
+        "each edge of b is in up to 4"
+    )
+    assert describe_division(ends, shares=13, sizes={"a": 9, "b": 900}).startswith("divided by ?z into 13 cells")
+    assert describe_division(ends, shares=1) == "one share evaluates it as a whole"
+    with_path = describe_division(query("?x a ?y . ?y b+ ?z"), shares=3)
+    assert with_path.endswith("each edge of a is in one, each edge of b is in all")
+    assert "of its cell, and all edges of its paths" in describe_division(query("?x a ?y . ?y b+ ?z"))
+    assert "it has a path (a+) and no other edge with a column" in str(division_warning(query("?x a+ ?y")))
+    assert "no column is a vertex: select a variable" in str(division_warning(query("?x ?e:a ?y", select=["e.n"])))
     pytest.importorskip("rdflib")
-    question = "SELECT ?x WHERE { ?x <a> ?y . ?y <b> ?z }"
+    question = "SELECT ?x WHERE { ?x <a>+ ?y . ?y <b> ?z }"
     warning = division_warning(rpq.Query(question, window=rpq.Window(size=10, slide=5), name="s"))
     assert warning is not None and "every share evaluates all of it, and its rows are divided by ?x" in warning
     named = rpq.Query("SELECT ?x FROM NAMED WINDOW <w> ON <s> [RANGE PT10S] { WINDOW <w> { ?x <a> ?y } }", name="n")
