@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rpq
+from rpq.language.hypercube import Share
 from rpq.spark.division import OwnEdges, engine_bytes
 from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.stream.window_log import MemoryChunks, WindowLog
@@ -135,7 +136,7 @@ def _without_dictionaries(tuples: pa.Table) -> pa.Table:
 
 def _run_share(query: rpq.Query, tuples: pa.Table, count: int) -> tuple[float, rpq.Engine]:
     """Run the first of `count` shares over all tuples, and return its seconds and its engine."""
-    engine, own = rpq.Engine(query, share=(0, count)), OwnEdges([query], share=(0, count))
+    engine, own = rpq.Engine(query, share=(0, count)), OwnEdges([query], share=Share(0, count))
     started = time.process_time()
     for begin in range(0, len(tuples), PUSHED_ROWS):
         edges, until = own.select_in_order(tuples.slice(begin, PUSHED_ROWS), engine.time)

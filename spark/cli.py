@@ -482,6 +482,7 @@ def stream_command(**options: Any) -> None:
 
 @spark.command("explain", cls=SeveralValuesCommand, short_help="Show how shares divide queries.")
 @click.argument("expressions", metavar="EXPRESSION...", nargs=-1)
+@click.option("--partitions", type=click.IntRange(min=1), help="Number of shares, for which the cells and copies are shown.")
 @_query_options
 def explain_command(**options: Any) -> None:
     """Show how shares divide the queries EXPRESSION, or why more shares do not make them faster.  Spark is not started.
@@ -502,7 +503,10 @@ def explain_command(**options: Any) -> None:
         queries = queries_in_unit(read_queries(options, unit=unit, integers=False), unit)
     except PipelineError as error:
         raise click.UsageError(str(error)) from error
-    texts = [summary_text({"query": printable(query.name), "shares": describe_division(query)}) for query in queries]
+    count = options["partitions"]
+    texts = [
+        summary_text({"query": printable(query.name), "shares": describe_division(query, shares=count)}) for query in queries
+    ]
     click.echo("\n\n".join(texts))
 
 

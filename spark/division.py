@@ -6,16 +6,15 @@ none, so the key of the n-th partition is a number whose hash leads to the n-th 
 (`spark.sql.shuffle.partitions`) as partitions.  With another number of tasks the result is the same, but less balanced.
 The keys depend on the number of partitions alone, so a restart finds its state again.
 
-**Edges.**  A share has to see all edges of paths.  If a column is the centre of a pattern or of a query in SPARQL
-(`Query.centre`), a row consists of edges at the vertex in this column, and the share that owns the vertex answers for it;
-the other shares need not see these edges.  Every share evaluates all other queries as a whole, and only their rows are
-divided.
+**Edges.**  A share has to see all edges of paths.  Patterns and queries in SPARQL are divided by hypercube shares
+(`rpq.language.hypercube`): a share is a cell of a grid over variables of the query, and sees the edges of this cell.  If no
+variable divides a query, every share evaluates it as a whole, and only the rows are divided.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,11 +23,12 @@ import pyarrow as pa
 import rpq
 from rpq.engine.engine import Engine
 from rpq.engine.running.limits import default_limit
-from rpq.language.protocol import Division
+from rpq.language.hypercube import Hypercube, Share
 from rpq.language.query import PatternQuery
 from rpq.language.readings import LabelSet, has_conditions, readings_of
 from rpq.language.sparql.query import SparqlQuery
 from rpq.spark.envelopes import LabelReader
+from rpq.spark.shipping import Shipped
 from rpq.stream.names.stream_labels import text_of
 from rpq.stream.names.vertices import VertexDictionary
 
@@ -103,23 +103,39 @@ class OwnEdges:
 
     >>> query = rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1))
     >>> edges = pa.table({"source": ["u", "w"], "target": ["v", "v"], "label": ["a", "a"]})
-    >>> [len(OwnEdges([query], share=(number, 2)).select(edges)) for number in (0, 1)]
+    >>> [len(OwnEdges([query], share=Share(number, 2)).select(edges)) for number in (0, 1)]
     [1, 1]
     """
 
-    def __init__(self, queries: Sequence[rpq.Query], *, share: tuple[int, int], whole: bool = False) -> None:
+    def __init__(self, queries: Sequence[rpq.Query], *, share: Share, whole: bool = False) -> None:
         """With `whole` the share sees all edges: where they have ids, an insert elsewhere may take one of its edges away."""
-        self._division = Division(1, share)
-        undivided: list[rpq.Query] = []
-        self._at: dict[str, set[str]] = {"source": set(), "target": set()}
-        for query in queries:
-            if query.centre is None:
-                undivided.append(query)
-            else:
-                self._at["source"] |= set(map(text_of, query.centre.sources))
-                self._at["target"] |= set(map(text_of, query.centre.targets))
+        undivided = [query for query in queries if query.hypercube is None or not query.hypercube.is_divided]
         self._whole = label_readers(undivided)
-        self.sees_all_edges = whole or share[1] == 1 or len(undivided) == len(queries)
+        self._reads: dict[str, set[_Ends]] = {}
+        self._cubes: list[Hypercube] = []
+        for query in queries:
+            if query not in undivided:
+                assert query.hypercube is not None
+                self._add(query.hypercube, share)
+        self.sees_all_edges = whole or share.total == 1 or len(undivided) == len(queries)
+
+    def _add(self, cube: Hypercube, share: Share) -> None:
+        """Add the edges of the share's cell."""
+        coordinates = cube.grid(share.total, share.sizes).coordinates(share.number)
+        if coordinates is None:
+            return
+        self._cubes.append(cube)
+        for read in cube.reads:
+            ends = _Ends(*(None if end is None else coordinates.get(end) for end in read[1:]))
+            self._reads.setdefault(read.label, set()).add(ends)
+
+    def _is_whole(self, label: str) -> bool:
+        """Return whether the share sees all edges of a label."""
+        return (
+            any(query.reads(label) for query in self._whole)
+            or any(cube.everywhere(label) for cube in self._cubes)
+            or _Ends(None, None) in self._reads.get(label, ())
+        )
 
     def select(self, tuples: pa.Table) -> pa.Table:
         """Return the tuples that matter to the share. O(tuples)."""
@@ -127,11 +143,14 @@ class OwnEdges:
             return tuples
         labels = tuples["label"].combine_chunks().dictionary_encode()
         names, codes = labels.dictionary.to_pylist(), labels.indices.to_numpy()
-        needed = np.array([any(query.reads(name) for query in self._whole) for name in names], bool)[codes]
-        for end in _ENDS:
-            at_end = np.array([name in self._at[end] for name in names], bool)[codes]
-            if at_end.any():
-                needed |= at_end & self._own(tuples[end].combine_chunks())
+        is_whole = [self._is_whole(name) for name in names]
+        needed = np.array(is_whole, bool)[codes]
+        divided = [self._reads.get(name, set()) if not whole else set() for name, whole in zip(names, is_whole, strict=True)]
+        hashes = {end: _hashes(tuples[end].combine_chunks()) for end in _ENDS} if any(divided) else {}
+        for code, reads in enumerate(divided):
+            if reads:
+                of_label = np.flatnonzero(codes == code)
+                needed[of_label] = _are_in(reads, *(hashes[end][of_label] for end in _ENDS))
         return tuples if needed.all() else tuples.filter(pa.array(needed))
 
     def select_in_order(self, tuples: pa.Table, time: int | None) -> tuple[pa.Table, int | None]:
@@ -148,34 +167,120 @@ class OwnEdges:
         own = self.select(tuples)
         return own, None if len(own) == len(tuples) else int(stamps[-1])
 
-    def _own(self, names: pa.Array) -> np.ndarray:
-        """Return a mask of the names that are vertices of the share."""
-        encoded = names.dictionary_encode()
-        vertices = VertexDictionary()
-        distinct = encoded.dictionary
-        distinct = distinct.cast(pa.int64() if pa.types.is_integer(distinct.type) else pa.string())
-        ids, _ = vertices.intern(distinct, np.ones(len(distinct), np.uint8))
-        (own,) = self._division.owned(vertices.hashes(ids))
-        found: np.ndarray = own[encoded.indices.to_numpy()]
-        return found
+
+class EdgeDivision(Shipped):
+    """The division of edges over the shares of some queries: what each of all `OwnEdges` selects, found at once.
+
+    >>> query = rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1))
+    >>> edges = pa.table({"source": ["u", "w", "u"], "target": ["v", "v", "w"], "label": ["a", "a", "b"]})
+    >>> [rows.tolist() for rows in EdgeDivision([query], 2).rows(edges)]
+    [[1], [0]]
+    """
+
+    def __init__(
+        self, queries: Sequence[rpq.Query], shares: int, sizes: Mapping[str, int] | None = None, *, whole: bool = False
+    ) -> None:
+        """`sizes` are the numbers of edges by label; with `whole` every share gets all edges, as with `OwnEdges`."""
+        cubes = [query.hypercube for query in queries]
+        undivided = [one for one, cube in zip(queries, cubes, strict=True) if cube is None or not cube.is_divided]
+        known = Share.of(0, shares, sizes or {}).sizes
+        self._shares = shares
+        self._whole = label_readers(undivided)
+        self._grids = [cube.grid(shares, known) for cube in cubes if cube is not None and cube.is_divided]
+        self.is_divided = shares > 1 and not whole and len(undivided) < len(queries)
+        """True if some share may get fewer edges than all."""
+
+    def rows(self, tuples: pa.Table) -> list[np.ndarray]:
+        """Return the rows of a table of edges that each share gets, in order. O(copies · log copies)."""
+        labels = tuples["label"].combine_chunks().dictionary_encode()
+        codes = labels.indices.to_numpy()
+        hashes = {end: _hashes(tuples[end].combine_chunks()) for end in _ENDS}
+        places: list[np.ndarray] = []  # share · rows + row
+        for code, label in enumerate(labels.dictionary.to_pylist()):
+            of_label = np.flatnonzero(codes == code)
+            if any(query.reads(label) for query in self._whole):
+                places.append((np.arange(self._shares)[:, None] * len(tuples) + of_label).reshape(-1))
+                continue
+            ends = [hashes[end][of_label] for end in _ENDS]
+            for grid in self._grids:
+                for row, cell in grid.cells_of(label, *ends):
+                    places.append((cell * len(tuples) + of_label[row]).reshape(-1))
+        found = np.unique(np.concatenate([np.zeros(0, np.int64), *places]))
+        shares, rows = np.divmod(found, max(len(tuples), 1))
+        return np.split(rows, np.searchsorted(shares, np.arange(1, self._shares)))
 
 
-def describe_division(query: rpq.Query) -> str:
+class _Ends(NamedTuple):
+    """The coordinates (number, count) of a cell at the ends of an edge; None at an end that no dimension divides."""
+
+    source: tuple[int, int] | None
+    target: tuple[int, int] | None
+
+
+def _are_in(reads: Iterable[_Ends], sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Return which edges, by the hashes of their ends, belong to a cell because of one of several atoms."""
+    found = np.zeros(len(sources), bool)
+    for read in reads:
+        is_read = np.ones(len(sources), bool)
+        for coordinate, hashes in zip(read, (sources, targets), strict=True):
+            if coordinate is not None:
+                is_read &= hashes % np.uint64(coordinate[1]) == coordinate[0]
+        found |= is_read
+    return found
+
+
+def _hashes(names: pa.Array) -> np.ndarray:
+    """Return the hashes of the names of vertices, by which shares divide them."""
+    encoded = names.dictionary_encode()
+    vertices = VertexDictionary()
+    distinct = encoded.dictionary
+    distinct = distinct.cast(pa.int64() if pa.types.is_integer(distinct.type) else pa.string())
+    ids, _ = vertices.intern(distinct, np.ones(len(distinct), np.uint8))
+    found: np.ndarray = vertices.hashes(ids)[encoded.indices.to_numpy()]
+    return found
+
+
+def describe_division(query: rpq.Query, *, shares: int | None = None, sizes: Mapping[str, int] | None = None) -> str:
     """Return a description of how the work of a query is divided over shares, or of why it is not.
 
-    Path queries are divided by the roots of their trees; patterns and queries in SPARQL by the first column that all edges
-    they read are incident to (`Query.centre`).  For all other queries only the rows are divided, by their first column.
+    Path queries are divided by the roots of their trees; patterns and queries in SPARQL by the cells of a grid over their
+    variables (`Query.hypercube`).  Of all other queries only the rows are divided, by one column.  With the number of
+    shares, and perhaps the sizes of labels, the grid is shown.
 
     >>> import rpq
     >>> window = rpq.Window(size=10, slide=1)
     >>> print(describe_division(rpq.Query("?x a ?y . ?y b ?z", window=window)))
     divided by ?y: a share sees only the edges at its own vertices
+    >>> print(describe_division(rpq.Query("?x a ?y . ?y a ?z . ?z a ?x", window=window), shares=64))
+    divided by ?x, ?y, ?z into 4 × 4 × 4 = 64 cells: a share sees only the edges of its cell; each edge of a is in up to 12
     """
     if (warning := division_warning(query)) is not None:
         return warning.removeprefix(f"query {query.name!r} is ")
-    if query.centre is None:
+    cube = query.hypercube
+    if cube is None:
         return "divided by the roots of the trees of its paths: a share sees all edges that the query reads"
-    return f"divided by ?{query.centre.variable}: a share sees only the edges at its own vertices"
+    grid = cube.grid(_SOME_SHARES if shares is None else shares, Share.of(0, 1, sizes or {}).sizes)
+    names = ", ".join(f"?{name}" for name in grid.dimensions)
+    everywhere = ", and all edges of its paths" if cube.paths.named or cube.paths.has_others else ""
+    if shares is None:
+        is_centre = len(grid.dimensions) == 1 and not everywhere and all(grid.copies(one.label) == 1 for one in cube.reads)
+        own = "the edges at its own vertices" if is_centre else f"the edges of its cell{everywhere}"
+        return f"divided by {names}: a share sees only {own}"
+    if grid.cells == 1:
+        return f"one {'share evaluates' if shares == 1 else 'cell: one share evaluates'} it as a whole"
+    counts = " × ".join(map(str, grid.dimensions.values()))
+    cells = f"{counts} = {grid.cells}" if len(grid.dimensions) > 1 else counts
+    copies = {label: grid.copies(label) for label in dict.fromkeys(one.label for one in cube.reads)}
+    copies |= {label: grid.cells for label in sorted(map(text_of, cube.paths.plain.named)) if cube.everywhere(label)}
+    replicated = ", ".join(
+        f"each edge of {label} is in {'one' if number == 1 else 'all' if number == grid.cells else f'up to {number}'}"
+        for label, number in copies.items()
+    )
+    return f"divided by {names} into {cells} cells: a share sees only the edges of its cell; {replicated}"
+
+
+_SOME_SHARES = 64
+"""The number of shares for which a division is described if their number is not known."""
 
 
 def division_warning(query: rpq.Query) -> str | None:
@@ -185,9 +290,10 @@ def division_warning(query: rpq.Query) -> str | None:
     >>> division_warning(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) is None
     True
     """
-    if not isinstance(query, (PatternQuery, SparqlQuery)) or query.centre is not None:
+    cube = query.hypercube
+    if not isinstance(query, (PatternQuery, SparqlQuery)) or (cube is not None and cube.is_divided):
         return None
-    by = f"its rows are divided by ?{query.columns[0]}" if query.columns else "the first share outputs its rows"
+    by = "the first share outputs its rows" if cube is None else f"its rows are divided by ?{cube.columns[0][0]}"
     return (
         f"query {query.name!r} is not divided, as {_undivided_reason(query)}: every share evaluates all of it, and {by}; "
         "more shares do not make it faster"
@@ -196,12 +302,10 @@ def division_warning(query: rpq.Query) -> str | None:
 
 def _undivided_reason(query: PatternQuery | SparqlQuery) -> str:
     if isinstance(query, SparqlQuery):
-        return "no column of SELECT occurs in every triple pattern that it reads"
-    if query.pattern.path_expressions:
-        return f"it has a path ({query.pattern.path_expressions[0]})"
-    if query.pattern.centres:
-        return f"?{query.pattern.centres[0]}, which occurs in all atoms, is not a column: select it to divide the work"
-    return "no variable occurs in all atoms"
+        return "no column divides the edges that it reads"
+    if query.hypercube is None:
+        return "no column is a vertex: select a variable of vertices to divide the work"
+    return f"it has a path ({query.pattern.path_expressions[0]}) and no other edge with a column at an end"
 
 
 def share_limit(memory_limit: int | None, *, threads: int, shares: int = 1) -> int:

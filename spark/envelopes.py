@@ -14,7 +14,7 @@ after them.  The rows are the same, because a tuple after one that was left out 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -112,6 +112,7 @@ ROWS = 1 << 16
 
 SCHEMA = "edges binary"
 PLACED_SCHEMA = "file string, row bigint, edges binary"
+DIVIDED_SCHEMA = f"partition int, {PLACED_SCHEMA}"
 _SEQUENCE = "sequence"
 _COLUMNS = ("source", "target", "label", "timestamp", "delete")
 _PLACES = ("file", "row")
@@ -201,6 +202,49 @@ def pack_file(tables: Iterable[pa.Table], file: str, queries: Sequence[LabelRead
         envelope, _ = _envelope(table, labels, keeps_order=True, place=(file, row))
         yield _placed_row(envelope, file, row)
         row += len(table)
+
+
+def divide_envelope(envelope: bytes, rows: Callable[[pa.Table], Sequence[np.ndarray]]) -> list[bytes]:
+    """Return the tuples of an envelope that each share gets, as envelopes; `rows` returns their rows in the table.
+
+    What a share does not get is left out of its envelope.  If the tuples are out of order, every share gets all.
+    """
+    tuples = unpack([envelope], keeps_order=True)
+    table = tuples.table
+    shares = rows(table)
+    stamps = table["timestamp"].to_numpy()
+    if (np.diff(stamps) < 0).any():
+        return [envelope] * len(shares)
+    found = []
+    for own in shares:
+        left_out = len(table) - len(own)
+        is_left_out = np.ones(len(table), bool)
+        is_left_out[own] = False
+        ticks = [int(stamps[is_left_out][-1])] if left_out else []
+        ticks += [] if tuples.tick is None else [tuples.tick]
+        part = table.take(pa.array(own))
+        if ticks:
+            part = part.replace_schema_metadata({"dropped": str(tuples.dropped + left_out), "tick": str(max(ticks))})
+        found.append(pack_table(part))
+    return found
+
+
+class Divider(Shipped):
+    """A function for `mapInArrow` that divides envelopes with places over shares: (partition, file, row, edges).
+
+    `rows` returns the rows of a table of edges that each share gets; `keys` are the partitions of the shares.
+    """
+
+    def __init__(self, rows: Callable[[pa.Table], Sequence[np.ndarray]], keys: Sequence[int]) -> None:
+        self._rows = rows
+        self._keys = pa.array(keys, pa.int32())
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for file, row, envelope in zip(batch["file"], batch["row"], batch["edges"], strict=True):
+                parts = divide_envelope(envelope.as_buffer(), self._rows)
+                places = {"file": [file.as_py()] * len(parts), "row": pa.array([row.as_py()] * len(parts), pa.int64())}
+                yield pa.record_batch({"partition": self._keys, **places, "edges": pa.array(parts, pa.binary())})
 
 
 def _placed_row(envelope: bytes, file: str, row: int) -> pa.RecordBatch:

@@ -27,6 +27,7 @@ from rpq.engine.statistics import Statistics, statistics_of
 from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError, ThreadsWarning
 from rpq.language import kinds
 from rpq.language.conditions import TAKEN
+from rpq.language.hypercube import Share
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
 from rpq.language.readings import for_identity, over_dataset
@@ -71,7 +72,9 @@ class Engine:
     means no limit. With `witness`, every row that adds a pair contains a path; the properties of edges that queries read are
     kept then, so that witnesses tell them. With `share` (number, of how many), the
     engine is responsible for a part of the roots, so that several engines over the same tuples divide the work. Roots are
-    the sources of pairs, or their targets if a query restricts the targets to few.
+    the sources of pairs, or their targets if a query restricts the targets to few. Of a pattern, it is responsible for the
+    rows of a cell of a grid over its variables; (number, of how many, sizes) shapes the grid for these numbers of edges by
+    label, which must be the same in all shares.
 
     Timestamps and windows are plain numbers; or timestamps are dates or times, and windows are durations
     (`Window(size="30d", slide="1d")`). Rows, `time` and all other times have the type of the timestamps: numbers, dates, or
@@ -113,7 +116,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         max_rows: int | None = MOST_ROWS,
         witness: bool = False,
         time_unit: Literal["s", "ms", "us", "ns"] | None = None,
-        share: tuple[int, int] = (0, 1),
+        share: tuple[int, int] | tuple[int, int, Mapping[str, int]] | Share = (0, 1),
         events: Literal["window", "alone"] | None = None,
         keep: Window | None = None,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
@@ -127,7 +130,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if isinstance(threads, bool) or not hasattr(threads, "__index__") or threads < 1:
             raise QueryError(f"an engine has a whole number of threads, at least one, not {threads!r}")
         if not 0 <= share[0] < share[1]:
-            raise QueryError(f"a share is (number, of how many) with 0 ≤ number < how many, not {share}")
+            raise QueryError(f"a share is (number, of how many) with 0 ≤ number < how many, not {tuple(share)}")
         if report_empty and share[1] > 1:
             raise QueryError("a share does not know whether the whole answer is empty: leave out report_empty, or share")
         if max_rows is not None and (isinstance(max_rows, bool) or not hasattr(max_rows, "__index__") or max_rows < 0):
@@ -143,7 +146,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             memory_limit=default_limit() if memory_limit is None else memory_limit,
             max_rows=max_rows,
             witness=witness,
-            share=share,
+            share=Share.of(*share),
             capacity=_capacity,
             events=events,
             sharing=_sharing,

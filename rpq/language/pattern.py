@@ -1,4 +1,4 @@
-"""Graph patterns: their notation, the columns of their rows, and the variable by which shares divide them.
+"""Graph patterns: their notation, and the columns of their rows.
 
 A pattern consists of atoms separated by dots, as in `?x a2q/c2a* ?y . ?y c2q ?z`:
 
@@ -320,54 +320,6 @@ def edges_accepted_on_paths(
     return frozenset(found)
 
 
-# --- centres: the variable by which shares divide a query ---------------------------------------------------
-#
-# If a variable occurs in every atom, and each atom is an edge, then an answer that binds the variable to a vertex consists
-# of edges at this vertex. The share that contains the vertex produces the answer, and needs no other edges.
-
-@dataclass(frozen=True, kw_only=True)
-class Centre:
-    """A variable that is a column, with the labels of the edges of which it is the source or the target.
-
-    >>> from rpq.language.pattern import parse_pattern
-    >>> centre_of(parse_pattern("?x a ?y . ?y b ?z"), ("x", "y", "z")).variable
-    'y'
-    """
-
-    variable: str
-    column: int
-    sources: frozenset[LabelSymbol]
-    targets: frozenset[LabelSymbol]
-
-
-def centre_of(atoms: Sequence[Atom], columns: Sequence[str]) -> Centre | None:
-    """Return the first column that occurs in all atoms, each an edge, or None. O(atoms · columns)."""
-    for column, name in enumerate(columns):
-        if stands_in_all(atoms, name):
-            return centre_at(atoms, name, column)
-    return None
-
-
-def centre_at(atoms: Iterable[Atom], name: str, column: int) -> Centre:
-    """Return a variable that occurs in all atoms as their centre."""
-    edges = [atom.edge for atom in atoms]
-    ends = {
-        place: frozenset(edge[1] for edge in edges if edge is not None and edge[place] == Variable(name)) for place in (0, 2)
-    }
-    return Centre(variable=name, column=column, sources=ends[0], targets=ends[2])
-
-
-def stands_in_all(atoms: Sequence[Atom], name: str) -> bool:
-    """Return whether there are atoms, all of them are edges, and a variable occurs in each.
-
-    >>> from rpq.language.pattern import parse_pattern
-    >>> [stands_in_all(parse_pattern(text), "x") for text in ("?x a ?y . ?z ^b ?x", "?x a ?y . ?y b ?z", "?x a+ ?y")]
-    [True, False, False]
-    """
-    variable = Variable(name)
-    return bool(atoms) and all(atom.edge is not None and variable in (atom.subject, atom.object) for atom in atoms)
-
-
 # --- patterns: atoms and columns ----------------------------------------------------------------------------
 
 _SIGN = re.compile(r"\?[\w:]|_:|\.\s")
@@ -472,16 +424,6 @@ class Pattern:
     def edges_accepted(self) -> dict[LabelSymbol, frozenset[Ends]]:
         """For each label of an edge atom the edges that the edge atoms accept."""
         return edges_accepted(self.atoms)
-
-    @cached_property
-    def centres(self) -> tuple[str, ...]:
-        """The variables that occur in all atoms, each an edge, whether or not they are columns.
-
-        >>> Pattern.read("?x a ?y . ?y b ?z", ("x", "z")).centres
-        ('y',)
-        """
-        names = dict.fromkeys(term.name for term in _terms(self.atoms) if isinstance(term, Variable))
-        return tuple(name for name in names if stands_in_all(self.atoms, name))
 
     @property
     def orders(self) -> tuple[TimeOrder, ...]:

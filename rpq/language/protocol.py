@@ -24,7 +24,7 @@ import pyarrow as pa
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ConflictBudgetError, RowLimitError
 from rpq.files.json_values import JsonValue
-from rpq.language.pattern import Centre
+from rpq.language.hypercube import Hypercube, Share
 from rpq.language.readings import LabelSet
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, IdRows
@@ -45,7 +45,7 @@ class Division(NamedTuple):
     """
 
     threads: int
-    share: tuple[int, int]
+    share: Share
 
     @property
     def is_whole(self) -> bool:
@@ -151,8 +151,8 @@ class Question(Protocol):
         """The labels that it reads, named or not; a count window numbers inserts with these labels."""
 
     @property
-    def centre(self) -> Centre | None:
-        """The column whose vertex is an end of all edges of a row, by which Spark divides edges, or None."""
+    def hypercube(self) -> Hypercube | None:
+        """How shares divide the query by its variables; None where they divide roots, or the first has all rows."""
 
     def over(self, window: AnyWindow) -> Self:
         """Return the same question over another window."""
@@ -163,7 +163,7 @@ class Resources:
     """The resources of a new running query: the division of its work, limits, and parts to share."""
 
     threads: int
-    share: tuple[int, int]  # number, of how many
+    share: Share
     witness: bool
     capacity: int
     guard: Guard

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -18,6 +18,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import condition_of, conditions_in, parse_expression
 from rpq.language.edge_variables import Filter, Value
+from rpq.language.hypercube import Hypercube, has_bare_path, reads_of, undivided
 from rpq.language.notation import (
     CHOICES,
     ORDER_OPTIONS,
@@ -29,9 +30,7 @@ from rpq.language.notation import (
 )
 from rpq.language.pattern import (
     Atom,
-    Centre,
     Pattern,
-    centre_of,
     edges_accepted_on_paths,
     has_edge_variables,
     never_simple,
@@ -291,10 +290,10 @@ class Query(_Options):
         return self.dfa.labels
 
     @property
-    def centre(self) -> Centre | None:
-        """The column by which shares divide the query; None for every path query.
+    def hypercube(self) -> Hypercube | None:
+        """How shares divide the query by its variables; None for every path query, whose roots they divide.
 
-        >>> Query("a", window=Window(size=1, slide=1)).centre is None
+        >>> Query("a", window=Window(size=1, slide=1)).hypercube is None
         True
         """
         return None
@@ -582,13 +581,20 @@ class PatternQuery(Query):
         return ValueColumns(pattern.columns, tuple(kinds[value.kind] for value in pattern.values))
 
     @property
-    def centre(self) -> Centre | None:
-        """The column by which shares divide the query: a variable in all atoms, each an edge. None if there is none.
+    def hypercube(self) -> Hypercube | None:
+        """How shares divide the query, by variables that are columns; None where no column is a vertex.
 
-        >>> Query("?x a ?y . ?y b ?z", window=Window(size=1, slide=1)).centre.variable
-        'y'
+        >>> Query("?x a ?y . ?y b ?z", window=Window(size=1, slide=1)).hypercube.grid(6).dimensions
+        {'y': 6}
         """
-        return centre_of(self.pattern.atoms, self.columns)
+        pattern = self.pattern
+        columns = tuple((one.variable, place) for place, one in enumerate(pattern.values) if one.kind == "vertex")
+        if not columns:
+            return None
+        if has_bare_path(pattern.atoms):
+            return undivided(*columns[0])
+        reads, paths = reads_of(pattern.atoms)
+        return Hypercube(columns=columns, reads=reads, paths=labels_of(paths))
 
     @property
     def labels(self) -> frozenset[LabelSymbol] | None:
@@ -688,6 +694,19 @@ class EdgeValuesQuery(PatternQuery):
         options = {"select": None, "filter": None, "distinct": False, "semantics": "explicit", "report": "change"}
         joined.__dict__.update(self.__dict__ | options | {"matching": "homomorphism", "_pattern": self.join})
         return joined
+
+
+def labels_of(atoms: Iterable[Atom]) -> LabelSet:
+    """Return the labels that the expressions of atoms read.
+
+    >>> from rpq.language.pattern import parse_pattern
+    >>> sorted(labels_of(parse_pattern("?x a/b+ ?y . ?y ^c ?z")).named)
+    ['a', 'b', 'c']
+    """
+    paths = [compiled(str(atom.expression)) for atom in atoms]
+    conditions = frozenset().union(*(path.conditions_of_others for path in paths))
+    named = frozenset().union(*(path.labels for path in paths))
+    return LabelSet.of(named, lambda label: any(path.is_relevant(label) for path in paths), conditions)
 
 
 def query_in(language: Language | None, text: str, **options: Any) -> Query:

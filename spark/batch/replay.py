@@ -1,8 +1,9 @@
 """Batch replay: the answer changes of a prepared data set, or of any data frame of edges, with the roots divided over tasks.
 
-Every share receives all tuples that some query reads, packed in envelopes (`rpq.spark.envelopes`) and in the order of the
-stream, and has an engine that answers for its part of the roots.  The rows are those of `rpq run` over the same data,
-whatever the number of shares.  Only Spark reads the data, from any location that it supports.
+Every share receives the tuples that some query reads, for patterns only those of its cell (`rpq.spark.division`), packed in
+envelopes (`rpq.spark.envelopes`) and in the order of the stream, and has an engine that answers for its roots and rows.
+The rows are those of `rpq run` over the same data, whatever the number of shares.  Only Spark reads the data, from any
+location that it supports.
 
 Spark would read Parquet into rows, each with the name of its file, and convert them back to columns for Python, which takes
 more than a microsecond per tuple.  A file whose columns are exactly those of tuples is therefore passed on as bytes, and a
@@ -23,6 +24,7 @@ import pyarrow.parquet as pq
 import rpq
 from rpq.engine.engine import Engine
 from rpq.errors import InputError, QueryError
+from rpq.language.hypercube import Share as HypercubeShare
 from rpq.language.readings import properties_of, refuse_edge_values
 from rpq.rows.changes import Changes
 from rpq.rows.typed_columns import kinds_of
@@ -40,8 +42,18 @@ from rpq.spark.columns import (
     row_schema,
     timestamps_as_times,
 )
-from rpq.spark.division import OwnEdges, label_readers, partition_keys, share_limit
-from rpq.spark.envelopes import PLACED_SCHEMA, ROWS, LabelReader, PlacedPacker, engine_columns, pack_file, unpack
+from rpq.spark.division import EdgeDivision, label_readers, partition_keys, share_limit
+from rpq.spark.envelopes import (
+    DIVIDED_SCHEMA,
+    PLACED_SCHEMA,
+    ROWS,
+    Divider,
+    LabelReader,
+    PlacedPacker,
+    engine_columns,
+    pack_file,
+    unpack,
+)
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.data_sets import VERTICES, edges_in, statistics_in
@@ -209,18 +221,20 @@ def _plan_replay(
         spark, data, queries, sequence=sequence, time_unit=time_unit, unit=unit, named=named, identity=identity
     )
     keys = partition_keys(count)
-    every = sql.explode(sql.array(*[sql.lit(key).cast("int") for key in keys])).alias("partition")
-    envelopes = (
-        stream.envelopes.select(every, "file", "row", "edges")
-        .repartition(count, "partition")
-        .sortWithinPartitions("partition", "file", "row")
-    )
+    division = EdgeDivision(stream.queries, count, stream.sizes, whole=identity == "id")
+    if division.is_divided:
+        copies = stream.envelopes.mapInArrow(Divider(division.rows, keys), DIVIDED_SCHEMA)
+    else:
+        every = sql.explode(sql.array(*[sql.lit(key).cast("int") for key in keys])).alias("partition")
+        copies = stream.envelopes.select(every, "file", "row", "edges")
+    envelopes = copies.repartition(count, "partition").sortWithinPartitions("partition", "file", "row")
     share = Share(
         stream.queries,
         numbers={key: number for number, key in enumerate(keys)},
         threads=task_threads(spark),
         memory_limit=memory_limit,
         edges=edge_model(queries, identity, time_unit=stream.unit, properties=stream.properties),
+        sizes=stream.sizes,
     )
     schema = row_schema(queries, stream.vertex, stream.properties)
     return _Replay(envelopes, share, schema, stream.is_time, unit)
@@ -235,6 +249,7 @@ class _PackedStream(NamedTuple):
     is_time: bool
     unit: str | None  # the unit of timestamps, if it is known
     properties: Mapping[str, str]  # the types of properties, as Spark writes them
+    sizes: Mapping[str, int]  # the numbers of tuples by label, if the data set has recorded them
 
 
 def _pack_stream(
@@ -252,6 +267,7 @@ def _pack_stream(
 
     has_ids = identity == "id"
     properties = property_names(queries)
+    sizes: Mapping[str, int] = {}
     read = partial(edge_columns, sequence=sequence, time_unit=unit, names=named, properties=properties, has_ids=has_ids)
     if not isinstance(data, str):
         columns = read(data, with_place=False)
@@ -260,13 +276,15 @@ def _pack_stream(
         timestamp_unit = time_unit
     else:
         edges = edges_in(spark, data)
-        timestamp_unit = time_unit or statistics_in(spark, data).get("time_unit")
+        statistics = statistics_in(spark, data)
+        timestamp_unit = time_unit or statistics.get("time_unit")
+        sizes = {label: int(one["tuples"]) for label, one in statistics.get("labels", {}).items()}
         is_plain = named is None and sequence is None and not properties and not has_ids
         vertex = plain_vertex_type(edges) if is_plain else None
         if vertex is not None and can_read_whole(spark, data):
             known = queries_in_unit(queries, timestamp_unit)
             envelopes = read_whole_files(spark, data, vertex, label_readers(known))
-            return _PackedStream(envelopes, known, vertex, False, timestamp_unit, {})
+            return _PackedStream(envelopes, known, vertex, False, timestamp_unit, {}, sizes)
         columns = read(edges)
         tuples = columns.tuples
     timestamp_unit = unit if columns.is_time else timestamp_unit
@@ -274,7 +292,7 @@ def _pack_stream(
     # Where edges have ids, an insert with any label may take an edge away.
     packer = PlacedPacker(None if has_ids else label_readers(known), [*properties, *([EDGE] if has_ids else [])])
     envelopes = tuples.mapInArrow(packer, PLACED_SCHEMA)
-    return _PackedStream(envelopes, known, columns.vertex, columns.is_time, timestamp_unit, columns.properties)
+    return _PackedStream(envelopes, known, columns.vertex, columns.is_time, timestamp_unit, columns.properties, sizes)
 
 
 def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:
@@ -301,7 +319,8 @@ CHANGE_ROWS = 1 << 16
 class Share(Shipped):
     """The queries and settings with which the tasks of a replay run a share.
 
-    `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share.
+    `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share.  `sizes`
+    are the numbers of edges by label, which shape the division of patterns.
     """
 
     def __init__(
@@ -312,8 +331,10 @@ class Share(Shipped):
         threads: int,
         memory_limit: int | None,
         edges: EdgeModel = TRIPLES,
+        sizes: Mapping[str, int] | None = None,
     ) -> None:
         self.queries = tuple(queries)
+        self._sizes = dict(sizes or {})
         self._numbers = dict(numbers)
         self._threads = threads
         self._memory_limit = memory_limit
@@ -331,24 +352,17 @@ class Share(Shipped):
         The tuples of a partition are envelopes in the order of the stream.  `at_end` is called with the engine of each
         partition after its last tuple.
         """
-        key, engine, own = None, None, None
+        key, engine = None, None
         for batch in batches:
             for partition, envelope in zip(batch["partition"].to_pylist(), batch["edges"], strict=True):
                 if engine is None or partition != key:
                     if engine is not None and at_end is not None:
                         at_end(engine)
                     key, engine = partition, self._engine(self._numbers[partition])
-                    share = (self._numbers[partition], len(self._numbers))
-                    own = OwnEdges(self.queries, share=share, whole=self._edges.has_ids)
-                assert own is not None
                 tuples = unpack([envelope.as_buffer()], keeps_order=True)
                 table = engine_columns(tuples.table)
                 for start in range(0, len(table), PUSHED_ROWS):
-                    edges, time = own.select_in_order(table.slice(start, PUSHED_ROWS), engine.time)
-                    if len(edges):
-                        yield engine.push(edges)
-                    if time is not None and (engine.time is None or time > engine.time):
-                        yield engine.advance(time)
+                    yield engine.push(table.slice(start, PUSHED_ROWS))
                 if tuples.tick is not None and (engine.time is None or tuples.tick > engine.time):
                     yield engine.advance(tuples.tick)
         if engine is not None and at_end is not None:
@@ -357,7 +371,7 @@ class Share(Shipped):
     def _engine(self, number: int) -> Engine:
         return Engine(
             *self.queries,
-            share=(number, len(self._numbers)),
+            share=HypercubeShare.of(number, len(self._numbers), self._sizes),
             threads=self._threads,
             memory_limit=share_limit(self._memory_limit, threads=self._threads),
             **self._edges.engine_options,

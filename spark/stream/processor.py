@@ -30,9 +30,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 import rpq
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
+from rpq.language.hypercube import Share
 from rpq.language.time_order import LENGTHS
 from rpq.spark.columns import TRIPLES, EdgeModel
-from rpq.spark.division import label_readers, share_limit
+from rpq.spark.division import OwnEdges, label_readers, share_limit
 from rpq.spark.envelopes import ROWS, Tuples, engine_columns, pack_table, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.shipping import Shipped, ShippedValue
@@ -198,7 +199,8 @@ class AnswerChanges(Shipped, StatefulProcessor):
             record = self._synchronize(engine, log, record)
             yield from row_frames(engine.apply(tuples, due.tick))
             outcome = engine.outcome
-            log.append(self._relevant_tuples(tuples, outcome.late_rows), time=outcome.time)
+            relevant = self._relevant_tuples(tuples, outcome.late_rows)
+            log.append(self._own_edges(self._numbers[int(key[0])]).select(relevant), time=outcome.time)
             record = self._next_record(record, log, outcome, arrived)
             self._record.update(tuple(asdict(record).values()))
             memory = engine.keep(record.stream, record.token)
@@ -235,7 +237,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             return  # `_read_record` refuses it
         self._clear_state()
         parts = MemoryChunks()
-        log = moved.log(parts, self._queries, self._edges)
+        log = moved.log(parts, self._queries, self._own_edges(number), self._edges)
         for (bucket, part), data in parts.items():
             self._window.updateValue((bucket, part), (data,))
         if self._max_delay:
@@ -296,7 +298,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
     def _spec(self, number: int) -> ShareSpec:
         return ShareSpec(
             queries=self._queries,
-            share=(number, len(self._numbers)),
+            share=Share(number, len(self._numbers)),
             threads=self._threads,
             memory_limit=self._memory_limit,
             packing=self._packing,
@@ -320,6 +322,10 @@ class AnswerChanges(Shipped, StatefulProcessor):
         engine.catch_up(log.since(orders[token]), record.time)
         seconds = record.catch_up_seconds + clock.perf_counter() - started
         return replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
+
+    def _own_edges(self, number: int) -> OwnEdges:
+        """Return the filter of the edges that a share has in its state."""
+        return OwnEdges(self._queries, share=Share(number, len(self._numbers)), whole=self._edges.has_ids)
 
     def _relevant_tuples(self, tuples: pa.Table, late_rows: np.ndarray) -> pa.Table:
         """Return the tuples except late ones and, unless edges have ids, those with a label that no query reads."""

@@ -6,8 +6,8 @@ them:
 1. `rpq.json` records the new queries and shares, and the queries that the state still belongs to.
 2. Spark changes the number of tasks of the state to that of the shares (`StreamingCheckpointManager.repartition`), in a
    micro-batch without tuples.  This micro-batch is added to the log of a file sink, which must contain every micro-batch.
-3. The stream starts again.  The driver reads the state of one share, which has the whole window, and all shares begin with
-   it in the next micro-batch (`rpq.spark.stream.window_log.MovedState`), which also removes the former state.
+3. The stream starts again.  The driver merges the windows in the states of the shares, and all shares begin with their
+   edges of it in the next micro-batch (`rpq.spark.stream.window_log.MovedState`), which also removes the former state.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     _refuse_unfinished(session, checkpoint)
     records = _records(session, checkpoint)
     following: dict[str, Any] = {**content, "queries": _query_json(now), "shares": shares}
+    following["division"] = stream_identity.division_of(now, shares)
     if types:
         read = {*property_names(now), *([EDGE] if identity == "id" else [])}
         following["properties"] = {name: kind for name, kind in types.items() if name in read}
@@ -134,25 +135,30 @@ def plan_move(
         stream_identity.replace(session, checkpoint, {**content, "before": None})
         return None
     former = _state_queries(records, content, checkpoint)
-    key, record = next((key, one) for key, one in records.items() if one.identity == former.identity)
-    chunks = MemoryChunks()
-    for row in _read_state(session, checkpoint, "window").where(f"key.partition = {key}").toLocalIterator():
-        chunks[row.user_map_key.bucket, row.user_map_key.part] = bytes(row.user_map_value.tuples)
+    of_former = {key: one for key, one in records.items() if one.identity == former.identity}
+    key, record = next(iter(of_former.items()))
+    columns = (*property_names(former.queries), *([EDGE] if model.has_ids else []))
+    logs = []
+    for one, its_record in of_former.items():
+        chunks = MemoryChunks()
+        for row in _read_state(session, checkpoint, "window").where(f"key.partition = {one}").toLocalIterator():
+            chunks[row.user_map_key.bucket, row.user_map_key.part] = bytes(row.user_map_value.tuples)
+        logs.append(
+            WindowLog(
+                chunks=chunks,
+                queries=former.queries,
+                model=replace(model, columns=columns),
+                parts=its_record.log_parts(),
+                order=its_record.order,
+            )
+        )
     waiting = []
     if content.get("max_delay"):
         rows = _read_state(session, checkpoint, "waiting").where(f"key.partition = {key}").collect()
         waiting = [bytes(row.user_map_value.tuples) for row in sorted(rows, key=lambda row: row.user_map_key.part)]
-    columns = (*property_names(former.queries), *([EDGE] if model.has_ids else []))
-    log = WindowLog(
-        chunks=chunks,
-        queries=former.queries,
-        model=replace(model, columns=columns),
-        parts=record.log_parts(),
-        order=record.order,
-    )
     figures = {"version": record.version, "time": record.time, "tuples": record.tuples, "late": record.late}
-    state = MovedState.from_log(
-        log, waiting=waiting, figures=figures, identity=former.identity, added=_new_queries(queries, former.queries)
+    state = MovedState.from_logs(
+        logs, waiting=waiting, figures=figures, identity=former.identity, added=_new_queries(queries, former.queries)
     )
     return Move(state, tuple(key for key in records if key not in keys))
 

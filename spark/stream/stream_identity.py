@@ -31,6 +31,7 @@ MOVING_FORMAT = 2
 _MISSING = object()
 _DISPLAY_NAMES = {
     "shares": "the number of shares",
+    "division": "the division of patterns",
     "vertices": "the type of vertices",
     "time_unit": "the time unit",
     "sequence": "the column of the sequence",
@@ -59,12 +60,23 @@ def describe_stream(
         "format": FORMAT,
         "queries": {query.name: _as_json(kinds.query_json(query)) for query in queries},
         "shares": shares,
+        "division": division_of(queries, shares),
         "vertices": vertices,
         "time_unit": time_unit,
         "sequence": sequence,
         "on_error": on_error,
         **more,
     }
+
+
+def division_of(queries: Sequence[rpq.Query], shares: int) -> dict[str, dict[str, int]]:
+    """Return for each query whose edges are divided its variables, with how many coordinates each has.
+
+    >>> division_of([rpq.Query("?x a ?y . ?y b ?z", window=rpq.Window(size=10, slide=1), name="q")], 4)
+    {'q': {'y': 4}}
+    """
+    cubes = {query.name: query.hypercube for query in queries}
+    return {name: cube.grid(shares).dimensions for name, cube in cubes.items() if cube is not None and cube.is_divided}
 
 
 def read(session: SparkSession, checkpoint: str) -> dict[str, Any] | None:

@@ -19,8 +19,9 @@ A bucket is stored in *parts*, one for each micro-batch that wrote to it, as pac
 (`rpq.spark.envelopes`).  A new part absorbs the parts before it that have at most twice its rows, so a bucket has
 O(log rows) parts and each tuple is written O(log micro-batches) times, however many micro-batches write to a bucket.
 
-Every share has the same window in its state.  When a stream moves to other shares or other queries
-(`rpq.spark.stream.rescale`), the new shares therefore need only the window of one former share (`MovedState`).
+A share has the edges in its state that it needs (`rpq.spark.division.OwnEdges`): of paths all, of patterns those of its
+cell.  A share that has an edge has all tuples of the edge.  When a stream moves to other shares or other queries
+(`rpq.spark.stream.rescale`), the windows of all former shares are merged, and each new share takes its edges (`MovedState`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from rpq.files.sealed import damage_error
 from rpq.language.query import Query
 from rpq.language.readings import is_ordered
 from rpq.spark.columns import TRIPLES, EdgeModel
-from rpq.spark.division import label_readers
+from rpq.spark.division import OwnEdges, label_readers
 from rpq.spark.envelopes import PROPERTY, TUPLES, engine_columns, envelope_columns, pack_table, unpack_table
 from rpq.spark.shipping import Shipped
 from rpq.stream.stream_time import windows_of
@@ -206,7 +207,7 @@ _NAME = "the window that moves to other shares"
 
 @dataclass(frozen=True, kw_only=True)
 class MovedState(Shipped):
-    """The state of one share: its window as a packed table (None if empty), waiting envelopes, and figures of its record.
+    """The state of all shares: the window as a packed table (None if empty), and waiting envelopes and figures of one share.
 
     `identity` is the identity of the replaced records.  `reach` is the former window that reached back farthest.  `added`
     contains the new queries, which begin with answers over the window.  `model` is that of the former queries.
@@ -224,21 +225,22 @@ class MovedState(Shipped):
     model: EdgeModel = TRIPLES
 
     @classmethod
-    def from_log(
+    def from_logs(
         cls,
-        log: WindowLog,
+        logs: Sequence[WindowLog],
         *,
         waiting: Sequence[bytes],
         figures: Mapping[str, int],
         identity: str,
         added: Sequence[rpq.Query],
     ) -> MovedState:
-        """Return the state in a log at the time in `figures`, those of its share.
+        """Return the state in the logs of all shares at the time in `figures`, those of one share.
 
-        Raises `StateFormatError` if the log is damaged.
+        Raises `StateFormatError` if a log is damaged.
         """
-        time = figures["time"]
-        tuples = log.window(time=time)
+        time, log = figures["time"], logs[0]
+        # Where edges have ids, all shares have all of them.
+        tuples = _merge([one.window(time=time) for one in (logs[:1] if log.model.has_ids else logs)])
         if tuples is not None:
             tuples = envelope_columns(tuples, log.model.columns).combine_chunks()
         windows = (window for query in log.queries for window in windows_of(query) if isinstance(window, Window))
@@ -261,14 +263,17 @@ class MovedState(Shipped):
             return None
         return engine_columns(unpack_table(self.tuples, columns=_TUPLE_COLUMNS, name=_NAME))
 
-    def log(self, chunks: MemoryChunks, queries: Sequence[rpq.Query], model: EdgeModel = TRIPLES) -> WindowLog:
-        """Write the window to `chunks` as a log for `queries`, and return the log."""
+    def log(
+        self, chunks: MemoryChunks, queries: Sequence[rpq.Query], own: OwnEdges, model: EdgeModel = TRIPLES
+    ) -> WindowLog:
+        """Write the edges of a share in the window to `chunks` as a log for `queries`, and return the log."""
         log = WindowLog(chunks=chunks, queries=queries, model=model)
         tuples = self.window()
         if tuples is not None and not model.has_ids:
             labels, readers = tuples["label"].unique().to_pylist(), label_readers(queries)
             read = [label for label in labels if any(query.reads(label) for query in readers)]
             tuples = tuples.filter(pc.is_in(tuples["label"], pa.array(read, tuples["label"].type)))
+        tuples = None if tuples is None else own.select(tuples)
         if tuples is not None and len(tuples):
             log.append(tuples, time=self.time)
         return log
@@ -285,6 +290,23 @@ class MovedState(Shipped):
         except rpq.InputError as problem:
             raise damage_error(TUPLES, _NAME, str(problem)) from problem
         return engine.register(self.added).to_arrow()
+
+
+def _merge(windows: Sequence[pa.Table | None]) -> pa.Table | None:
+    """Return the tuples of the windows of all shares, those of an edge from the first share that has it, oldest first."""
+    found: pa.Table | None = None
+    for window in windows:
+        if window is None or found is None:
+            found = window if found is None else found
+            continue
+        rows = window.select(_EDGE).append_column("row", pa.array(range(len(window)), pa.int64()))
+        known = found.select(_EDGE).group_by(_EDGE).aggregate([])
+        missing = rows.join(known, list(_EDGE), join_type="left anti")["row"].combine_chunks()
+        found = pa.concat_tables([found, window.take(missing.sort())])
+    if found is None or len(windows) == 1:
+        return found
+    # Sorting leaves tuples of one timestamp in their order.
+    return found.take(pa.array(np.argsort(found["timestamp"].to_numpy(), kind="stable")))
 
 
 def push_window(engine: Engine, tuples: pa.Table | None, *, time: int) -> None:

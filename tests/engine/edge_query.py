@@ -52,7 +52,7 @@ class EdgesOf:
         return LabelSet(self.labels, others=False)
 
     @property
-    def centre(self) -> None:
+    def hypercube(self) -> None:
         return None
 
     def over(self, window: Window) -> EdgesOf:

@@ -291,11 +291,13 @@ def test_what_a_match_text_reads_of_edges():
     [
         "?x a ?y . ?z b ?x",
         "?y a ?x . ?x b ?z",
+        "?x a ?y . ?y b ?z . ?z c ?x",
+        "?x a ?y . ?y b ?z . ?z a ?w",
         "SELECT ?y ?x (COUNT(*) AS ?n) { ?y <a> ?x . ?x <b> ?z FILTER NOT EXISTS { ?x <a> ?x } } GROUP BY ?y ?x",
     ],
 )
-def test_what_lies_around_a_column_is_divided(monkeypatch, text: str):
-    """A share sees the edges of its own vertices; the rows of all are those of the whole engine, times and all."""
+def test_a_share_has_the_edges_of_its_cell(monkeypatch, text: str):
+    """It pushes and stores no others; the rows of all are those of the whole engine, times and all."""
     if text.startswith("SELECT"):
         pytest.importorskip("rdflib")
     star = query(text, size=20, semantics="explicit", name="star")
@@ -307,7 +309,7 @@ def test_what_lies_around_a_column_is_divided(monkeypatch, text: str):
         return push(engine, tuples, **options)
 
     chooser, time = random.Random(5), 0
-    parts, engine = Partitions(star, partitions=4), rpq.Engine(star)
+    parts, alone, engine = Partitions(star, partitions=4), Partitions(star, partitions=1), rpq.Engine(star)
     for number in range(12):
         batch = []
         for _ in range(40):
@@ -320,8 +322,15 @@ def test_what_lies_around_a_column_is_divided(monkeypatch, text: str):
         with monkeypatch.context() as patched:
             patched.setattr(rpq.Engine, "push", counted)
             assert parts.push(batch, chooser.choice(("one", "one", f"new {number}"))) == wanted
+        alone.push(batch, "alone")
     assert division_warning(star) is None
-    assert sum(pushed) < 0.7 * 4 * 12 * 40, "every share saw nearly everything"
+    assert sum(pushed) < 0.8 * 4 * 12 * 40, "every share saw nearly everything"
+    assert stored_tuples(parts) < 0.8 * 4 * stored_tuples(alone), "every share stores nearly everything"
+
+
+def stored_tuples(parts: Partitions) -> int:
+    """The tuples in the logs of all shares."""
+    return sum(rows for key in parts.keys for some in parts.record(key).log_parts().values() for rows, _ in some)
 
 
 def test_what_spark_cannot_divide_is_said():
@@ -329,12 +338,21 @@ def test_what_spark_cannot_divide_is_said():
     assert describe_division(chain) == "divided by ?y: a share sees only the edges at its own vertices"
     by_roots = "divided by the roots of the trees of its paths: a share sees all edges that the query reads"
     assert describe_division(query("a/b*")) == by_roots
-    warning = str(division_warning(query(chain.name, select=("x", "z"))))
-    assert "?y, which occurs in all atoms, is not a column: select it" in warning
-    assert "no variable occurs in all atoms" in str(division_warning(query("?x a ?y . ?y b ?z . ?z a ?u")))
-    assert "it has a path (a+)" in str(division_warning(query("?x a+ ?y")))
+    ends = query(chain.name, select=("x", "z"))
+    assert describe_division(ends) == "divided by ?x, ?z: a share sees only the edges of its cell"
+    assert describe_division(ends, shares=13) == (
+        "divided by ?x, ?z into 4 × 3 = 12 cells: a share sees only the edges of its cell; each edge of a is in up to 3, "
+        "each edge of b is in up to 4"
+    )
+    assert describe_division(ends, shares=13, sizes={"a": 9, "b": 900}).startswith("divided by ?z into 13 cells")
+    assert describe_division(ends, shares=1) == "one share evaluates it as a whole"
+    with_path = describe_division(query("?x a ?y . ?y b+ ?z"), shares=3)
+    assert with_path.endswith("each edge of a is in one, each edge of b is in all")
+    assert "of its cell, and all edges of its paths" in describe_division(query("?x a ?y . ?y b+ ?z"))
+    assert "it has a path (a+) and no other edge with a column" in str(division_warning(query("?x a+ ?y")))
+    assert "no column is a vertex: select a variable" in str(division_warning(query("?x ?e:a ?y", select=["e.n"])))
     pytest.importorskip("rdflib")
-    question = "SELECT ?x WHERE { ?x <a> ?y . ?y <b> ?z }"
+    question = "SELECT ?x WHERE { ?x <a>+ ?y . ?y <b> ?z }"
     warning = division_warning(rpq.Query(question, window=rpq.Window(size=10, slide=5), name="s"))
     assert warning is not None and "every share evaluates all of it, and its rows are divided by ?x" in warning
     named = rpq.Query("SELECT ?x FROM NAMED WINDOW <w> ON <s> [RANGE PT10S] { WINDOW <w> { ?x <a> ?y } }", name="n")
@@ -637,13 +655,16 @@ class ValuePartitions(Partitions):
     def rescale(self, *added: rpq.Query, partitions: int) -> None:
         """Go on with other shares and further queries, as the driver lets it."""
         (key, tester), record = next(iter(self.testers.items())), self.record()
-        chunks = MemoryChunks({place: data for place, (data,) in tester.peekMapState("window", key).items()})
-        log = WindowLog(
-            chunks=chunks, queries=self.queries, model=self.model, parts=record.log_parts(), order=record.order
-        )
+        logs = []
+        for one, its_tester in self.testers.items():
+            chunks = MemoryChunks({place: data for place, (data,) in its_tester.peekMapState("window", one).items()})
+            its = self.record(one)
+            logs.append(
+                WindowLog(chunks=chunks, queries=self.queries, model=self.model, parts=its.log_parts(), order=its.order)
+            )
         refuse_missing_edges(added, self.queries, time=record.time)
-        moved = MovedState.from_log(
-            log,
+        moved = MovedState.from_logs(
+            logs,
             waiting=[data for (data,) in tester.peekMapState("waiting", key).values()] if self.delay else [],
             figures={name: getattr(record, name) for name in ("version", "time", "tuples", "late")},
             identity=record.identity,

@@ -74,12 +74,11 @@ class Stream:
         key = next(iter(self.testers))
         tester = self.testers[key]
         record = validate_record(tuple(tester.peekValueState("record", key)))
-        chunks = MemoryChunks({place: data for place, (data,) in tester.peekMapState("window", key).items()})
-        log = WindowLog(chunks=chunks, queries=self.queries, parts=record.log_parts(), order=record.order)
+        logs = [self._log(one) for one in self.testers]
         added = [one for one in queries if one not in self.queries]
         refuse_missing_edges(added, self.queries, time=record.time)
-        moved = MovedState.from_log(
-            log,
+        moved = MovedState.from_logs(
+            logs,
             waiting=[data for (data,) in tester.peekMapState("waiting", key).values()] if self.delay else [],
             figures={name: getattr(record, name) for name in ("version", "time", "tuples", "late")},
             identity=state_identity(self.queries, len(self.keys)),
@@ -87,6 +86,12 @@ class Stream:
         )
         self.queries = queries
         self._begin(shares, moved)
+
+    def _log(self, key: int) -> WindowLog:
+        tester = self.testers[key]
+        record = validate_record(tuple(tester.peekValueState("record", key)))
+        chunks = MemoryChunks({place: data for place, (data,) in tester.peekMapState("window", key).items()})
+        return WindowLog(chunks=chunks, queries=self.queries, parts=record.log_parts(), order=record.order)
 
     def push(self, rows: list[Row]) -> Counter:
         """The answer changes of a micro-batch."""
@@ -106,7 +111,8 @@ def own_cache(monkeypatch):
     monkeypatch.setattr(processor, "cache", EngineCache())
 
 
-EXPRESSIONS = ("a", "a/b*", "(a|b|c)+", "a*/b*", "!(a)/b?", "?source a ?y . ?y b ?target", "a/b*/a")
+TRIANGLE = "?source a ?y . ?y a ?target . ?target b ?source"
+EXPRESSIONS = ("a", "a/b*", "(a|b|c)+", "a*/b*", "!(a)/b?", "?source a ?y . ?y b ?target", "a/b*/a", TRIANGLE)
 
 
 @st.composite

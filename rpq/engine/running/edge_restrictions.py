@@ -12,6 +12,7 @@ from rpq.engine.running.multigraph import Identity, Multigraph, has_counted_wind
 from rpq.engine.running.outcome_counts import lower_bounds
 from rpq.engine.running.retention import count_key, latest_lost_insert
 from rpq.errors import QueryError, RegistrationError
+from rpq.language.hypercube import Share
 from rpq.language.protocol import Question, RunningQuery
 from rpq.language.readings import (
     Reading,
@@ -33,7 +34,7 @@ class Evaluated(Protocol):
     """An engine, as far as it matters to edges with properties."""
 
     identity: Identity
-    share: tuple[int, int]
+    share: Share
     graph: SnapshotGraph
     labels: LabelDictionary
     multigraph: Multigraph | None

@@ -39,6 +39,7 @@ from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import LimitError, MemoryLimitError, QueryError
 from rpq.files.json_values import Damage
+from rpq.language.hypercube import Share
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.query import Vertex
 from rpq.language.readings import for_identity, from_clauses, has_conditions, is_ordered, over_dataset, static_graphs_of
@@ -102,7 +103,7 @@ class Evaluation:
         memory_limit: int,
         max_rows: int | None,
         witness: bool,
-        share: tuple[int, int],
+        share: Share,
         capacity: int,
         events: Literal["window", "alone"] | None = None,
         sharing: Literal["auto", "always", "never"] = "auto",

@@ -11,6 +11,7 @@ import pyarrow as pa
 from rpq.automata.symbols import ConditionLabel
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
+from rpq.language.hypercube import Share
 from rpq.language.readings import is_ordered
 from rpq.stream.arrays.properties import decimal_type
 from rpq.stream.durations import TIME_UNITS
@@ -311,7 +312,7 @@ class Content:
 
     time: int | None
     kind: str | None
-    share: tuple[int, int]
+    share: Share
     labels: Labels
     outcomes: dict[str, int]
     queries: list[QueryState]
@@ -329,7 +330,8 @@ class Content:
         return {
             "time": self.time,
             "kind": self.kind,
-            "share": self.share,
+            "share": self.share[:2],
+            **({"sizes": dict(self.share.sizes)} if self.share.sizes else {}),
             **self.labels.described(),
             "outcomes": [self.outcomes[name] for name in _ALWAYS_SAVED],
             **({"passed_by_tuples": self.outcomes["PASSED_BY"]} if self.outcomes["PASSED_BY"] else {}),
@@ -355,10 +357,11 @@ class Content:
         latest = INT64_MAX - max(reaches + ([] if keep is None else [keep.window.reach]), default=0)
         time, kind = content["time"], content["kind"]
         share, shares = content["share"].tuple_of(2)
+        sizes = {label: size.whole(0) for label, size in content["sizes"].items()} if "sizes" in content else {}
         return cls(
             time=None if time.is_none else time.whole(-INT64_MAX, latest),
             kind=None if kind.is_none else kind.one_of("int64", "string"),
-            share=(share.whole(0, shares.whole(1) - 1), shares.whole()),
+            share=Share.of(share.whole(0, shares.whole(1) - 1), shares.whole(), sizes),
             labels=Labels.read(content),
             outcomes=_outcomes(content),
             queries=queries,

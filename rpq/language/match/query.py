@@ -12,10 +12,10 @@ from rpq.errors import QueryError
 from rpq.language.conditions import condition_of
 from rpq.language.edge_steps import step_of
 from rpq.language.edge_variables import Filter, Value
+from rpq.language.hypercube import Hypercube, undivided
 from rpq.language.match.syntax import Dialect, parse
 from rpq.language.match.translation import Translation, translate
 from rpq.language.notation import Language
-from rpq.language.pattern import Centre
 from rpq.language.sparql.algebra import SparqlQuestion
 from rpq.language.sparql.query import SparqlQuery
 from rpq.rows.typed_columns import ColumnKind, TypedColumns, ValueColumns
@@ -133,9 +133,10 @@ class MatchQuery(SparqlQuery):
         return result_columns(self.translation)
 
     @property
-    def centre(self) -> Centre | None:
-        """The column by which shares divide the query; None where edges are bound, as in patterns."""
-        return None
+    def hypercube(self) -> Hypercube | None:
+        """The first column of vertices, by which shares divide the rows; each evaluates the query as a whole."""
+        vertices = [place for place, column in enumerate(self.translation.columns) if column.source == "vertex"]
+        return undivided(self.columns[vertices[0]], vertices[0]) if vertices else None
 
     @property
     def dfa(self) -> Any:

@@ -1,4 +1,4 @@
-"""A SPARQL query as a user writes it: its text and options, windows, columns with their kinds, and centre."""
+"""A SPARQL query as a user writes it: its text and options, windows, columns with their kinds, and how shares divide it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from typing import Any, ClassVar, Literal, Self
 from rpq import automata
 from rpq.automata.expressions import Label
 from rpq.automata.symbols import LabelSymbol
+from rpq.automata.transforms import accepts_empty
 from rpq.errors import QueryError
+from rpq.language.hypercube import Hypercube, reads_of, undivided
 from rpq.language.notation import ORDER_OPTIONS, Language, unsuitable_option
 from rpq.language.pattern import (
     Atom,
-    Centre,
     Variable,
-    centre_at,
     edges_accepted,
     edges_accepted_on_paths,
     never_simple,
-    stands_in_all,
 )
-from rpq.language.query import Query, compiled
+from rpq.language.query import Query, compiled, labels_of
 from rpq.language.readings import LabelSet, Reading, from_clauses
 from rpq.language.sparql.algebra import (
     Aggregate,
@@ -50,8 +49,11 @@ from rpq.language.sparql.algebra import (
     WindowAtom,
     atoms_of,
     bodies_of,
+    certain_variables,
+    children,
     formulas_of,
     is_monotone,
+    mentioned_variables,
     possible_variables,
     reads_default,
     windows_read,
@@ -220,14 +222,14 @@ class SparqlQuery(Query):
         return columns_of_question(self.parsed)
 
     @property
-    def centre(self) -> Centre | None:
-        """The column whose vertex is an end of every edge of a solution, by which shares divide the query; None without one.
+    def hypercube(self) -> Hypercube | None:
+        """How shares divide the query, by columns of SELECT, or only its rows, by the first column; None without one.
 
         >>> query = Query("SELECT ?x ?y { ?x <a> ?y . ?y <b> ?z }", window=Window(size=1, slide=1))
-        >>> query.centre.variable
-        'y'
+        >>> query.hypercube.grid(6).dimensions
+        {'y': 6}
         """
-        return sparql_centre(self.parsed)
+        return sparql_hypercube(self.parsed)
 
     @property
     def dfa(self) -> automata.DFA:
@@ -452,48 +454,86 @@ def _labels(atoms: Iterable[WindowAtom]) -> LabelSet:
     return LabelSet.of(named, lambda label: label in ends or any(path.is_relevant(label) for path in paths), conditions)
 
 
-def sparql_centre(question: SparqlQuestion) -> Centre | None:
-    """Return the first column of SELECT that is a centre of the question, or None. O(size · columns).
+def sparql_hypercube(question: SparqlQuestion) -> Hypercube | None:
+    """Return how shares divide a question, by columns of SELECT, or only its rows, by the first column; None without one.
+
+    O(size · columns).
 
     >>> from rpq.language.sparql.syntax.reading import read
-    >>> sparql_centre(read("SELECT ?y (COUNT(*) AS ?n) { ?x <a> ?y OPTIONAL { ?y <b> ?z } } GROUP BY ?y")).variable
-    'y'
-    >>> sparql_centre(read("SELECT (COUNT(*) AS ?n) { ?x <a> ?y }")) is None
-    True
+    >>> cube = sparql_hypercube(read("SELECT ?y (COUNT(*) AS ?n) { ?x <a> ?y OPTIONAL { ?y <b> ?z } } GROUP BY ?y"))
+    >>> cube.columns, cube.is_divided
+    ((('y', 0),), True)
+    >>> sparql_hypercube(read("SELECT (COUNT(*) AS ?n) { ?x <a> ?y }")).is_divided
+    False
     """
-    if question.form != "select":
-        return None
-    for column, name in enumerate(question.columns):
-        if _lies_around(question.body, name):
-            return centre_at([one.atom for one in atoms_of(question.body)], name, column)
-    return None
+    columns = columns_of_question(question)
+    atoms = [one.atom for one in atoms_of(question.body)]
+    found: tuple[tuple[str, int], ...] = ()
+    if question.form == "select" and not any(accepts_empty(atom.expression) for atom in atoms):
+        bound = _bound_by_edges(question.body)
+        kinds = column_kinds(question)
+        found = tuple(
+            (name, column)
+            for column, name in enumerate(columns)
+            if kinds[column] == "vertex" and name in bound and _divides(question.body, name)
+        )
+    if not found:
+        return undivided(columns[0], 0) if columns else None
+    reads, paths = reads_of(atoms)
+    return Hypercube(columns=found, reads=reads, paths=labels_of(paths))
 
 
-def _lies_around(operator: Operator, name: str) -> bool:
-    """Return whether every solution binds a variable to a vertex, and depends only on edges at that vertex."""
-    if not all(_lies_around(body, name) for formula in formulas_of(operator) for body in bodies_of(formula)):
-        return False
+def _bound_by_edges(operator: Operator) -> frozenset[str]:
+    """Return the variables that an edge binds in every solution."""
     match operator:
         case Conjunction(atoms):
-            return stands_in_all([one.atom for one in atoms], name)
+            terms = (term for one in atoms for term in (one.atom.subject, one.atom.object))
+            return frozenset(term.name for term in terms if isinstance(term, Variable))
         case Join(parts):
-            # VALUES reads no edges, so it is the same in every share.
-            reading = [part for part in parts if not isinstance(part, Values)]
-            return bool(reading) and all(_lies_around(part, name) for part in reading)
+            return frozenset().union(*map(_bound_by_edges, parts))
         case Union(branches):
-            return all(_lies_around(branch, name) for branch in branches)
+            return frozenset.intersection(*map(_bound_by_edges, branches))
+        case LeftJoin(inner) | Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner) | Extend(inner):
+            return _bound_by_edges(inner)
+        case Group(inner, columns) | Project(inner, columns):
+            return _bound_by_edges(inner) & frozenset(columns)
+        case _:
+            return frozenset()
+
+
+def _divides(operator: Operator, name: str) -> bool:
+    """Return whether a solution depends only on edges that have its own value of a variable wherever that stands.
+
+    Whatever removes or extends a solution must have the value of the solution, and what joins several of them into one, as
+    a group or as a projection does, must leave values apart.
+    """
+    for formula in formulas_of(operator):
+        for body in bodies_of(formula):
+            is_known = name not in mentioned_variables(body) or name in _bound_in_operands(operator)
+            if not (is_known and _divides(body, name)):
+                return False
+    match operator:
+        case Conjunction() | Values():
+            return True
+        case Join(parts) | Union(parts):
+            return all(_divides(part, name) for part in parts)
         case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
-            return _lies_around(left, name) and (isinstance(right, Values) or _lies_around(right, name))
+            is_known = name not in mentioned_variables(right) or name in certain_variables(left)
+            return is_known and _divides(left, name) and _divides(right, name)
         case Filter(inner) | Distinct(inner):
-            return _lies_around(inner, name)
+            return _divides(inner, name)
         case Extend(inner, variable):
-            return variable != name and _lies_around(inner, name)
-        case Group(inner, keys):
-            return name in keys and _lies_around(inner, name)
-        case Project(inner, columns):
-            return name in columns and _lies_around(inner, name)
+            return variable != name and _divides(inner, name)
+        case Group(inner, columns) | Project(inner, columns):
+            return (name in columns or name not in mentioned_variables(inner)) and _divides(inner, name)
         case _:
             return False
+
+
+def _bound_in_operands(operator: Operator) -> frozenset[str]:
+    """Return the variables that are bound in all solutions which formulas of an operator see."""
+    operands = children(operator)
+    return certain_variables(operands[0]) if operands else frozenset()
 
 
 def columns_of_question(question: SparqlQuestion) -> TypedColumns:

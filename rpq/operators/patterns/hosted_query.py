@@ -14,6 +14,7 @@ import numpy as np
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
 from rpq.files.json_values import Damage, JsonValue
+from rpq.language.hypercube import cell_of
 from rpq.language.protocol import Figures, Overrun, Resources, RunningQuery
 from rpq.operators.paths.path_query import read_aside_roots, set_aside_error
 from rpq.operators.patterns.pattern_host import Member, PatternHost
@@ -46,8 +47,9 @@ class HostedQuery(RunningQuery, Member):
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
         self._rows = np.zeros(2, np.int64)
-        centre = None if self._host.division.is_whole else question.centre
-        self._share_column = 0 if centre is None else centre.column  # the column that tells which share has a row
+        self._cell = cell_of(question, resources.share)
+        """The cell whose rows are this share's; None where the first share has all."""
+        self._is_first_share = resources.share.number == 0
         self._origin = self._host.new_origin() if resources.is_late else 0
 
     def _start(self) -> None:

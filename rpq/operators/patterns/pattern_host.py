@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
-from rpq.language.protocol import Division, Resources
+from rpq.language.hypercube import Cell
+from rpq.language.protocol import Resources
 from rpq.language.readings import Reading
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.live_patterns import LivePatterns
@@ -112,9 +113,9 @@ class PatternHost:
         """For each tuple of the last chunk the place of the first tuple of its event; None where each tuple is an event."""
         self.vertex_room = self._own_room = 0
         self._counts_only = False  # whether rows are not kept
-        self.division = Division(1, resources.share)  # threads divide by the values of variables, not by rows
-        self.is_own = np.ones(0, bool)
-        """A flag for each vertex: true if it belongs to this share. The first column of a row, or its centre, decides."""
+        self.is_whole = resources.share.total == 1
+        """True if there is one share, to which all rows belong."""
+        self._hashes = np.zeros(0, np.uint64)  # of the names of vertices, where there are several shares
         self._guard = resources.guard
         self.paths = PathRelations(self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard)
         # For queries with paths, by their window, the labels that a count window numbers, and origin; for queries with
@@ -144,7 +145,7 @@ class PatternHost:
         self._changed_members: set[str] = set()  # queries that changed since then
         self._result_parts: set[int] = set()  # parts whose rows are rows of the result of their query
         self._other_parts: set[int] = set()  # all other parts
-        self._share_columns: dict[int, int] = {}  # part to the column that tells which share has a row
+        self._cells: dict[int, Cell] = {}  # part to the cell of this share, which tells its rows
         self._granted = 0  # bytes of delivered rows that the guard has granted
         self._latency_copy: tuple[int, np.ndarray] | None = None
         self._numbers = 0
@@ -174,6 +175,13 @@ class PatternHost:
     def divides_more(self) -> bool:
         """True if the threads divide the next query: there are several, and few queries, whose plans each repeats."""
         return len(self.lanes) > 1 and len(self.members) < MOST_DIVIDED
+
+    def are_own(self, rows: np.ndarray, cell: Cell) -> np.ndarray:
+        """Return which rows of vertex ids belong to a cell. O(rows · dimensions)."""
+        own = np.ones(len(rows), bool)
+        for column, count, number in cell:
+            own &= self._hashes[rows[:, column]] % np.uint64(count) == number
+        return own
 
     def new_origin(self) -> int:
         """Return a number for a query that starts with an empty window in mid-stream: its relations hold fewer edges."""
@@ -232,27 +240,27 @@ class PatternHost:
         *,
         explicit: bool,
         is_reported: bool,
-        share_column: int = 0,
+        cell: Cell = (),
         constants: tuple[int, ...] | None = None,
         is_divided: bool = False,
     ) -> int:
         """Add a part of a query's pattern; return its number, which equal parts share.
 
         Its changes are enumerated once `join_part` is called. With `is_reported` its rows are rows of the query's result:
-        the guard on rows counts them as they are found, and where no rows are kept they are only counted; the value at
-        `share_column` tells whose they are. `constants` are the numbers of the part's constants, or their vertices, where
+        the guard on rows counts them as they are found, and where no rows are kept they are only counted; of these, the rows
+        in the `cell` are this share's. `constants` are the numbers of the part's constants, or their vertices, where
         these are ranks. `is_divided` is that of `PlanTables.add`.
         """
         self.forget_sizes()
         differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
-        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, share_column, is_divided)
+        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, cell, is_divided)
         number = self._equal_parts.get(key) if self.shares_parts else None
         if number is not None:
             self._holders[number] += 1
             return number
         number = self._numbers = self._numbers + 1
         (self._result_parts if is_reported else self._other_parts).add(number)
-        self._share_columns[number] = share_column
+        self._cells[number] = cell
         self.tables.add(
             number, part, explicit=explicit, constants=constants, is_linked=False, is_divided=is_divided
         )
@@ -336,7 +344,7 @@ class PatternHost:
             return
         self.tables.remove(number)
         self._undivided.pop(number, None)
-        del self._parts[number], self._holders[number], self._share_columns[number]
+        del self._parts[number], self._holders[number], self._cells[number]
         key = self._keys.pop(number)
         if self._equal_parts.get(key) == number:
             del self._equal_parts[key]
@@ -388,7 +396,7 @@ class PatternHost:
         output = live.output
         is_of_stream = self._sink is self._delivered
         # Only the values of rows tell which of them belong to a share.
-        only_counts = is_of_stream and self._counts_only and self.division.is_whole
+        only_counts = is_of_stream and self._counts_only and self.is_whole
         some = self._other_parts if only_counts and len(self._other_parts) < len(self._parts) else None
         self._sink.take(output, parts=some)
         if not is_of_stream:
@@ -403,8 +411,8 @@ class PatternHost:
     def _count_event(self, order: int, time: int) -> None:
         """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
         assert self._rows.limit is not None
-        is_own = None if self.division.is_whole else self.is_own
-        counts = self._delivered.rows_of_event(order, time, is_own, self._share_columns)
+        select = None if self.is_whole else lambda part, rows: self.are_own(rows, self._cells[part])
+        counts = self._delivered.rows_of_event(order, time, select)
         reported = {part: rows for part, rows in counts.items() if part in self._result_parts}
         self._most_rows = max(reported.values(), default=0)
         if self._most_rows > self._rows.limit:
@@ -455,10 +463,10 @@ class PatternHost:
         if vertices.count > self._own_room:
             self.store.make_room_for_vertices(vertices.count)
             self._own_room = self.store.relations.state.vertices
-        if not self.division.is_whole and len(fresh):
-            more = self._own_room - len(self.is_own)
-            self.is_own = np.concatenate([self.is_own, np.ones(more, bool)]) if more else self.is_own
-            (self.is_own[fresh],) = self.division.owned(vertices.hashes(fresh))
+        if not self.is_whole and len(fresh):
+            if more := self._own_room - len(self._hashes):
+                self._hashes = np.concatenate([self._hashes, np.zeros(more, np.uint64)])
+            self._hashes[fresh] = vertices.hashes(fresh)
         changed, without_edges, bound = self.constants.update(vertices, fresh)
         for constant, vertex in bound.items():
             self.tables.bind(constant, vertex)
@@ -581,7 +589,7 @@ class PatternHost:
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self.is_own.nbytes
+        shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self._hashes.nbytes
         of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._own_memberships)
         return shared + of_paths + self._bytes_of_members()
 

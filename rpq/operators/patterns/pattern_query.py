@@ -14,6 +14,7 @@ import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import LimitError
+from rpq.language.hypercube import Cell
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.language.protocol import Figures, Resources
 from rpq.language.query import PatternQuery
@@ -70,7 +71,7 @@ class RunningPattern(HostedQuery):
         super().__init__(question, resources)
         self._joined = question.joined
         self.divided_by = divided_by
-        self.is_divided = bool(self._joined.pattern.constants) or resources.share[1] > 1
+        self.is_divided = bool(self._joined.pattern.constants) or resources.share.total > 1
         # A join of edges alone needs no index, and holds no more than the edges.
         has_paths = bool(self._joined.pattern.path_expressions)
         self._chains = chains_to_evaluate(self._joined) if has_paths else single_atom_chains(self._joined.pattern.atoms)
@@ -209,7 +210,7 @@ class RunningPattern(HostedQuery):
                 part,
                 explicit=explicit,
                 is_reported=is_reported,
-                share_column=self._share_column if is_reported else 0,
+                cell=self._own_cell if is_reported else (),
                 constants=constants,
                 is_divided=self.divided_by == PAIR,
             )
@@ -311,7 +312,7 @@ class RunningPattern(HostedQuery):
         if chunk is not None:
             self._relations.fill(chunk, slides[0], is_checked=quiet)
         # More than these will be refused.
-        most = None if quiet or chunk is None or not self._host.division.is_whole else self._most_rows
+        most = None if quiet or chunk is None or not self._host.is_whole else self._most_rows
         self._solutions.clear()
         for number in self._joined_meanings:
             self._count_solutions(number, most=most)
@@ -333,7 +334,7 @@ class RunningPattern(HostedQuery):
 
     def _delta_of_solutions(self, parts: dict[Place, Delta]) -> Delta:
         # Where the row guard would refuse them, not all are formed; the rows of a share are selected first.
-        is_partial = self._is_netted or self._host.first is not None or not self._host.division.is_whole
+        is_partial = self._is_netted or self._host.first is not None or not self._host.is_whole
         most = None if is_partial else self._most_rows
         events, changes = as_changes(parts.values(), first=self._host.first)
         is_boundary = None if self._joined.semantics == "explicit" else events[:, 0] % 2 == 0
@@ -353,15 +354,19 @@ class RunningPattern(HostedQuery):
 
     def _own_rows_of_delta(self, delta: Delta) -> Delta:
         """Return the rows of this share."""
-        if self._host.division.is_whole:
-            return delta
-        return delta.where(self._host.is_own[delta.ids.values[:, self._share_column]])
+        return delta if self._host.is_whole else delta.where(self._host.are_own(delta.ids.values, self._own_cell))
+
+    @property
+    def _own_cell(self) -> Cell:
+        """The cell of this share; a pattern has columns, so that there is one."""
+        assert self._cell is not None
+        return self._cell
 
     def _is_own(self, row: tuple[int, ...]) -> bool:
-        return self._host.division.is_whole or bool(self._host.is_own[row[self._share_column]])
+        return self._host.is_whole or bool(self._host.are_own(np.array([row], np.int32), self._own_cell)[0])
 
     def _own_rows(self, ids: np.ndarray) -> np.ndarray:
-        return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, self._share_column]]]
+        return ids if self._host.is_whole else ids[self._host.are_own(ids, self._own_cell)]
 
     def _ids_of_answers(self, *, most: int | None = None) -> np.ndarray:
         """Return the answer; where it has more than `most` rows, only somewhat more than `most`."""

@@ -144,10 +144,6 @@ class RunningEdgeValues(RunningPattern):
         self._differing = [place for place, name in enumerate(columns) if name not in of_edges]
         self._is_isomorphic = question.matching == "isomorphism"
         self._constants = sorted({constant.name for constant in pattern.constants}) if self._is_isomorphic else []
-        vertices = [place for place, value in enumerate(pattern.values) if value.kind == "vertex"]
-        if question.centre is not None:
-            vertices = [question.centre.column]
-        self._deciding = self._places[vertices[0]] if vertices else None  # the column of the join that tells whose a row is
         super().__init__(question, resources, divided_by=divided_by)
         self.is_divided = self.is_divided or is_typed
 
@@ -183,7 +179,7 @@ class RunningEdgeValues(RunningPattern):
         """Return which bindings of the join are solutions; None for all."""
         assert self._vertices is not None
         found = self._are_different(rows) if self._is_isomorphic else None
-        if not self._host.division.is_whole:
+        if not self._host.is_whole:
             own = self._are_own(rows)
             found = own if found is None else found & own
         if self._filter is None or not len(rows):
@@ -205,11 +201,10 @@ class RunningEdgeValues(RunningPattern):
         return rows
 
     def _are_own(self, rows: np.ndarray) -> np.ndarray:
-        """Return which bindings are this share's: a vertex that is selected decides, and without one all are the first's."""
-        if self._deciding is None:
-            return np.full(len(rows), self._host.division.share[0] == 0)
-        own: np.ndarray = self._host.is_own[rows[:, self._deciding]]
-        return own
+        """Return which bindings are this share's: vertices that are selected decide, and without any all are the first's."""
+        if self._cell is None:
+            return np.full(len(rows), self._is_first_share)
+        return self._host.are_own(rows, tuple(one._replace(column=self._places[one.column]) for one in self._cell))
 
     def _are_different(self, rows: np.ndarray) -> np.ndarray:
         """Return in which rows all vertices and constants are pairwise different; edges do not matter."""

@@ -48,13 +48,12 @@ class RunningMatch(RunningSparql):
 
     question: MatchQuery
     witnesses_are_of_now = True
+    _has_aliases = True
 
     def __init__(
         self, question: MatchQuery, resources: Resources, *, pool: OperatorPool, divided_by: str | None = None
     ) -> None:
         self._own_columns = result_columns(question.translation)
-        vertices = [place for place, column in enumerate(question.translation.columns) if column.source == "vertex"]
-        self._deciding = vertices[0] if vertices else None  # the column that tells whose a row is
         self.has_witnesses = not any(column.is_aggregate for column in question.translation.columns)
         self._body = rewrite(question.parsed.body)
         self._planned: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Part]]]]] = {}
@@ -78,16 +77,6 @@ class RunningMatch(RunningSparql):
                 if kind is not None:
                     self._own_columns.types[column.name] = kind
 
-    def _are_own(self, rows: np.ndarray) -> np.ndarray:
-        """Return which rows are this share's."""
-        own = np.full(len(rows), self._host.division.share[0] == 0)
-        if self._deciding is None:
-            return own
-        ids = self._as_vertices(rows[:, self._deciding])
-        is_vertex = ids >= 0
-        own[is_vertex] = self._host.is_own[ids[is_vertex]]
-        return own
-
     # --- witnesses -------------------------------------------------------------------------------------------
 
     def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
@@ -110,7 +99,7 @@ class RunningMatch(RunningSparql):
         values: ValuesOf | None = None,
     ) -> Witness | None:
         """Return the witness of a row. O(the cost of finding the solutions with its vertices)."""
-        if not (self._host.division.is_whole or self._are_own(np.array([answer], np.int32))[0]):
+        if not (self._host.is_whole or self._are_own(np.array([answer], np.int32))[0]):
             return None
         known = {
             name: self._vertex_of(identity, vertices) if column.source == "vertex" else identity

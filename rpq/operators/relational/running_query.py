@@ -146,6 +146,7 @@ class RunningSparql(HostedQuery):
     _relations: WindowedReads
     has_witnesses = False
     holds_vertices = True
+    _has_aliases = False  # whether terms stand for vertices in its rows
 
     def __init__(
         self,
@@ -571,21 +572,22 @@ class RunningSparql(HostedQuery):
         """Return net changes of the answer as a delta; `orders` and `times` are those of events."""
         if self.question.semantics == "implicit":
             change = change.where((change.weights > 0) | ~self._host.is_silent(orders)[change.events])
-        if not self._host.division.is_whole:
+        if not self._host.is_whole:
             change = change.where(self._are_own(change.rows))
         return self._count_rows(change.delta(orders, times))
 
     def _are_own(self, rows: np.ndarray) -> np.ndarray:
-        """Return which rows are this share's: one column decides, for the first share where that is no vertex."""
-        if not rows.shape[1]:
-            return np.full(len(rows), self._host.division.share[0] == 0)
-        deciding = rows[:, self._share_column]
-        if self._labels_read:
-            deciding = self._as_vertices(deciding)
-        is_vertex = (deciding >= 0) & (deciding < FIRST)
-        own = np.full(len(rows), self._host.division.share[0] == 0)
-        own[is_vertex] = self._host.is_own[deciding[is_vertex]]  # none of them may be known yet
-        return own
+        """Return which rows are this share's: those of its cell, of the first share where a deciding value is no vertex."""
+        is_first = np.full(len(rows), self._is_first_share)
+        if self._cell is None:
+            return is_first
+        ids = rows[:, [one.column for one in self._cell]]
+        if self._labels_read or self._has_aliases:
+            ids = self._as_vertices(ids)
+        are_vertices = ((ids >= 0) & (ids < FIRST)).all(axis=1)
+        cell = tuple(one._replace(column=place) for place, one in enumerate(self._cell))
+        is_first[are_vertices] = self._host.are_own(ids[are_vertices], cell)  # none of them may be known yet
+        return is_first
 
     def _as_vertices(self, ids: np.ndarray) -> np.ndarray:
         """Return ids in which the vertices with the texts of terms are in place of these, -1 where there are none.
@@ -615,7 +617,7 @@ class RunningSparql(HostedQuery):
             twin.report_time.set(self._report_clock.id)
         now = self._leaves_now()
         answer = Network(twin).begin({id(twin.leaves[leaf][0]): rows for leaf, rows in now.items()}).net()
-        if not self._host.division.is_whole:
+        if not self._host.is_whole:
             answer = answer.where(self._are_own(answer.rows))
         return np.repeat(answer.rows, answer.weights, axis=0)
 

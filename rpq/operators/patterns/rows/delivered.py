@@ -6,7 +6,7 @@ last of a chunk. `DeliveredRows` turns them into a `Delta` for each part.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection
 from itertools import pairwise
 
 import numpy as np
@@ -72,12 +72,12 @@ class DeliveredRows:
         self._count = end
 
     def rows_of_event(
-        self, order: int, time: int, is_own: np.ndarray | None, share_columns: Mapping[int, int]
+        self, order: int, time: int, are_own: Callable[[int, np.ndarray], np.ndarray] | None
     ) -> dict[int, int]:
         """Return the number of rows that the last event, which is this one, has so far for each part.
 
-        With `is_own`, which says for each vertex whether it belongs to this share, only the share's rows are counted: those
-        with such a vertex in the part's column of `share_columns`. O(pieces of the event, and their rows with `is_own`).
+        With `are_own`, which says for a part and its rows (row, column) which ones are this share's, only these are counted.
+        O(pieces of the event, and their rows with `are_own`).
         """
         counts: dict[int, int] = {}
         behind = self._count
@@ -87,12 +87,11 @@ class DeliveredRows:
                 break
             for run in mine.tolist():
                 part, rows = int(runs[run, RUN_QUERY]), int(runs[run, RUN_ROWS])
-                if is_own is not None:
+                if are_own is not None:
                     end = int(runs[run + 1, RUN_VALUES]) if run + 1 < len(runs) else behind
                     first = int(runs[run, RUN_VALUES])
                     if end > first:  # a part without columns belongs to every share
-                        decisive = self._values[first + share_columns[part] : end : (end - first) // rows]
-                        rows = int(is_own[decisive].sum())
+                        rows = int(are_own(part, self._values[first:end].reshape(rows, -1)).sum())
                 counts[part] = counts.get(part, 0) + rows
             behind = int(runs[0, RUN_VALUES])
         return counts
