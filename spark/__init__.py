@@ -5,6 +5,9 @@
 - `replay_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
 - `rpq_changes`: a streaming DataFrame of edges and queries → a streaming DataFrame of answer changes
 - `stream_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
+- `changes`: the same as a step of `DataFrame.transform`, over streaming and other DataFrames
+- `register_functions`: replays in SQL, by the table function `rpq_changes`
+- `motif`: a motif of GraphFrames as a query
 - `rescale`: a change of the shares or the queries of an existing stream
 - `RpqDataSource`: prepared data sets by `spark.read.format("rpq")`
 - `open_session`: a Spark session with the settings that these need
@@ -15,7 +18,8 @@ all edges and answers for its own roots.  This needs the extra `spark` and Java 
 how executors get this package.
 
 Batch jobs are in `batch`, streams in `stream`, and access to Spark in `jvm`.  Of the modules here, `cli`, `console` and
-`benchmark` are commands; the others are what batch jobs and streams share: `columns`, `division`, `envelopes`,
+`benchmark` are commands, `functions` has functions that stand on both, and `motifs` a notation of queries; the others are
+what batch jobs and streams share: `columns`, `division`, `envelopes`,
 `parquet_content`, `shipping`, `workers` and `worker_probe`, and `errors`.  They import `jvm`, but neither `batch` nor
 `stream`.
 """
@@ -28,17 +32,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rpq.spark.batch.prepare import prepare
     from rpq.spark.batch.replay import replay, replay_to
+    from rpq.spark.functions import changes, register_functions
     from rpq.spark.jvm.data_source import RpqDataSource
     from rpq.spark.jvm.session import open_session
+    from rpq.spark.motifs import motif
     from rpq.spark.stream.plan import rpq_changes, stream_to
     from rpq.spark.stream.rescale import rescale
     from rpq.spark.workers import check_workers
 
 __all__ = [
     "RpqDataSource",
+    "changes",
     "check_workers",
+    "motif",
     "open_session",
     "prepare",
+    "register_functions",
     "replay",
     "replay_to",
     "rescale",
@@ -48,9 +57,12 @@ __all__ = [
 
 _MODULES = {
     "RpqDataSource": "jvm.data_source",
+    "changes": "functions",
     "check_workers": "workers",
+    "motif": "motifs",
     "open_session": "jvm.session",
     "prepare": "batch.prepare",
+    "register_functions": "functions",
     "replay": "batch.replay",
     "replay_to": "batch.replay",
     "rescale": "stream.rescale",

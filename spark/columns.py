@@ -26,7 +26,7 @@ from rpq.stream.durations import NANOSECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 _REQUIRED = ("source", "target", "label", "timestamp")
 UNITS = ("s", "ms", "us")
@@ -63,6 +63,16 @@ def parse_column_names(columns: str | None, label: str | None, *, has_ids: bool 
     return names or None
 
 
+class EdgeExpressions(NamedTuple):
+    """The columns of tuples as expressions of SQL over the columns of a table, by their names in the result."""
+
+    columns: Mapping[str, str]
+    types: Mapping[str, str]  # the types of these columns, as Spark writes them
+    vertex: str
+    is_time: bool  # whether timestamps are dates or times
+    properties: Mapping[str, str]  # the types that properties have in rows, as Spark writes them
+
+
 def edge_columns(
     edges: DataFrame,
     *,
@@ -79,16 +89,39 @@ def edge_columns(
     Raises `PipelineError` if columns are missing or of another type.
     """
     from pyspark.sql import functions as sql
+
+    found = edge_expressions(
+        edges.schema, sequence=sequence, time_unit=time_unit, names=names, properties=properties, has_ids=has_ids
+    )
+    columns = [sql.expr(text).alias(name) for name, text in found.columns.items()]
+    if with_place:
+        columns += _places(edges)
+    return EdgeColumns(edges.select(*columns), found.vertex, found.is_time, found.properties)
+
+
+def edge_expressions(
+    schema: StructType,
+    *,
+    sequence: str | None,
+    time_unit: str,
+    names: ColumnNames | None = None,
+    properties: Sequence[str] = (),
+    has_ids: bool = False,
+) -> EdgeExpressions:
+    """Return the columns of tuples over a table with this schema; the options are those of `edge_columns`.
+
+    This needs no session.  Raises `PipelineError` if columns are missing or of another type.
+    """
     from pyspark.sql import types
 
-    names_in_data = _column_names(edges, names, sequence)
-    found: dict[str, DataType] = {column: edges.schema[name].dataType for column, name in names_in_data.items()}
-    kinds = {"bigint" if _is_integer(found[name]) else found[name].simpleString() for name in ("source", "target")}
-    if kinds not in ({"bigint"}, {"string"}):
+    names_in_data = _column_names(schema.names, names, sequence)
+    found: dict[str, DataType] = {column: schema[name].dataType for column, name in names_in_data.items()}
+    ends = {"bigint" if _is_integer(found[name]) else found[name].simpleString() for name in ("source", "target")}
+    if ends not in ({"bigint"}, {"string"}):
         raise PipelineError(
-            f"source and target are of type {' and '.join(sorted(kinds))}; expected both integers or both text"
+            f"source and target are of type {' and '.join(sorted(ends))}; expected both integers or both text"
         )
-    (kind,) = kinds
+    (kind,) = ends
     for name in ("label", "op"):
         if name in found and not isinstance(found[name], types.StringType):
             raise PipelineError(f"column {names_in_data[name]!r} is of type {found[name].simpleString()}; expected text")
@@ -106,60 +139,71 @@ def edge_columns(
     if is_time and time_unit not in UNITS:
         raise PipelineError(f"time_unit is {time_unit!r}; expected one of {', '.join(UNITS)}")
 
-    def column(name: str) -> Column:
-        return sql.col(f"`{names_in_data[name]}`")
+    def column(name: str) -> str:
+        return _quoted(names_in_data[name])
 
-    stamp: Column = _time_as_number(column("timestamp"), time_unit) if is_time else column("timestamp").cast("bigint")
-    op = column("op") if "op" in found else sql.lit("+")
+    op = column("op") if "op" in found else "'+'"
     if DELETE in found:
         op = _op_of_delete(column(DELETE), is_text=isinstance(found[DELETE], types.StringType))
     constant = None if names is None else names.constant_label
-    columns = [
-        column("source").cast(kind).alias("source"),
-        column("target").cast(kind).alias("target"),
-        (column("label") if constant is None else sql.lit(constant)).alias("label"),
-        stamp.alias("timestamp"),
-        op.alias("op"),
-    ]
+    stamp = column("timestamp")
+    columns = {
+        "source": _cast(column("source"), kind),
+        "target": _cast(column("target"), kind),
+        "label": column("label") if constant is None else _literal(constant),
+        "timestamp": f"{_NUMBERS[time_unit]}({_cast(stamp, 'timestamp')})" if is_time else _cast(stamp, "bigint"),
+        "op": op,
+    }
+    kinds = {"source": kind, "target": kind, "label": "string", "timestamp": "bigint", "op": "string"}
     if sequence:
-        columns.append(column(sequence).cast("bigint").alias("sequence"))
-    kinds_of_properties = {name: _property_type(edges, name) for name in properties}
-    columns += [
-        sql.col(_quoted(name)).cast(kind).alias(numbered_property(place))
-        for place, (name, kind) in enumerate(kinds_of_properties.items())
-    ]
+        columns["sequence"], kinds["sequence"] = _cast(column(sequence), "bigint"), "bigint"
+    kinds_of_properties = {name: _property_type(schema, name) for name in properties}
+    for place, (name, kind_of_property) in enumerate(kinds_of_properties.items()):
+        numbered = numbered_property(place)
+        columns[numbered], kinds[numbered] = _cast(_quoted(name), kind_of_property), kind_of_property
     if has_ids:
-        columns.append(_id_column(edges, names).alias(numbered_property(len(properties))))
-    if with_place:
-        columns += _places(edges)
-    return EdgeColumns(edges.select(*columns), kind, is_time, kinds_of_properties)
+        numbered = numbered_property(len(properties))
+        name, kinds[numbered] = _id_column(schema, names)
+        columns[numbered] = _cast(_quoted(name), kinds[numbered])
+    return EdgeExpressions(columns, kinds, kind, is_time, kinds_of_properties)
+
+
+_NUMBERS = {"s": "unix_seconds", "ms": "unix_millis", "us": "unix_micros"}
+"""The functions of SQL that convert times to numbers, by unit."""
 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _id_column(edges: DataFrame, names: ColumnNames | None) -> Column:
-    """Return the column of the ids of edges.  Raises `PipelineError` if there is none, or of another type."""
-    from pyspark.sql import functions as sql
+def _cast(expression: str, kind: str) -> str:
+    return f"CAST({expression} AS {kind})"
 
+
+def _literal(text: str) -> str:
+    """Return a text as an expression of SQL, whatever the session's rules of escaping."""
+    return f"CAST(X'{text.encode().hex()}' AS STRING)"
+
+
+def _id_column(schema: StructType, names: ColumnNames | None) -> tuple[str, str]:
+    """Return the column of the ids of edges and their type.  Raises `PipelineError` if there is none, or of another type."""
     name = EDGE if names is None else names[EDGE]
-    if edges.columns.count(name) != 1:
+    if schema.names.count(name) != 1:
         raise PipelineError(
-            f"no column {name!r} with the ids of edges, which edges='id' needs; found {', '.join(edges.columns)}; name it "
+            f"no column {name!r} with the ids of edges, which edges='id' needs; found {', '.join(schema.names)}; name it "
             "with columns='edge=…'"
         )
-    kind = edges.schema[name].dataType
+    kind = schema[name].dataType
     if not _is_integer(kind) and kind.simpleString() != "string":
         raise PipelineError(f"column {name!r} is of type {kind.simpleString()}; ids of edges are integers or text")
-    return sql.col(_quoted(name)).cast("bigint" if _is_integer(kind) else "string")
+    return name, "bigint" if _is_integer(kind) else "string"
 
 
-def _property_type(edges: DataFrame, name: str) -> str:
+def _property_type(schema: StructType, name: str) -> str:
     """Return the type of the values of a property of edges in rows.  Raises `PipelineError` if it can be none."""
-    if edges.columns.count(name) != 1:
-        raise PipelineError(f"no column {name!r}, a property of edges that a query reads; found {', '.join(edges.columns)}")
-    kind: str = edges.schema[name].dataType.simpleString()
+    if schema.names.count(name) != 1:
+        raise PipelineError(f"no column {name!r}, a property of edges that a query reads; found {', '.join(schema.names)}")
+    kind: str = schema[name].dataType.simpleString()
     if kind.startswith("decimal"):
         return kind
     if kind not in _PROPERTY_TYPES:
@@ -200,37 +244,37 @@ def arrow_type(kind: str) -> pa.DataType:
     return pa.decimal128(precision, scale)
 
 
-def _column_names(edges: DataFrame, names: ColumnNames | None, sequence: str | None) -> dict[str, str]:
+def _column_names(in_data: Sequence[str], names: ColumnNames | None, sequence: str | None) -> dict[str, str]:
     """Return the names in the data of the columns of tuples and of the sequence; of op and delete only if present."""
     if names is not None:
         try:
-            places = names.places(edges.columns)
+            places = names.places(in_data)
         except FieldError as error:
             raise PipelineError(("" if error.column is None else f"column {error.column!r} ") + error.message) from error
-        found = {column: edges.columns[place] for column, place in places.items() if column in (*TUPLE_COLUMNS, DELETE)}
+        found = {column: in_data[place] for column, place in places.items() if column in (*TUPLE_COLUMNS, DELETE)}
     else:
-        found = {name: name for name in (*TUPLE_COLUMNS, DELETE) if name in edges.columns}
+        found = {name: name for name in (*TUPLE_COLUMNS, DELETE) if name in in_data}
         if "op" in found and DELETE in found:
             raise PipelineError(f"column {DELETE!r} {OP_AND_DELETE}")
     required = (*(_REQUIRED if names is None else ()), *([sequence] if sequence else []))
     for name in required:
-        if name not in edges.columns:
+        if name not in in_data:
             raise PipelineError(
                 f"no column {name!r}: expected {', '.join(required)} and optionally op or delete, "
-                f"found {', '.join(edges.columns)}"
+                f"found {', '.join(in_data)}"
             )
     return found | ({sequence: sequence} if sequence else {})
 
 
-def _op_of_delete(delete: Column, *, is_text: bool) -> Column:
+def _op_of_delete(delete: str, *, is_text: bool) -> str:
     """Return the op of a delete column: `-` for true, `+` for false, null for null, and an invalid op for other text."""
-    from pyspark.sql import functions as sql
-
     if not is_text:
-        return sql.when(delete, "-").when(~delete, "+")
-    word = sql.lower(sql.btrim(delete, sql.lit(" \t")))
-    is_true, is_false = (word.isin(*(text for text, known in BOOLEANS.items() if known is one)) for one in (True, False))
-    return sql.when(is_true, "-").when(is_false, "+").otherwise(sql.concat(sql.lit("delete="), delete))
+        return f"CASE WHEN {delete} THEN '-' WHEN NOT {delete} THEN '+' END"
+    word = f"lower(btrim({delete}, {_literal(' ' + chr(9))}))"
+    is_true, is_false = (
+        f"{word} IN ({', '.join(repr(text) for text, known in BOOLEANS.items() if known is one)})" for one in (True, False)
+    )
+    return f"CASE WHEN {is_true} THEN '-' WHEN {is_false} THEN '+' ELSE concat('delete=', {delete}) END"
 
 
 def drop_bad_tuples(tuples: DataFrame, *, id_column: str | None = None) -> DataFrame:
@@ -280,13 +324,6 @@ def _is_integer(kind: Any) -> bool:
     return isinstance(kind, (types.ByteType, types.ShortType, types.IntegerType, types.LongType))
 
 
-def _time_as_number(time: Column, unit: str) -> Column:
-    from pyspark.sql import functions as sql
-
-    numbers = {"s": sql.unix_seconds, "ms": sql.unix_millis, "us": sql.unix_micros}
-    return numbers[unit](time.cast("timestamp"))
-
-
 def row_schema(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[str, str] | None = None) -> str:
     """Return the schema of the rows of queries as Spark writes it, with vertices of type `vertex`, and of properties.
 
@@ -295,6 +332,12 @@ def row_schema(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[st
     >>> row_schema([rpq.Query("a", window=rpq.Window(size=1, slide=1))], "bigint")
     'query string, source bigint, target bigint, timestamp bigint, op string'
     """
+    types = row_types(queries, vertex, properties)
+    return ", ".join(f"{name} {kind}" if name.isidentifier() else f"`{name}` {kind}" for name, kind in types.items())
+
+
+def row_types(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the types of the columns of `row_schema`, by name."""
     different = {query.columns: query.name for query in queries}
     if len(different) > 1:
         found = "; ".join(f"{name!r} has {', '.join(columns)}" for columns, name in different.items())
@@ -302,15 +345,8 @@ def row_schema(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[st
     (columns,) = different
     types = {"vertex": vertex, "count": "bigint", "text": "string", "result": vertex}
     values = value_columns(queries, properties or {})
-    typed = [(name, values.get(name) or types[kind]) for name, kind in zip(columns, kinds_of(columns), strict=True)]
-    return ", ".join(
-        [
-            "query string",
-            *(f"{name} {kind}" if name.isidentifier() else f"`{name}` {kind}" for name, kind in typed),
-            "timestamp bigint",
-            "op string",
-        ]
-    )
+    typed = {name: values.get(name) or types[kind] for name, kind in zip(columns, kinds_of(columns), strict=True)}
+    return {"query": "string", **typed, "timestamp": "bigint", "op": "string"}
 
 
 def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str]) -> dict[str, str]:

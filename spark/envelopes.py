@@ -164,11 +164,16 @@ class Packer(Shipped):
 
     def __init__(self, queries: Sequence[LabelReader] | None, properties: Sequence[str] = ()) -> None:
         self._queries = None if queries is None else tuple(queries)
-        self._names = {numbered_property(place): PROPERTY + name for place, name in enumerate(properties)}
+        self._names = _names_of_properties(properties)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         renamed = (batch.rename_columns([self._names.get(name, name) for name in batch.schema.names]) for batch in batches)
         yield from pack(renamed, self._queries)
+
+
+def _names_of_properties(properties: Sequence[str]) -> dict[str, str]:
+    """Return the names of the columns of properties in envelopes by those in data frames."""
+    return {numbered_property(place): PROPERTY + name for place, name in enumerate(properties)}
 
 
 class PlacedPacker(Packer):
@@ -279,6 +284,17 @@ def engine_columns(table: pa.Table) -> pa.Table:
     properties = [name for name in table.column_names if name.startswith(PROPERTY)]
     names = [*_COLUMNS, *(name.removeprefix(PROPERTY) for name in properties)]
     return table.select([*_COLUMNS, *properties]).rename_columns(names)
+
+
+def engine_tuples(tuples: pa.Table, properties: Sequence[str] = ()) -> pa.Table:
+    """Return tuples, with the columns of an edge and numbered ones of properties, in the columns that an engine accepts.
+
+    The tuples stay in their order.  Raises `InputError` for an invalid tuple.
+    """
+    names = _names_of_properties(properties)
+    table = tuples.rename_columns([names.get(name, name) for name in tuples.column_names])
+    _check(table, None)
+    return engine_columns(table.append_column("delete", pc.equal(table["op"], "-")))
 
 
 def envelope_columns(table: pa.Table, properties: Sequence[str]) -> pa.Table:

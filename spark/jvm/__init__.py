@@ -3,7 +3,7 @@
 - `session`: Java, the settings of a session, task slots
 - `hadoop_files`: files and folders by URI, through the Hadoop file systems in the JVM
 - `data_sets`: the statistics and the tuples of a prepared data set
-- `data_source`: prepared data sets by `spark.read.format("rpq")`, the only module that imports PySpark at its top
+- `data_source`: prepared data sets by `spark.read.format("rpq")`, the only module here that imports PySpark at its top
 
 Modules here import `rpq.spark.errors`, one another, and nothing else of `rpq.spark`.
 """

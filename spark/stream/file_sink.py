@@ -120,8 +120,12 @@ class SinkLog:
     """
 
     def __init__(self, session: SparkSession, output: str) -> None:
+        from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
+
         java: Any = session._jvm
-        self._sinks = java.org.apache.spark.sql.execution.streaming.sinks
+        streaming = java.org.apache.spark.sql.execution.streaming
+        # Spark 4.0 has the classes one package higher.
+        self._sinks = streaming if isinstance(streaming.FileStreamSinkLog, JavaClass) else streaming.sinks
         self._gateway: Any = session.sparkContext._gateway
         folder = hadoop_files.join(output, FOLDER)
         self._log = self._sinks.FileStreamSinkLog(1, session._jsparkSession, folder, java.scala.Option.empty())

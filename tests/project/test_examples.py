@@ -1,14 +1,16 @@
-"""Every script of `examples/` prints what its first lines say, run by itself in a folder of its own."""
+"""Every script of `examples/`, run in a folder of its own, prints what its first lines say; the notebook, what it shows."""
 
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +36,13 @@ def promised(script: Path) -> list[str]:
     return [line.removeprefix("    ") for line in re.findall(r"^    .+$", text, re.MULTILINE)]
 
 
+def code_cells() -> list[dict[str, Any]]:
+    """Return the cells of the notebook that are code."""
+    notebook = json.loads((ROOT / "examples" / "spark_notebook.ipynb").read_text(encoding="utf-8"))
+    assert notebook["nbformat"] == 4
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 5
 
@@ -44,6 +53,23 @@ def test_the_example_on_spark_prints_what_it_says_in_the_session_of_tests(sessio
     monkeypatch.setattr(type(session), "stop", lambda _: None)
     runpy.run_path(str(script))
     assert capsys.readouterr().out.splitlines() == promised(script)
+
+
+def test_the_notebook_prints_what_it_shows_in_the_session_of_tests(session, monkeypatch, capsys) -> None:
+    pytest.importorskip("lark", reason="the extra match is not installed")
+    monkeypatch.setattr(type(session), "stop", lambda _: None)
+    names: dict[str, object] = {}
+    for cell in code_cells():
+        exec("".join(cell["source"]), names)
+        assert capsys.readouterr().out == "".join(line for output in cell["outputs"] for line in output["text"])
+
+
+def test_the_notebook_can_be_opened_and_uses_what_is_public() -> None:
+    cells = code_cells()
+    assert len(cells) > 5
+    for cell in cells:
+        assert cell["execution_count"] is None
+        assert_public("".join(cell["source"]))
 
 
 @pytest.mark.ci
@@ -70,12 +96,17 @@ def test_an_example_prints_what_it_says(script: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
 def test_an_example_uses_what_is_public(script: Path) -> None:
+    assert_public(script.read_text(encoding="utf-8"))
+
+
+def assert_public(text: str) -> None:
+    """Assert that a program uses what is public of the package alone."""
     import rpq
     import rpq.readers
     import rpq.spark
 
     public = {"rpq": rpq.__all__, "rpq.readers": rpq.readers.__all__, "rpq.spark": rpq.spark.__all__}
-    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "rpq":
             assert {name.name for name in node.names} <= {*public.get(str(node.module), ())}
         elif isinstance(node, ast.Import):

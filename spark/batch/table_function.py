@@ -1,0 +1,275 @@
+"""Replays as a table function of Spark's SQL: `SELECT * FROM rpq_changes(TABLE(edges), 'a2q/c2a*', '30d', '1d')`.
+
+Spark analyzes a call in a Python process without a session: everything about the columns and the query is decided there
+(`RpqChanges.analyze`), and errors appear before a job starts.  The analysis asks for all rows of the table in one
+partition, in the order of a replay, and converts them in SQL.  Spark passes rows to a table function one by one; the
+function gives them to an engine in batches.
+
+This module and `rpq.spark.jvm.data_source` are the only ones that import PySpark at their top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import types
+from pyspark.sql.udtf import AnalyzeResult, OrderingColumn, SelectedColumn
+
+import rpq
+from rpq.engine.engine import Engine
+from rpq.errors import QueryError
+from rpq.language.notation import ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS, Language, language_of
+from rpq.language.query import query_in
+from rpq.rows.changes import Changes
+from rpq.spark.columns import (
+    UNITS,
+    EdgeModel,
+    Identity,
+    arrow_type,
+    edge_expressions,
+    edge_model,
+    parse_column_names,
+    property_names,
+    queries_in_unit,
+    refuse_unsupported_values,
+    row_types,
+)
+from rpq.spark.division import share_limit
+from rpq.spark.envelopes import engine_tuples
+from rpq.spark.errors import PipelineError
+from rpq.spark.shipping import Shipped
+from rpq.stream.durations import NANOSECONDS
+from rpq.stream.window import WindowTextError, window_of
+
+if TYPE_CHECKING:
+    from pyspark.sql.udtf import AnalyzeArgument
+
+_TABLE_OPTIONS = ("sequence", "time_unit", "memory_limit", "columns", "label", "identity")
+"""Options of `rpq.spark.rpq_changes` that a replay has, too."""
+
+_QUERY_OPTIONS = (
+    "name", "language", "paths", "semantics", "simple_budget", "on_budget", "node_label",
+    *PATH_OPTIONS, *ORDER_OPTIONS, *PATTERN_OPTIONS,
+)  # fmt: skip
+"""Options of `rpq.Query`, without its window."""
+
+_TIMES = "us"
+_BATCH_ROWS = 1 << 14
+"""The number of tuples that an engine gets at once."""
+
+_TYPES: Mapping[str, types.DataType] = {
+    "bigint": types.LongType(),
+    "boolean": types.BooleanType(),
+    "double": types.DoubleType(),
+    "string": types.StringType(),
+    "timestamp": types.TimestampType(),
+    "timestamp_ntz": types.TimestampNTZType(),
+}
+
+
+@dataclass
+class Analysis(AnalyzeResult):
+    """The result of the analysis of a call: what Spark has to know, and the replay."""
+
+    replay: TableReplay | None = None
+
+
+class TableReplay(Shipped):
+    """A query over the rows of a table, which arrive in the order of the stream."""
+
+    def __init__(
+        self,
+        query: rpq.Query,
+        *,
+        columns: Mapping[str, pa.DataType],
+        edges: EdgeModel,
+        microseconds: int | None,
+        memory_limit: int | None,
+    ) -> None:
+        """`columns` are the types of the columns of the rows, `microseconds` is the unit of their timestamps if times."""
+        self._query = query
+        self._columns = dict(columns)
+        self._edges = edges
+        self._microseconds = microseconds
+        self._memory_limit = memory_limit
+
+    def engine(self, *, threads: int) -> Engine:
+        """Return a new engine for the query."""
+        limit = share_limit(self._memory_limit, threads=threads)
+        return Engine(self._query, threads=threads, memory_limit=limit, **self._edges.engine_options)
+
+    def tuples(self, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+        """Return rows of the table in the columns that the engine accepts.  Raises `InputError` for an invalid tuple."""
+        arrays = [
+            _array(values, kind) for values, kind in zip(zip(*rows, strict=True), self._columns.values(), strict=True)
+        ]
+        return engine_tuples(pa.Table.from_arrays(arrays, list(self._columns)), self._edges.columns)
+
+    def rows(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
+        """Return answer changes as the rows of the function."""
+        table = self._edges.typed(changes.to_arrow())
+        if self._microseconds is not None:
+            place = table.schema.get_field_index("timestamp")
+            stamps = pa.array(table["timestamp"].to_numpy() * self._microseconds)
+            table = table.set_column(place, "timestamp", stamps.cast(pa.timestamp("us", "UTC")))
+        yield from zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    # Times are numbers here, since Spark passes them to Python in the time zone of the process.
+    return pa.array(values, pa.int64()).cast(kind) if _is_instant(kind) else pa.array(values, kind)
+
+
+def _is_instant(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
+
+
+class RpqChanges:
+    """The table function `rpq_changes`, whose methods Spark calls."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        assert analysis.replay is not None
+        self._replay = analysis.replay
+        self._waiting: list[tuple[Any, ...]] = []
+        self._engine: Engine | None = None
+
+    @staticmethod
+    def analyze(
+        edges: AnalyzeArgument,
+        query: AnalyzeArgument,
+        window: AnalyzeArgument | None = None,
+        slide: AnalyzeArgument | None = None,
+        **options: AnalyzeArgument,
+    ) -> Analysis:
+        """Return the columns of the rows, and how the table is to be read.
+
+        Raises `QueryError` for an invalid query or window, and `PipelineError` for unsuitable columns or options.
+        """
+        if not edges.isTable or not isinstance(edges.dataType, types.StructType):
+            raise PipelineError("the first argument is a table, as in rpq_changes(TABLE(edges), 'a2q/c2a*', '30d', '1d')")
+        text, size, step = (_constant(name, one) for name, one in (("query", query), ("window", window), ("slide", slide)))
+        if not isinstance(text, str):
+            raise PipelineError(f"query is {text!r}; expected text, as in 'a2q/c2a*'")
+        given = {name: value for name, one in options.items() if (value := _constant(name, one)) is not None}
+        for name in given:
+            if name not in (*_TABLE_OPTIONS, *_QUERY_OPTIONS):
+                known = ", ".join((*_TABLE_OPTIONS, *_QUERY_OPTIONS))
+                raise PipelineError(f"{name} is no option of rpq_changes; there are {known}")
+        of_query = {name: given[name] for name in _QUERY_OPTIONS if name in given}
+        return _analysis(edges.dataType, _query(text, size, step, of_query), **{
+            name: given[name] for name in _TABLE_OPTIONS if name in given
+        })
+
+    def eval(self, edges: types.Row, *_: Any, **__: Any) -> Iterator[tuple[Any, ...]]:
+        """Take a row of the table; return the rows of a batch of them."""
+        self._waiting.append(edges)
+        if len(self._waiting) == _BATCH_ROWS:
+            yield from self._push()
+
+    def terminate(self) -> Iterator[tuple[Any, ...]]:
+        """Return the rows of the last batch."""
+        if self._waiting:
+            yield from self._push()
+
+    def _push(self) -> Iterator[tuple[Any, ...]]:
+        if self._engine is None:
+            task = TaskContext.get()
+            self._engine = self._replay.engine(threads=1 if task is None else task.cpus())
+        tuples, self._waiting = self._replay.tuples(self._waiting), []
+        yield from self._replay.rows(self._engine.push(tuples))
+
+
+def _constant(name: str, argument: AnalyzeArgument | None) -> Any:
+    """Return the value of an argument.  Raises `PipelineError` if it is not the same for all rows."""
+    if argument is None:
+        return None
+    if not argument.isConstantExpression:
+        raise PipelineError(f"{name} is not a constant; expected a literal, as in {name} => '…'")
+    return argument.value
+
+
+def _query(text: str, window: Any, slide: Any, options: Mapping[str, Any]) -> rpq.Query:
+    """Return the query of a call.  Raises `QueryError`."""
+    language: Language = options.get("language") or language_of(text)
+    further = {name: value for name, value in options.items() if name != "language"}
+    if window is None and slide is None and language == "sparql":
+        return query_in(language, text, **further)  # the text may declare its windows
+    if window is None or slide is None:
+        missing = "window" if window is None else "slide"
+        example = f"rpq_changes(TABLE(edges), {text!r}, '30d', '1d')"
+        raise QueryError(f"{missing} is missing: write window and slide behind the query, as in {example}")
+    try:
+        over = window_of(_length(window), _length(slide), unit=None, durations=True)
+    except WindowTextError as error:
+        raise QueryError(f"{error.field}: {error}") from error
+    return query_in(language, text, window=over, **further)
+
+
+def _length(value: Any) -> int | str:
+    """Return a length of time, a number, a text or an INTERVAL of SQL, as a number or a text."""
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(microseconds=1)}us"
+    return cast("int | str", value)
+
+
+def _analysis(
+    schema: types.StructType,
+    query: rpq.Query,
+    *,
+    sequence: str | None = None,
+    time_unit: str | None = None,
+    memory_limit: int | None = None,
+    columns: str | None = None,
+    label: str | None = None,
+    identity: Identity = "triple",
+) -> Analysis:
+    """Return the analysis of a replay of a query over a table."""
+    if identity not in get_args(Identity):
+        raise PipelineError(f"identity is 'triple', 'parallel' or 'id', not {identity!r}")
+    refuse_unsupported_values([query], identity)
+    has_ids = identity == "id"
+    unit = time_unit if time_unit in UNITS else _TIMES
+    found = edge_expressions(
+        schema,
+        sequence=sequence,
+        time_unit=unit,
+        names=parse_column_names(columns, label, has_ids=has_ids),
+        properties=property_names([query]),
+        has_ids=has_ids,
+    )
+    timestamp_unit = unit if found.is_time else time_unit
+    (known,) = queries_in_unit([query], timestamp_unit)
+    types_of_columns = {name: arrow_type(kind) for name, kind in found.types.items()}
+    replay = TableReplay(
+        known,
+        columns=types_of_columns,
+        edges=edge_model([query], identity, time_unit=timestamp_unit, properties=found.properties),
+        microseconds=NANOSECONDS[unit] // NANOSECONDS["us"] if found.is_time else None,
+        memory_limit=memory_limit,
+    )
+    kinds = row_types([query], found.vertex, found.properties) | ({"timestamp": "timestamp"} if found.is_time else {})
+    ties = [found.columns["sequence"]] if sequence else []
+    order = [found.columns["timestamp"], *ties, f"({found.columns['op']}) = '+'"]
+    return Analysis(
+        schema=types.StructType([types.StructField(name, _spark_type(kind)) for name, kind in kinds.items()]),
+        withSinglePartition=True,
+        orderBy=[OrderingColumn(one) for one in order],
+        select=[
+            SelectedColumn(f"unix_micros({text})" if _is_instant(types_of_columns[name]) else text, name)
+            for name, text in found.columns.items()
+        ],
+        replay=replay,
+    )
+
+
+def _spark_type(kind: str) -> types.DataType:
+    """Return the type that Spark writes so; `types.StructType.fromDDL` would need a session."""
+    if not kind.startswith("decimal"):
+        return _TYPES[kind]
+    decimal = arrow_type(kind)
+    return types.DecimalType(decimal.precision, decimal.scale)

@@ -1,0 +1,91 @@
+"""Functions for programs that are about data frames and SQL: a step of `DataFrame.transform`, and a table function.
+
+This module stands on batch jobs and streams, and is imported by neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import rpq
+from rpq.spark.batch.replay import replay
+from rpq.spark.columns import Identity
+from rpq.spark.errors import PipelineError
+from rpq.spark.stream.plan import rpq_changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class ChangesOptions(TypedDict, total=False):
+    """The options of `rpq_changes`."""
+
+    partitions: int | None
+    sequence: str | None
+    time_unit: str
+    on_error: str
+    memory_limit: int | None
+    checkpoint: str | None
+    output: str | None
+    counts: str | None
+    max_delay: int | str
+    columns: str | None
+    label: str | None
+    identity: Identity
+
+
+_OF_STREAMS = {"checkpoint": None, "output": None, "max_delay": 0, "on_error": "stop"}
+"""Options that streams alone have, and their defaults."""
+_OF_BOTH = ("partitions", "sequence", "time_unit", "memory_limit", "columns", "label")
+
+
+def changes(*queries: rpq.Query, **options: Unpack[ChangesOptions]) -> Callable[[DataFrame], DataFrame]:
+    """Return a step for `DataFrame.transform` that turns edges into the answer changes of `queries`.
+
+    The options are those of `rpq_changes`, which a streaming data frame goes through.  Other data frames are replayed, as by
+    `replay`; of the options, `counts` has no meaning for them, and `checkpoint`, `output`, `max_delay` and
+    `on_error="skip"` are refused.  Raises `PipelineError`, when it is applied, for unsuitable columns or options.
+
+    >>> import rpq
+    >>> from rpq.spark import changes, open_session
+    >>> query = rpq.Query("a2q/c2a*", window=rpq.Window(size="30d", slide="1d"))
+    >>> edges = open_session().table("edges")  # doctest: +SKIP
+    >>> edges.where("score > 0").transform(changes(query)).groupBy("source").count()  # doctest: +SKIP
+    """
+
+    def apply(edges: DataFrame) -> DataFrame:
+        if edges.isStreaming:
+            return rpq_changes(edges, *queries, **options)
+        for name, default in _OF_STREAMS.items():
+            if options.get(name, default) != default:
+                raise PipelineError(f"{name} is an option of streams, but other edges are replayed: leave it out")
+        shared: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_BOTH}
+        return replay(edges.sparkSession, edges, *queries, edges=options.get("identity", "triple"), **shared)
+
+    return apply
+
+
+def register_functions(session: SparkSession) -> None:
+    """Register the table function `rpq_changes` of SQL, which replays a query over a table.
+
+    Its arguments are a table, the text of a query in any notation, and the size and the slide of its window: texts such as
+    '30d', numbers in the unit of the timestamps, or intervals; SPARQL may declare its windows.  All further arguments are
+    named.  Those about the table are `sequence`, `time_unit`, `memory_limit`, `columns`, `label` and `identity`, as for
+    `rpq_changes`; those about the query are the options of `rpq.Query`, such as `sources => array('ann')`,
+    `semantics => 'explicit'`, `select => array('x', 'z')` and `language => 'cypher'`.  The columns of the result are those
+    of `replay`.
+
+    One task sorts and reads the whole table, row by row; `replay` and `changes` divide the work.
+
+    >>> from rpq.spark import open_session, register_functions
+    >>> session = open_session()  # doctest: +SKIP
+    >>> register_functions(session)  # doctest: +SKIP
+    >>> session.sql("SELECT * FROM rpq_changes(TABLE(edges), 'a2q/c2a*', '30d', '1d')").show()  # doctest: +SKIP
+    """
+    from pyspark.sql.functions import udtf
+
+    from rpq.spark.batch.table_function import RpqChanges
+
+    function: Any = udtf(RpqChanges)
+    session.udtf.register("rpq_changes", function)
