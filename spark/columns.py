@@ -46,7 +46,8 @@ class EdgeColumns(NamedTuple):
     tuples: DataFrame
     vertex: str  # the type of vertices, as Spark writes it
     is_time: bool  # whether timestamps were dates or times
-    properties: Mapping[str, str] = MappingProxyType({})  # the types that properties have in rows, as Spark writes them
+    properties: Mapping[str, str] = MappingProxyType({})
+    """The types that properties, and the ids of edges in `edge`, have in rows, as Spark writes them."""
 
 
 def parse_column_names(columns: str | None, label: str | None, *, has_ids: bool = False) -> ColumnNames | None:
@@ -70,7 +71,8 @@ class EdgeExpressions(NamedTuple):
     types: Mapping[str, str]  # the types of these columns, as Spark writes them
     vertex: str
     is_time: bool  # whether timestamps are dates or times
-    properties: Mapping[str, str]  # the types that properties have in rows, as Spark writes them
+    properties: Mapping[str, str]
+    """The types that properties, and the ids of edges in `edge`, have in rows, as Spark writes them."""
 
 
 def edge_columns(
@@ -165,6 +167,7 @@ def edge_expressions(
         numbered = numbered_property(len(properties))
         name, kinds[numbered] = _id_column(schema, names)
         columns[numbered] = _cast(_quoted(name), kinds[numbered])
+        kinds_of_properties[EDGE] = kinds[numbered]
     return EdgeExpressions(columns, kinds, kind, is_time, kinds_of_properties)
 
 
@@ -186,7 +189,10 @@ def _literal(text: str) -> str:
 
 
 def _id_column(schema: StructType, names: ColumnNames | None) -> tuple[str, str]:
-    """Return the column of the ids of edges and their type.  Raises `PipelineError` if there is none, or of another type."""
+    """Return the name of the column of the ids of edges, and their type in rows.
+
+    Raises `PipelineError` if there is no such column, or one of another type.
+    """
     name = EDGE if names is None else names[EDGE]
     if schema.names.count(name) != 1:
         raise PipelineError(
@@ -324,19 +330,24 @@ def _is_integer(kind: Any) -> bool:
     return isinstance(kind, (types.ByteType, types.ShortType, types.IntegerType, types.LongType))
 
 
-def row_schema(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[str, str] | None = None) -> str:
-    """Return the schema of the rows of queries as Spark writes it, with vertices of type `vertex`, and of properties.
+def row_schema(
+    queries: Sequence[rpq.Query], vertex: str, properties: Mapping[str, str] | None = None, *, is_time: bool = False
+) -> str:
+    """Return the schema of the rows of queries as Spark writes it, with vertices of type `vertex`.
 
+    `properties` are the types of properties and ids, as in `EdgeColumns`, and `is_time` says whether timestamps were times.
     Raises `PipelineError` if the queries have different columns, as one data frame has one schema.
 
     >>> row_schema([rpq.Query("a", window=rpq.Window(size=1, slide=1))], "bigint")
     'query string, source bigint, target bigint, timestamp bigint, op string'
     """
-    types = row_types(queries, vertex, properties)
+    types = row_types(queries, vertex, properties, is_time=is_time)
     return ", ".join(f"{name} {kind}" if name.isidentifier() else f"`{name}` {kind}" for name, kind in types.items())
 
 
-def row_types(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[str, str] | None = None) -> dict[str, str]:
+def row_types(
+    queries: Sequence[rpq.Query], vertex: str, properties: Mapping[str, str] | None = None, *, is_time: bool = False
+) -> dict[str, str]:
     """Return the types of the columns of `row_schema`, by name."""
     different = {query.columns: query.name for query in queries}
     if len(different) > 1:
@@ -344,13 +355,13 @@ def row_types(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[str
         raise PipelineError(f"the queries have different columns: {found}; run those with the same columns together")
     (columns,) = different
     types = {"vertex": vertex, "count": "bigint", "text": "string", "result": vertex}
-    values = value_columns(queries, properties or {})
+    values = value_columns(queries, properties or {}, is_time=is_time)
     typed = {name: values.get(name) or types[kind] for name, kind in zip(columns, kinds_of(columns), strict=True)}
     return {"query": "string", **typed, "timestamp": "bigint", "op": "string"}
 
 
-def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns of queries with values of properties, or with aggregates of them, and their types."""
+def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str], *, is_time: bool) -> dict[str, str]:
+    """Return the columns of queries with values, ids and timestamps of edges, or aggregates of them, and their types."""
     found = {}
     for query in queries:
         for name, source, value in selected_columns(query):
@@ -358,6 +369,10 @@ def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str]) -
                 found[name] = "double"
             elif value.kind == "property":
                 found[name] = _type_of_sum(properties[value.name]) if source == "sum" else properties[value.name]
+            elif value.kind == "timestamp":
+                found[name] = "timestamp" if is_time else "bigint"
+            elif value.kind == "number":
+                found[name] = properties[EDGE]
     return found
 
 
@@ -405,10 +420,12 @@ class EdgeModel(Shipped):
         return {"edges": self.identity, "time_unit": self.time_unit}
 
     def typed(self, rows: pa.Table) -> pa.Table:
-        """Return rows of queries in which values of properties have the types of their columns."""
+        """Return rows of queries in which values of edges have the types of their columns."""
         for name, kind in self.values.items():
-            place = rows.schema.get_field_index(name)
-            rows = rows.set_column(place, pa.field(name, kind), rows[name].cast(kind))
+            place, column = rows.schema.get_field_index(name), rows[name]
+            if pa.types.is_timestamp(kind) and pa.types.is_integer(column.type):  # a timestamp of an edge, in its unit
+                column = column.cast(pa.timestamp(self.time_unit)).cast(pa.timestamp("us"))
+            rows = rows.set_column(place, pa.field(name, kind), column.cast(kind))
         return rows
 
 
@@ -417,11 +434,16 @@ TRIPLES = EdgeModel()
 
 
 def edge_model(
-    queries: Sequence[rpq.Query], identity: Identity, *, time_unit: str | None, properties: Mapping[str, str]
+    queries: Sequence[rpq.Query],
+    identity: Identity,
+    *,
+    time_unit: str | None,
+    properties: Mapping[str, str],
+    is_time: bool = False,
 ) -> EdgeModel:
-    """Return the model of edges for queries; `properties` maps properties to their types, as Spark writes them."""
+    """Return the model of edges for queries; `properties` and `is_time` are those of `row_schema`."""
     columns = (*property_names(queries), *([EDGE] if identity == "id" else []))
-    values = {name: arrow_type(kind) for name, kind in value_columns(queries, properties).items()}
+    values = {name: arrow_type(kind) for name, kind in value_columns(queries, properties, is_time=is_time).items()}
     return EdgeModel(identity=identity, time_unit=time_unit, columns=columns, values=values)
 
 
@@ -439,12 +461,13 @@ def refuse_unsupported_values(queries: Sequence[rpq.Query], identity: str) -> No
     if identity == "triple":
         refuse_edge_values([query for query in queries if is_ordered(query)], "on Spark")
     for query in queries:
-        refused = (name for name, _, value in selected_columns(query) if value.kind in ("number", "timestamp"))
-        if (name := next(refused, None)) is not None:
+        numbers = (name for name, _, value in selected_columns(query) if value.kind == "number")
+        if identity != "id" and (name := next(numbers, None)) is not None:
             shown = f"?{name}" if isinstance(query, EdgeValuesQuery) else name
             raise QueryError(
-                f"query {query.name!r} selects {shown}, and on Spark vertices and properties of edges are selected: run it "
-                "with rpq run over files, or leave it out"
+                f"query {query.name!r} selects {shown}, and on Spark an edge without an id has no number, for no share sees "
+                "all inserts in one order: let edges have ids (--edges id; in Python of replays edges='id', of streams "
+                "identity='id'), run it with rpq run over files, or leave it out"
             )
 
 

@@ -248,11 +248,14 @@ def _analysis(
     replay = TableReplay(
         known,
         columns=types_of_columns,
-        edges=edge_model([query], identity, time_unit=timestamp_unit, properties=found.properties),
+        edges=edge_model(
+            [query], identity, time_unit=timestamp_unit, properties=found.properties, is_time=found.is_time
+        ),
         microseconds=NANOSECONDS[unit] // NANOSECONDS["us"] if found.is_time else None,
         memory_limit=memory_limit,
     )
-    kinds = row_types([query], found.vertex, found.properties) | ({"timestamp": "timestamp"} if found.is_time else {})
+    kinds = row_types([query], found.vertex, found.properties, is_time=found.is_time)
+    kinds |= {"timestamp": "timestamp"} if found.is_time else {}
     ties = [found.columns["sequence"]] if sequence else []
     order = [found.columns["timestamp"], *ties, f"({found.columns['op']}) = '+'"]
     return Analysis(

@@ -164,6 +164,7 @@ def rows_of(changes: rpq.Changes, queries: list[Described]) -> Counter:
     return Counter(
         Row(row.query, tuple(getattr(row, name) for name in columns[row.query]), row.timestamp, row.op)
         for row in changes.rows()
+        if row.query in columns
     )
 
 

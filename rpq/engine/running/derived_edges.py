@@ -72,6 +72,17 @@ class DerivedChunk(NamedTuple):
         is_first[1:] |= self.evicted[1:] != self.evicted[:-1]
         return _first_of_runs(is_first)
 
+    def in_streams(self, chunk: Chunk, named: Chunk, is_named: np.ndarray) -> tuple[Chunk, np.ndarray]:
+        """Return these edges as readers of named streams see them, and which of them they see under another label (uint8).
+
+        `chunk` are the tuples, and `named` are these as such readers see them, as `is_named` does. What they see of a tuple
+        is the edge with its own label.
+        """
+        row = np.arange(len(self.chunk.label)) if self.row is None else self.row
+        is_own = is_named[row] & (self.chunk.label == chunk.label[row])
+        label = np.where(is_own, named.label[row], self.chunk.label)
+        return self.chunk._replace(label=label, edge=np.empty(len(row), np.int32)), is_own.astype(np.uint8)
+
     def merge(self, more: TupleEdges, timestamp: np.ndarray) -> DerivedChunk:
         """Return these edges and further ones of the same tuples, which are one event with them.
 

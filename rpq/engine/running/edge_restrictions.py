@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -41,12 +42,12 @@ class Evaluated(Protocol):
     events: Literal["window", "alone"] | None
 
 
-def reading_of(question: Question, evaluation: Evaluated) -> Reading:
-    """Return what a query reads in an engine whose edges have an identity or properties.
+def readings_in(question: Question, evaluation: Evaluated) -> tuple[Reading, ...]:
+    """Return what a query reads over its windows in an engine whose edges have an identity or properties.
 
     Raises `QueryError` where the query or the engine has what does not go with them.
     """
-    reading, *more = readings_of(question)
+    readings = readings_of(question)
     is_triple = evaluation.identity == "triple"
     what = "a query with conditions on edges" if is_triple else f'an engine with edges="{evaluation.identity}"'
     reason = None
@@ -57,32 +58,44 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
             f"query {question.name!r} selects the edge ?{edge.variable}, which has no number where inserts replace edges: "
             f'select its properties, as ?{edge.variable}.amount, or use rpq.Engine(…, edges="parallel") or edges="id"'
         )
-    if more or reading.stream is not None:
-        reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
+    if _has_streams(readings) and evaluation.identity == "id":
+        reason = "in named streams (ON, windows in SPARQL) edges have no ids: write a pattern over the merged stream"
     else:
-        reason = _reason_against_count(question, reading, evaluation)
+        reason = _reason_against_count(question, readings, evaluation)
     if reason is None:
         _refuse_unkept_statics(question, evaluation)
-        _refuse_beside_hidden(question, reading, evaluation)
+        _refuse_beside_hidden(question, readings, evaluation)
     if reason is not None:
         raise QueryError(f"query {question.name!r} in {what}: {reason}")
-    return reading
+    return readings
 
 
-def _refuse_beside_hidden(question: Question, reading: Reading, evaluation: Evaluated) -> None:
+def _has_streams(readings: Iterable[Reading]) -> bool:
+    return any(reading.stream is not None for reading in readings)
+
+
+def _refuse_beside_hidden(question: Question, readings: Sequence[Reading], evaluation: Evaluated) -> None:
     """Raise `QueryError` for a query that does not go with those that run where edges of the window hide static edges."""
     multigraph = evaluation.multigraph
     if multigraph is None or not multigraph.hides:
         return
     what = "edges of the window hide static edges"
-    if any(other.window != reading.window for other in multigraph.readings):
+    reading = readings[0]
+    if any(other.window != one.window for other in multigraph.readings for one in readings):
         raise QueryError(f"query {question.name!r}: {what}; {_OTHER_HIDING.format(reading.window)}")
     _refuse_hiding(question, evaluation, what)
 
 
-def _reason_against_count(question: Question, reading: Reading, evaluation: Evaluated) -> str | None:
-    """Return why a query cannot have its window beside those of others, or a count window; None where it can."""
+def _reason_against_count(question: Question, readings: Sequence[Reading], evaluation: Evaluated) -> str | None:
+    """Return why a query cannot have its windows beside those of others, or a count window; None where it can."""
+    counted = (one for one in readings if has_counted_window(question, one, evaluation.identity))
+    reading = next(counted, readings[0])
     multigraph, is_counted = evaluation.multigraph, has_counted_window(question, reading, evaluation.identity)
+    if is_counted and _has_streams(readings):
+        return (
+            f"its window is {reading.window!r} and it reads a named stream (ON); beside conditions and edges with an "
+            "identity a named stream has windows of time"
+        )
     others = [] if multigraph is None else multigraph.readings
     is_beside_counted = multigraph is not None and multigraph.window_edges is not None and multigraph.window_edges.counts
     is_beside_order = multigraph is not None and multigraph.has_ordered_counts
@@ -91,7 +104,7 @@ def _reason_against_count(question: Question, reading: Reading, evaluation: Eval
         return _BESIDE_ORDER.format(reading.window)
     if not is_counted and not is_beside_counted:
         return None
-    if not _have_one_window([reading, *others]):
+    if not _have_one_window([*readings, *others]):
         return _OTHER_WINDOW.format(reading.window)
     is_implicit = getattr(question, "semantics", None) == "implicit"
     if is_implicit and evaluation.events is not None:
@@ -124,35 +137,38 @@ _BESIDE_ORDER = (
 
 
 def _have_one_window(readings: Iterable[Reading]) -> bool:
-    """Return whether all read the same plain labels over the same window."""
-    return len({(reading.window, reading.labels.plain) for reading in readings}) < 2
+    """Return whether all read the same plain labels over the same window of the merged stream."""
+    found = {(reading.window, reading.labels.plain, reading.stream) for reading in readings}
+    return len(found) < 2 and not any(stream is not None for _, _, stream in found)
 
 
-def refuse_other_windows(questions: Iterable[Question], readings: Mapping[str, Reading], identity: Identity) -> None:
+def refuse_other_windows(
+    questions: Iterable[Question], readings: Mapping[str, tuple[Reading, ...]], identity: Identity
+) -> None:
     """Raise `QueryError` for queries that come together and of which one has a count window that not all have.
 
     `readings` are what they read, by name. Count windows of paths in time order are their own, but none is beside others.
     """
-    by_count = [one for one in questions if readings[one.name].window.kind == "count"]
-    counted = [one for one in by_count if has_counted_window(one, readings[one.name], identity)]
-    if not counted or (len(counted) == len(by_count) and _have_one_window(readings.values())):
+    by_count = [one for one in questions if any(reading.window.kind == "count" for reading in readings[one.name])]
+    counted = [one for one in by_count if any(has_counted_window(one, each, identity) for each in readings[one.name])]
+    if not counted or (len(counted) == len(by_count) and _have_one_window(chain.from_iterable(readings.values()))):
         return
     name = counted[0].name
-    reason = (_OTHER_WINDOW if len(counted) == len(by_count) else _BESIDE_ORDER).format(readings[name].window)
+    reason = (_OTHER_WINDOW if len(counted) == len(by_count) else _BESIDE_ORDER).format(readings[name][0].window)
     what = "a query with conditions on edges" if identity == "triple" else f'an engine with edges="{identity}"'
     raise QueryError(f"query {name!r} in {what}: {reason}")
 
 
 def refuse_late_counts(
-    questions: Iterable[Question], readings: Mapping[str, Reading], identity: Identity, *, is_decided: bool
+    questions: Iterable[Question], readings: Mapping[str, tuple[Reading, ...]], identity: Identity, *, is_decided: bool
 ) -> None:
     """Raise `RegistrationError` for a count window that is to begin empty in mid-stream, unless paths are in time order.
 
     So for any query where the window of all `is_decided` before the graph.
     """
-    late = (one for one in questions if is_decided or has_counted_window(one, readings[one.name], identity))
+    late = (one for one in questions if is_decided or has_counted_window(one, readings[one.name][0], identity))
     if (question := next(late, None)) is not None:
-        what = "the window of all queries" if readings[question.name].window.kind != "count" else "a count window"
+        what = "the window of all queries" if readings[question.name][0].window.kind != "count" else "a count window"
         raise RegistrationError(
             f"query {question.name!r}: in mid-stream {what} over edges with an identity begins with its edges; "
             'leave out start="empty"',
@@ -192,6 +208,8 @@ def refuse_hidden_statics(questions: Iterable[Question], evaluation: Evaluated) 
             available_from=None,
         )
     windows = {reading.window for question in questions for reading in readings_of(question)}
+    if (named := next((one for one in questions if _has_streams(readings_of(one))), None)) is not None:
+        raise QueryError(f"query {named.name!r} with static edges: {what}; named streams (ON) do not go with that")
     if len(windows) > 1:
         window = readings_of(questions[-1])[0].window
         raise QueryError(f"query {questions[-1].name!r} with static edges: {what}; {_OTHER_HIDING.format(window)}")
@@ -334,7 +352,7 @@ def _refuse_unkept_edges(
     """Raise `RegistrationError` for paths in time order where the window has edges that were not kept one by one."""
     multigraph = evaluation.multigraph
     if multigraph is None or evaluation.identity == "triple" or multigraph.window_edges is not None:
-        return  # `refuse_order`, `reading_of` or `refuse_unkept_in_count` says why not
+        return  # `refuse_order`, `readings_in` or `refuse_unkept_in_count` says why not
     if empty and evaluation.identity == "parallel":
         return
     if empty:
@@ -357,12 +375,14 @@ def _refuse_unkept_edges(
             _refuse_if_edges_came(question, reading, evaluation, why=why, to_timestamp=to_timestamp)
 
 
-def refuse_unkept_in_count(questions: Iterable[Question], readings: Mapping[str, Reading], multigraph: Multigraph) -> None:
+def refuse_unkept_in_count(
+    questions: Iterable[Question], readings: Mapping[str, tuple[Reading, ...]], multigraph: Multigraph
+) -> None:
     """Raise `RegistrationError` for paths in time order where no such query knows the edges of the count window of all."""
     if not multigraph.window_edges:
         return  # there is no such window, or it is empty
     for question in questions:
-        if not is_ordered(question) or multigraph.keeps_parallel(readings[question.name].labels):
+        if not is_ordered(question) or multigraph.keeps_parallel(readings[question.name][0].labels):
             continue
         raise RegistrationError(
             f"query {question.name!r}: the timestamps of parallel edges were not kept, as no query about paths in time "

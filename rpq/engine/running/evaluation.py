@@ -22,7 +22,7 @@ from rpq.compiled.views import view
 from rpq.engine.running.crew import Crew
 from rpq.engine.running.derived_edges import DerivedChunk
 from rpq.engine.running.edge_restrictions import (
-    reading_of,
+    readings_in,
     refuse_counted_before,
     refuse_hidden_statics,
     refuse_late_conditions,
@@ -180,7 +180,7 @@ class Evaluation:
         self.multigraph.kept_window = self._kept_window
         questions = [running.question for running in self.running]
         self._record_statics(self.multigraph)
-        self.multigraph.add(questions, {question.name: reading_of(question, self) for question in questions})
+        self.multigraph.add(questions, {question.name: readings_in(question, self) for question in questions})
 
     def _record_statics(self, multigraph: Multigraph) -> None:
         """Enter the static edges that were loaded before the multigraph, whose values nobody read."""
@@ -293,8 +293,7 @@ class Evaluation:
             events = _events_of(tuples, first, count)
             outcome = derived.outcome
             first_of_event = derived.first if events is None else derived.first_of_events(events)
-            details = ChunkDetails(first=derived.first_of_parts(first_of_event))
-            self.graph.resolve_uncounted(view_of_chunk, len(chunk.label))
+            details = self._resolve_derived(derived, taken, view_of_chunk, derived.first_of_parts(first_of_event))
         running = self.running
         is_netted = details.first is not None or tuples.reported_time is not None
         details = details._replace(counts_only=not (collect or is_netted))
@@ -344,7 +343,10 @@ class Evaluation:
         self.midway = True  # from here on the versions of edges are those after the chunk
         edge = None if tuples.edge is None else tuples.edge.slice(first, len(chunk.label))
         times = tuples.timestamp if tuples.reported_time is None else tuples.reported_time
-        return self._derive_edges(multigraph, chunk, properties, times[first : first + len(chunk.label)], edge)
+        in_streams = None if taken.named is None else np.where(taken.is_named != 0, taken.named.label, -1)
+        return self._derive_edges(
+            multigraph, chunk, properties, times[first : first + len(chunk.label)], edge, in_streams=in_streams
+        )
 
     def _derive_edges(
         self,
@@ -353,15 +355,34 @@ class Evaluation:
         properties: Mapping[str, pa.Array],
         timestamp: np.ndarray,
         edge: pa.Array | None,
+        *,
+        in_streams: np.ndarray | None = None,
     ) -> DerivedChunk:
         """Return tuples as edges with derived labels, for which there is room; arguments as those of `Multigraph.derive`."""
         tuples = view(chunk)
-        derived = multigraph.derive(chunk, tuples, properties, self.graph.time, timestamp=timestamp, edge=edge)
+        derived = multigraph.derive(
+            chunk, tuples, properties, self.graph.time, timestamp=timestamp, edge=edge, in_streams=in_streams
+        )
         self.graph.lose_unread(tuples, len(chunk.label))
         more = len(derived.chunk.label) - len(chunk.label)
+        if in_streams is not None:
+            more += int(np.count_nonzero(in_streams >= 0))
         if more > 0 or self.vertices.count > self._vertex_room:
             self._make_room(len(chunk.label) + max(more, 0), _NO_VERTICES)
         return derived
+
+    def _resolve_derived(
+        self, derived: DerivedChunk, taken: IntakeChunk, view_of_chunk: Any, first: np.ndarray | None
+    ) -> ChunkDetails:
+        """Apply edges with derived labels, with the view of their chunk, to the graph; return the details for workers."""
+        count = len(derived.chunk.label)
+        if taken.named is None:
+            self.graph.resolve_uncounted(view_of_chunk, count)
+            return ChunkDetails(first=first)
+        named, is_named = derived.in_streams(taken.chunk, taken.named, taken.is_named)
+        view_of_named = view(named)
+        self.graph.resolve_uncounted_with_streams(view_of_chunk, view_of_named, is_named, count)
+        return ChunkDetails(named, view_of_named, first)
 
     def _resolve(
         self, taken: IntakeChunk, view_of_chunk: Any, count: int, events: np.ndarray | None
@@ -771,7 +792,7 @@ class Evaluation:
                 refuse_counted_before(self.running, next(one for one in questions if has_conditions(one)))
                 self.begin_multigraph()
             if self.multigraph is not None:
-                readings = {question.name: reading_of(question, self) for question in questions}
+                readings = {question.name: readings_in(question, self) for question in questions}
                 refuse_other_windows(questions, readings, self.identity)
                 refuse_unkept_in_count(questions, readings, self.multigraph)
                 if is_late:

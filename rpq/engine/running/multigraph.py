@@ -32,10 +32,11 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
+from rpq.compiled.views import view
 from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, chunk_of_operations
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, effects_by_id, effects_of_versions
-from rpq.engine.running.outcome_counts import OutcomeCounts, lower_bound, lower_bounds
+from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
 from rpq.engine.running.static_edges import StaticEdges
 from rpq.engine.running.window_derivation import WindowDerivation
@@ -48,7 +49,7 @@ from rpq.stream.arrays.plain_columns import is_utf8
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
 from rpq.stream.edges.edge_values import EdgeValues, ValuesOf, values_at
-from rpq.stream.edges.edge_versions import ABSENT_VERSION, EdgeVersions
+from rpq.stream.edges.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from rpq.stream.edges.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.edges.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
 from rpq.stream.edges.snapshot import SnapshotGraph
@@ -154,7 +155,7 @@ class Multigraph:
         self._admit = admit
         self._is_read = is_read
         self._questions: dict[str, Question] = {}
-        self._readings: dict[str, Reading] = {}
+        self._readings: dict[str, tuple[Reading, ...]] = {}
         self._values_read_by: dict[str, frozenset[str]] = {}
         """For each query the properties that its columns and its filter read."""
         self._filters: dict[str, tuple[Filter, ...]] = {}
@@ -189,7 +190,7 @@ class Multigraph:
     @property
     def conditions(self) -> frozenset[str]:
         """The conditions of all queries."""
-        of_labels = (condition for reading in self._readings.values() for condition in _conditions_of(reading))
+        of_labels = (condition for reading in self.readings for condition in _conditions_of(reading))
         return frozenset(of_labels) | self._links.conditions
 
     @property
@@ -213,8 +214,10 @@ class Multigraph:
             if label not in self._links.ends and label.condition not in self._conditions_on(label.label or "")
         ]
 
-    def add(self, questions: Iterable[Question], readings: Mapping[str, Reading], *, is_late: bool = False) -> None:
-        """Add queries, each with what it reads; `is_late` if they begin empty in mid-stream.
+    def add(
+        self, questions: Iterable[Question], readings: Mapping[str, tuple[Reading, ...]], *, is_late: bool = False
+    ) -> None:
+        """Add queries, each with what it reads over its windows; `is_late` if they begin empty in mid-stream.
 
         Raises `QueryError` for a condition that does not fit the properties.
         """
@@ -232,18 +235,18 @@ class Multigraph:
             self._set_conditions()
             raise QueryError(misfit(error, self.sets.types)) from error
         for question in questions:
-            reading = readings[question.name]
+            reading, *more = readings[question.name]
             is_counted = has_counted_window(question, reading, self.identity)
             if self._window is None and (is_counted or self.hides):
                 self._window = self._window_of(reading.window)
             if is_counted:
                 reading = reading._replace(window=UnboundedWindow())
-            self.outcome_counts.add(question.name, reading, is_late=is_late)
+            self.outcome_counts.add(question.name, reading, *more, is_late=is_late)
         self._questions |= {question.name: question for question in questions}
         if self.parallel is None and self._ordered_questions:
             self.parallel = ParallelEdges(capacity=self._capacity)
         for question in filter(is_ordered, questions):
-            self._track(question.name, readings[question.name], is_late=is_late)
+            self._track(question.name, readings[question.name][0], is_late=is_late)
         self._flags.clear()
 
     def _track(self, name: str, reading: Reading, *, is_late: bool) -> None:
@@ -275,7 +278,7 @@ class Multigraph:
 
     def _timed_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read over windows of time, or unbounded ones (uint8)."""
-        readings = (self._readings[question.name] for question in self._ordered_questions)
+        readings = (self._readings[question.name][0] for question in self._ordered_questions)
         is_decided = self.window_edges is not None
         labels = {one.labels for one in readings if is_decided or not isinstance(one.window, CountWindow)}
         return self._flags.of("timed", lambda name: any(one.has(name) for one in labels))
@@ -330,7 +333,7 @@ class Multigraph:
     @property
     def readings(self) -> list[Reading]:
         """The readings of the queries, each over its own window."""
-        return [*self._readings.values()]
+        return [reading for of_query in self._readings.values() for reading in of_query]
 
     @property
     def questions(self) -> list[Question]:
@@ -357,11 +360,11 @@ class Multigraph:
         self._flags.clear()
 
     def _set_conditions(self) -> None:
-        named = (label for reading in self._readings.values() for label in reading.labels.named)
+        named = (label for reading in self.readings for label in reading.labels.named)
         self._links.set_ends(label for label in named if isinstance(label, EdgeEnd))
         self._conditions_by_label = {}
         self._open_label_sets = set()
-        for reading in self._readings.values():
+        for reading in self.readings:
             if reading.labels.conditions:
                 self._open_label_sets.add(reading.labels)
                 continue
@@ -458,11 +461,13 @@ class Multigraph:
         *,
         timestamp: np.ndarray,
         edge: pa.Array | None = None,
+        in_streams: np.ndarray | None = None,
     ) -> DerivedChunk:
         """Return the tuples of a chunk, with its view, as edges with derived labels; `time` is the stream time before them.
 
         `properties` are columns of as many rows, `timestamp` the times that conditions see, and `edge` the ids of edges
-        where they have one. O(tuples + edges).
+        where they have one. `in_streams` are the ids of labels in named streams that queries read there, -1 for other
+        tuples; these tuples become edges with their own labels, too. O(tuples + edges).
         """
         now = np.maximum.accumulate(chunk.timestamp)
         now = now if time is None else np.maximum(now, time)
@@ -503,7 +508,11 @@ class Multigraph:
         else:
             assert isinstance(self._versions, EdgeVersions)
             before = self._versions.apply(chunk, tuples, satisfied, everything)
-            outcome = self.outcome_counts.judge(chunk, tuples, before, bounds)
+            named = None if in_streams is None else self._apply_named(self._versions, chunk, in_streams, everything)
+            outcome = self.outcome_counts.judge(chunk, tuples, before, bounds, named=named)
+            is_plain = self._is_read(chunk.label)
+            if in_streams is not None:
+                is_plain = is_plain | (in_streams >= 0)
             if self._links.are_read:
                 is_late, replaces = chunk.timestamp <= everything, self.identity == "triple"
                 effects = effects_of_versions(chunk, before, is_late, inserts=self.inserts, replaces=replaces)
@@ -515,7 +524,7 @@ class Multigraph:
                 satisfied=satisfied,
                 before=before,
                 bound=everything,
-                is_plain=self._is_read(chunk.label),
+                is_plain=is_plain,
                 outcome=outcome,
                 has_more=() if more is None else more.row,
             )
@@ -525,6 +534,19 @@ class Multigraph:
             derived = derived.merge(more, chunk.timestamp)
         self._note_parallel(derived)
         return derived
+
+    def _apply_named(
+        self, versions: EdgeVersions, chunk: Chunk, in_streams: np.ndarray, bound: np.ndarray
+    ) -> NamedTuples:
+        """Apply tuples to the versions of edges in named streams, arguments as those of `derive`; return them there."""
+        rows, count = np.flatnonzero(in_streams >= 0), len(in_streams)
+        named = Chunk(*(column[rows] for column in chunk._replace(label=in_streams.astype(np.int32))))
+        of_rows = versions.apply(named, view(named), np.zeros(len(rows), np.int32), bound[rows])
+        nothing = np.zeros(count, np.int32), np.zeros(count, np.uint8)
+        before = VersionsBefore(np.full(count, ABSENT_VERSION, np.int64), *nothing)
+        for column, values in zip(before, of_rows, strict=True):
+            column[rows] = values
+        return NamedTuples(np.where(in_streams >= 0, in_streams, chunk.label), before)
 
     def _note_parallel(self, derived: DerivedChunk) -> None:
         """Note the edges that queries about paths in time order read, one by one."""

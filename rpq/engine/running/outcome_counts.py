@@ -1,14 +1,17 @@
 """The outcomes of tuples whose edges have an identity or properties, for the queries that read their labels.
 
-Queries that read the same plain labels, with whatever conditions, over the same window share their counts. A window of time
+Queries that read the same plain labels, with whatever conditions, over the same windows share their counts. A window of time
 holds an edge if its version has a timestamp inside, so the version before a tuple determines the outcome in each window. Of
 a count window of paths in time order the edges that it holds are kept, in `_LastInserts`.
+
+A tuple of a named stream is an edge of the merged stream and one of its own. Its outcome for a query is the strongest of
+those in the windows of the query.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,13 +22,17 @@ from rpq.stream.edges.edge_versions import ABSENT_VERSION, VersionsBefore
 from rpq.stream.edges.edges_by_id import EdgesBefore
 from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
 from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.stream_labels import LabelName, label_in
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
-_ReaderKey = tuple[LabelSet, AnyWindow, str | None]
-"""The plain labels that a query reads, with whatever conditions, its window, and its name if it counts from a moment on."""
+_ReaderKey = tuple[tuple[Reading, ...], str | None]
+"""The plain labels that a query reads, with whatever conditions, over its windows; its name if it counts from then on."""
 
 _Ends = tuple[int, int, int]
 """Source, label and target of an edge."""
+
+_NOT_READ = np.iinfo(np.int64).max
+"""In place of the timestamp up to which edges have left: no window reads the label."""
 
 
 class _LastInserts:
@@ -64,10 +71,20 @@ class _LastInserts:
         return if_present if is_held else INSERTED
 
 
-class _Reader:
-    """The counts of outcomes for all queries that read the same labels over the same window."""
+class NamedTuples(NamedTuple):
+    """The tuples of a chunk in their named streams, as far as a query reads these."""
 
-    def __init__(self, window: AnyWindow) -> None:
+    label: np.ndarray
+    """int32: the id of the label in the stream of a tuple, of the plain label where no query reads that."""
+    before: VersionsBefore
+    """The versions of the edges in the named streams before the tuples."""
+
+
+class _Reader:
+    """The counts of outcomes for all queries that read the same labels over the same windows."""
+
+    def __init__(self, readings: Sequence[Reading]) -> None:
+        window = readings[0].window
         self.last_inserts = _LastInserts(window) if isinstance(window, CountWindow) else None
         self.counts = np.zeros(OUTCOME_COUNT, np.int64)
         self.counts_before: dict[str, np.ndarray] = {}
@@ -92,16 +109,19 @@ class OutcomeCounts:
         self._outcome_if_present = INSERTED if keeps_all else REFRESHED
         self._readers: dict[_ReaderKey, _Reader] = {}
         self._keys: dict[str, _ReaderKey] = {}
-        self._masks: dict[LabelSet, np.ndarray] = {}
+        self._masks: dict[tuple[LabelSet, str | None], np.ndarray] = {}
         self._room = 0
 
     # --- queries ---------------------------------------------------------------------------------------------
 
-    def add(self, name: str, reading: Reading, *, is_late: bool = False) -> None:
-        """Add a query with the labels and the window that it reads; `is_late` if it begins empty in mid-stream."""
-        origin = name if is_late and isinstance(reading.window, CountWindow) else None
-        key = self._keys[name] = reading.labels.plain, reading.window, origin
-        reader = self._readers.setdefault(key, _Reader(reading.window))
+    def add(self, name: str, *readings: Reading, is_late: bool = False) -> None:
+        """Add a query with the labels and the windows that it reads; `is_late` if it begins empty in mid-stream.
+
+        A query with a count window has no other one.
+        """
+        origin = name if is_late and isinstance(readings[0].window, CountWindow) else None
+        key = self._keys[name] = tuple(one._replace(labels=one.labels.plain) for one in readings), origin
+        reader = self._readers.setdefault(key, _Reader(readings))
         reader.counts_before[name] = reader.counts.copy()
         self.forget_labels()
 
@@ -143,16 +163,16 @@ class OutcomeCounts:
         """Note that label ids may have other names now, or other readers."""
         self._masks = {}
 
-    def _masks_of_labels(self) -> dict[LabelSet, np.ndarray]:
-        """Return for each set of labels that queries read whether it has a label id, in any form (uint8)."""
+    def _masks_of_labels(self) -> dict[tuple[LabelSet, str | None], np.ndarray]:
+        """Return for each set of labels that queries read in a stream whether it has a label id, in any form (uint8)."""
         names = self._labels.names
         if not self._masks:
             self._room = 0
-            self._masks = {labels: np.zeros(0, np.uint8) for labels, _, _ in self._readers}
+            self._masks = {(one.labels, one.stream): np.zeros(0, np.uint8) for one in self._readings()}
         if self._room < len(names):
-            for labels, mask in self._masks.items():
-                new = [isinstance(name, str) and name != "" and labels.has(name) for name in names[self._room :]]
-                self._masks[labels] = np.concatenate([mask, np.array(new, np.uint8)])
+            for (labels, stream), mask in self._masks.items():
+                new = [_has_plain(labels, name, stream) for name in names[self._room :]]
+                self._masks[labels, stream] = np.concatenate([mask, np.array(new, np.uint8)])
             self._room = len(names)
         return self._masks
 
@@ -161,7 +181,10 @@ class OutcomeCounts:
     @property
     def windows(self) -> list[AnyWindow]:
         """The windows of the readers, in their order."""
-        return [window for _, window, _ in self._readers]
+        return [reading.window for reading in self._readings()]
+
+    def _readings(self) -> list[Reading]:
+        return [reading for readings, _ in self._readers for reading in readings]
 
     @property
     def has_count_windows(self) -> bool:
@@ -181,9 +204,9 @@ class OutcomeCounts:
 
     def load_counted(self, load: Callable[[Reading, str | None], tuple[int, Mapping[_Ends, int]]]) -> None:
         """Fill the count windows with what `load` returns for each: its number, and the slides at which its edges leave."""
-        for (labels, window, origin), reader in self._readers.items():
+        for (readings, origin), reader in self._readers.items():
             if reader.last_inserts is not None:
-                reader.last_inserts.load(*load(Reading(window, labels), origin))
+                reader.last_inserts.load(*load(readings[0], origin))
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -193,38 +216,70 @@ class OutcomeCounts:
         tuples: Any,
         before: VersionsBefore | EdgesBefore,
         bounds: Mapping[AnyWindow, np.ndarray],
+        *,
+        named: NamedTuples | None = None,
     ) -> np.ndarray:
         """Count the outcomes of the tuples of a chunk for each reader. Return those for the engine as a whole (uint8).
 
         `tuples` is the view of the chunk, `before` are the versions of their edges before them, and `bounds` the timestamps
         up to which edges have left each window. A tuple is relevant by its label, or by that of the edge with its id, if
-        the window holds that.
+        the window holds that. `named` are the tuples in named streams, None where no query reads any of them there.
         """
         masks, count = self._masks_of_labels(), len(chunk.label)
-        longest = np.full(count, np.iinfo(np.int64).max)
-        is_relevant = np.zeros(count, np.uint8)
+        longest, longest_of_named = np.full(count, _NOT_READ), np.full(count, _NOT_READ)
         outcome, counts = np.zeros(0, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
         of_counted: list[np.ndarray] = []
-        for (labels, window, _), reader in self._readers.items():
-            is_mine = masks[labels][chunk.label]
+        readings_count = len(self._readings())
+        for (readings, _), reader in self._readers.items():
             if reader.last_inserts is not None:
+                is_mine = masks[readings[0].labels, None][chunk.label]
                 of_counted.append(self._outcomes_by_count(chunk, is_mine, reader.last_inserts))
                 reader.counts += np.bincount(of_counted[-1], minlength=OUTCOME_COUNT)
                 continue
-            bound = bounds[window]
-            if isinstance(before, EdgesBefore):
-                is_mine |= masks[labels][before.label] & (before.timestamp > bound)
-            outcome, counts = self._outcomes(tuples, is_mine, before, bound)
+            strongest: np.ndarray | None = None
+            for window, labels, stream in readings:
+                bound, mask = bounds[window], masks[labels, stream]
+                if stream is not None:
+                    is_mine = np.zeros(count, np.uint8) if named is None else mask[named.label]
+                    outcome, counts = self._outcomes(tuples, is_mine, before if named is None else named.before, bound)
+                    longest_of_named = np.where(is_mine, np.minimum(longest_of_named, bound), longest_of_named)
+                else:
+                    is_mine = mask[chunk.label]
+                    if isinstance(before, EdgesBefore):
+                        is_mine |= mask[before.label] & (before.timestamp > bound)
+                    outcome, counts = self._outcomes(tuples, is_mine, before, bound)
+                    if readings_count > 1:
+                        longest = np.where(is_mine, np.minimum(longest, bound), longest)
+                strongest = outcome if strongest is None else _stronger(strongest, outcome)
+            if len(readings) > 1:
+                assert strongest is not None
+                counts = np.bincount(strongest, minlength=OUTCOME_COUNT)
             reader.counts += counts
-            if len(self._readers) > 1:
-                longest = np.where(is_mine, np.minimum(longest, bound), longest)
-                is_relevant |= is_mine
-        if len(self._readers) != 1 or of_counted:
-            outcome, counts = self._outcomes(tuples, is_relevant, before, longest)
+        if readings_count != 1 or of_counted:
+            outcome, counts = self._outcomes(tuples, _are_read(longest), before, longest)
+            if named is not None:
+                outcome = self._with_named(tuples, outcome, before.timestamp > longest, named, longest_of_named)
+                counts = np.bincount(outcome, minlength=OUTCOME_COUNT)
         for one in of_counted:
             outcome = _stronger(outcome, one)
         self.total += np.bincount(outcome, minlength=OUTCOME_COUNT) if of_counted else counts
         return outcome
+
+    def _with_named(
+        self, tuples: Any, merged: np.ndarray, is_held: np.ndarray, named: NamedTuples, bound: np.ndarray
+    ) -> np.ndarray:
+        """Return the outcomes of tuples for the engine as a whole from those in the merged stream and the named ones.
+
+        `is_held` says whether the merged stream has their edges, and `bound` is the timestamp up to which edges have left
+        the longest window over a named stream that reads the tuple.
+        """
+        of_named, _ = self._outcomes(tuples, _are_read(bound), named.before, bound)
+        outcome = _stronger(merged, of_named)
+        one_refuses = (outcome == INSERTED) & ((merged == LATE) | (of_named == LATE))
+        # Which may have a younger edge all the same.
+        is_held = np.where(merged == LATE, is_held, named.before.timestamp > bound)
+        found: np.ndarray = np.where(one_refuses & is_held, self._outcome_if_present, outcome).astype(np.uint8)
+        return found
 
     def count(self, outcome: np.ndarray) -> None:
         """Count outcomes that are the same for each reader."""
@@ -267,16 +322,20 @@ class OutcomeCounts:
                 return DELETED if before > bound else ABSENT
             return LATE if timestamp <= bound else self._outcome_if_present if before > bound else INSERTED
 
-        for ((labels, _, _), reader), bound in zip(self._readers.items(), bounds, strict=True):
-            if masks[labels].item(label) and reader.last_inserts is not None:
-                found = reader.last_inserts.apply(edge, is_delete=is_delete, if_present=self._outcome_if_present)
-                reader.counts[found] += 1
-                of_counted = int(_stronger(np.array(of_counted), np.array(found)))
-            elif masks[labels].item(label):
-                longest = bound if longest is None else min(longest, bound)
-                reader.counts[outcome_for(bound)] += 1
-            else:
-                reader.counts[IRRELEVANT] += 1
+        bound_of_next = iter(bounds)
+        for (readings, _), reader in self._readers.items():
+            found = IRRELEVANT
+            for _, labels, stream in readings:
+                bound = next(bound_of_next)
+                if stream is not None or not masks[labels, None].item(label):
+                    continue
+                if reader.last_inserts is not None:
+                    found = reader.last_inserts.apply(edge, is_delete=is_delete, if_present=self._outcome_if_present)
+                    of_counted = int(_stronger(np.array(of_counted), np.array(found)))
+                else:
+                    longest = bound if longest is None else min(longest, bound)
+                    found = int(_stronger(np.array(found), np.array(outcome_for(bound))))
+            reader.counts[found] += 1
         if longest is not None:
             outcome = outcome_for(longest)
         if of_counted != IRRELEVANT:
@@ -302,6 +361,18 @@ def judge_tuples(tuples, is_read, before, bound, have_ids, if_present, count, ou
                 found = np.int64(if_present if is_present else INSERTED)
         outcome[i] = found
         counts[found] += 1
+
+
+def _are_read(longest: np.ndarray) -> np.ndarray:
+    """Return which tuples a window reads, by the timestamps up to which edges have left the longest one (uint8)."""
+    are_read: np.ndarray = (longest != _NOT_READ).view(np.uint8)
+    return are_read
+
+
+def _has_plain(labels: LabelSet, name: LabelName, stream: str | None) -> bool:
+    """Return whether a label without a condition is in a set of labels of a stream."""
+    label = label_in(name, stream)
+    return isinstance(label, str) and label != "" and labels.has(label)
 
 
 def _stronger(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -305,6 +305,12 @@ class SnapshotGraph:
         self.resolve(tuples, count)
         self.outcomes[:] = outcomes
 
+    def resolve_uncounted_with_streams(self, tuples: Any, named: Any, is_named: np.ndarray, count: int) -> None:
+        """Resolve as `resolve_with_streams` does tuples whose outcomes are counted elsewhere."""
+        outcomes = self.outcomes.copy()
+        self.resolve_with_streams(tuples, named, is_named, count)
+        self.outcomes[:] = outcomes
+
     def resolve_with_streams(self, tuples: Any, named: Any, is_named: np.ndarray, count: int) -> np.ndarray:
         """Resolve as `resolve` does tuples some of which are edges of a named stream too (`is_named`, uint8): one event.
 
