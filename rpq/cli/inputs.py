@@ -301,6 +301,21 @@ class RunInput:
             batches = align_to_events(batches)
         return StartedInput(batches=batches, integers=integers, labels=labels)
 
+    def refuse_missing(self, interrupts: Interrupts) -> None:
+        """Raise an exception of click's if the input has no tuple at its beginning, because columns are missing or wrong.
+
+        Columns come before all that windows need of them, such as a unit: without columns there are no times.
+        """
+        may_wait = not are_regular(self.settings.inputs)
+        try:
+            first = next(interruptible(self.reader, interrupts, may_wait=may_wait), None)
+        except InputError as error:
+            raise click.ClickException(str(error)) from error
+        except Interrupted:
+            return
+        if first is None and self.reader.rejections:
+            raise click.ClickException(self.reader.rejections[0])
+
 
 @dataclass(frozen=True, kw_only=True)
 class StartedInput:

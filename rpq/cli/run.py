@@ -110,7 +110,8 @@ run over topics ends with 0 after SIGTERM.
 @click.option(
     "--columns",
     metavar="COLUMN=NAME,...",
-    help="Input columns for source, target, label, timestamp, op or delete, stream and event, if they have other names.",
+    help="Input columns for source, target, label, timestamp, op or delete, stream and event, if they have other names, "
+    "also nested ones: source=process.parent.id,target=hashes[0].value.",
 )
 @click.option("--label", metavar="LABEL", help="Label of all edges, if the input has no column for it.")
 @click.option(

@@ -25,6 +25,7 @@ from rpq.language.where import Where
 from rpq.readers.batch import LABEL_TYPE, left_after_condition
 from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames
 from rpq.readers.inputs import order_rows
+from rpq.readers.key_paths import names_in, value_at
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
@@ -332,15 +333,15 @@ class MessageReader:
         if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
             return _csv_layout(value, self._columns)
         found = read_object(value)
-        self.warnings = names.deletes_not_read(list(found))
-        ends = [found.get(names[end]) for end in ("source", "target") if end in names.columns]
+        self.warnings = names.deletes_not_read(names_in(found))
+        ends = [value_at(found, names[end]) for end in ("source", "target") if end in names.columns]
         layout = JsonLayout(
             names=names,
             further=self._further,
             integers=len(ends) == 2 and isinstance(ends[0], int) and not isinstance(ends[0], bool),
             time_unit=unit,
         )
-        time = found.get(names["timestamp"])
+        time = value_at(found, names["timestamp"])
         if "timestamp" in names.columns and isinstance(time, str):
             layout = replace(layout, times=time_kind(time.strip(" \t")) or "integers")
         layout.refuse_missing(found)

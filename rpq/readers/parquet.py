@@ -5,7 +5,7 @@ Columns, by name: `source` and `target` (both text, or both integers, which beco
 date, which becomes seconds) and optionally `op` (text, `+` or `-`) or `delete` (boolean, or text that is true or false) and
 `stream` (text, null or empty for none), or under the names that `columns` assigns to them.  Every layout of Arrow is
 supported: dictionaries, views, run ends (`rpq.stream.arrays.plain_columns`).  Other columns are read only if a condition
-uses them.
+uses them.  Names reach into structs and lists (`rpq.readers.key_paths`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from rpq.language.where import Where
 from rpq.readers.batch import left_after_condition
 from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
+from rpq.readers.key_paths import leaves_of, names_of_schema, top_of, with_nested_columns, with_nested_fields
 from rpq.readers.text.line_layout import FURTHER, NO_ID, no_operation
 from rpq.stream.arrays.fields import DELETE, EDGE, FieldError
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, is_fit, plain_type, with_plain_columns
@@ -107,7 +108,7 @@ class ParquetInput:
         self._files = _files(path)
         self.bytes_total = sum(os.path.getsize(file) for file in self._files)
         self._bytes_read = 0.0
-        schemas = {file: _schema(file) for file in self._files}
+        schemas = {file: self._schema(file) for file in self._files}
         kinds = {file: _check_schema(file, schema, self._columns) for file, schema in schemas.items()}
         self.vertex_type, self.time_unit = kinds[self._files[0]]
         for file, kind in kinds.items():
@@ -135,7 +136,7 @@ class ParquetInput:
     def _read(self, path: str) -> Iterator[pa.RecordBatch]:
         row = 0
         try:
-            schema = _schema(path)
+            schema = self._schema(path)
             names = {column: self._columns[column] for column in self._columns.looked_for}
             names = {column: name for column, name in names.items() if name in schema.names}
             predicate = self._predicate(schema)
@@ -153,6 +154,12 @@ class ParquetInput:
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise _read_error(path, error) from error
+
+    def _schema(self, path: str) -> pa.Schema:
+        """Return the columns of a file, and the nested ones that have a name here."""
+        renamed = (name for _, name in self._columns.renamed)
+        of_condition = () if self._where is None else sorted(self._where.names)
+        return with_nested_fields(_schema(path), (*renamed, *self._columns.properties, *of_condition))
 
     def _predicate(self, schema: pa.Schema) -> Predicate | None:
         """Bind the condition to the columns of a file; the input's own names take precedence over those of a tuple."""
@@ -233,8 +240,9 @@ def _batches(path: str, names_read: list[str], names: dict[str, str], rows: int)
     size = os.path.getsize(path)
     if _begins_with(path, ARROW_MAGIC):
         with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
+            tops = list(dict.fromkeys(top_of(name, file.schema) for name in names_read))
             for place in range(file.num_record_batches):
-                whole = file.get_batch(place).select(names_read)
+                whole = with_nested_columns(file.get_batch(place).select(tops), names_read)
                 for start in range(0, whole.num_rows, rows):
                     part = whole.slice(start, rows)
                     yield part, size / file.num_record_batches * part.num_rows / whole.num_rows
@@ -245,8 +253,9 @@ def _batches(path: str, names_read: list[str], names: dict[str, str], rows: int)
     repetitive = _dictionary_columns(metadata, [names.get(one, "") for one in ("label", "op", DELETE)], list(names.values()))
     bytes_a_row = size / max(1, metadata.num_rows)
     with pq.ParquetFile(path, read_dictionary=repetitive, metadata=metadata) as file:
-        for batch in file.iter_batches(rows, columns=names_read):
-            yield batch, bytes_a_row * batch.num_rows
+        leaves = list(dict.fromkeys(leaves_of(name, file.schema_arrow) for name in names_read))
+        for batch in file.iter_batches(rows, columns=leaves):
+            yield with_nested_columns(batch, names_read), bytes_a_row * batch.num_rows
 
 
 def _dictionary_columns(metadata: pq.FileMetaData, few: list[str], names: list[str]) -> list[str]:
@@ -310,7 +319,7 @@ def _read_error(path: str, error: Exception) -> InputError:
 def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[str, str | None]:
     """Return the kind of the vertices and the unit of the timestamps, or raise `InputError`."""
     try:
-        places = columns.places(schema.names)
+        places = columns.places(schema.names, nested=names_of_schema(schema))
     except FieldError as error:
         place = "" if error.column is None else f"column '{error.column}' "
         raise InputError(f"{path}: {place}{error.message}", file=path, column=error.column) from error
@@ -319,7 +328,8 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
             continue  # what static edges lack is null
         if schema.names.count(name) != 1:
             reason = f"occurs {schema.names.count(name)} times" if name in schema.names else "is missing"
-            hint = f"found {', '.join(map(repr, schema.names))}{did_you_mean(name, schema.names)}"
+            nested = names_of_schema(schema)
+            hint = f"found {', '.join(map(repr, nested))}{did_you_mean(name, nested)}"
             message = f"{path}: column '{name}' {reason}; {columns.use_of(name)}, and {hint}"
             raise InputError(message, file=path, column=name)
     if columns.has_ids and not is_fit(EDGE, plain_type(schema.field(columns[EDGE]).type)):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -219,3 +221,26 @@ def test_labels_known_for_hints_are_bounded(monkeypatch, tmp_path):
     assert sum(map(len, seen.monitor(open_reader("edges", path, batch_rows=100)))) == 1000
     assert seen.unseen == ["nothing"]
     assert len(seen._others) == 10
+
+
+@pytest.mark.parametrize("way", ["file", "skip", "pipe"])
+def test_all_missing_columns_are_named_before_windows_are_looked_at(run, tmp_path, way):
+    path, line = tmp_path / "events.jsonl", json.dumps({"when": 1, "actor": {"id": "a", "parent": {"id": "b"}}}) + "\n"
+    if way == "pipe":
+        os.mkfifo(path)
+        threading.Thread(target=path.write_text, args=(line,), daemon=True).start()
+    else:
+        path.write_text(line * 3)
+    options = ["--on-error", "skip"] if way == "skip" else []
+    status, _, err = run("a+", "--input", path, "--window", "1h", "--slide", "10m", *options)
+    assert status == 1
+    assert "the columns source, target, label and timestamp are missing" in err
+    assert "give --columns source=actor.parent.id,target=actor.id,timestamp=when --label LABEL" in err
+    assert "unit" not in err
+
+
+def test_a_window_with_a_unit_is_refused_where_the_columns_are_there(run, tmp_path):
+    path = tmp_path / "edges.jsonl"
+    path.write_text(json.dumps({"source": "x", "target": "y", "label": "a", "timestamp": 1}) + "\n")
+    status, _, err = run("a+", "--input", path, "--window", "1h", "--slide", "10m")
+    assert (status, "--time-unit" in err) == (2, True)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,6 +13,7 @@ from rpq.errors import did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.column_names import EVENT, ColumnNames
+from rpq.readers.key_paths import MISSING, names_in, value_at
 from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
@@ -206,7 +207,8 @@ class Detection:
             parser, block = found[0].parser, found[1]
             if isinstance(parser, JsonLines):
                 json = replace(parser.layout, further=json.further)
-                known = FileSample(json=json, times=json.times, keys=_keys(block.data))
+                names = () if self.where is None else self.where.names
+                known = FileSample(json=json, times=json.times, keys=_keys(block.data, names))
             elif isinstance(parser, LineParser | PipeParser):
                 layout = with_times(parser.layout, block, unit=self.unit)
                 if layout is None and stop:
@@ -320,12 +322,14 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _keys(data: bytes) -> tuple[str, ...]:
-    """Return the keys of the objects in some lines."""
+def _keys(data: bytes, names: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the names of the values in some lines, and those of `names` that are there."""
     keys: dict[str, None] = {}
     for line in data.split(b"\n"):
         try:
-            keys.update(dict.fromkeys(read_object(line)))
+            found = read_object(line)
         except FieldError:
             continue
+        keys.update(dict.fromkeys(names_in(found)))
+        keys.update(dict.fromkeys(name for name in names if value_at(found, name, MISSING) is not MISSING))
     return tuple(keys)
