@@ -185,6 +185,14 @@ rdf_options = combine_options(
 )
 
 
+edges_from = click.option(
+    "--edges-from",
+    metavar="FILE",
+    help="File (TOML) with the edges of a record, several or none: label, source, target, timestamp, when, op or delete, id "
+    "and properties of each [[edge]], in place of --columns and --label.",
+)
+
+
 events = click.option(
     "--events",
     type=click.Choice(["window", "alone"]),

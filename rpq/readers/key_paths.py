@@ -206,7 +206,8 @@ def names_of_schema(schema: pa.Schema) -> list[str]:
     >>> names_of_schema(pa.schema([("user", user), ("ts", pa.int64())]))
     ['user.id', 'user.tags', 'ts']
     """
-    return [field.name if not path else name_of((field.name, *path)) for field in schema for path in _paths(field.type)]
+    paths = ((field.name, *path) for field in schema for path in _paths(field.type))
+    return list(dict.fromkeys(str(path[0]) if len(path) == 1 else name_of(path) for path in paths))
 
 
 def _paths(type_: pa.DataType) -> Iterator[KeyPath]:
@@ -259,9 +260,8 @@ def with_nested_columns(batch: pa.RecordBatch, names: Iterable[str]) -> pa.Recor
     """Return a batch with the columns of these names, of which some reach into its own.  O(rows)."""
     columns = []
     for name in (given := list(names)):
-        path = path_of(name)
-        is_own = name in batch.schema.names or path is None
-        columns.append(batch.column(name) if is_own else column_at(batch.column(str(path[0])), path[1:]))
+        path = (name,) if name in batch.schema.names else path_of(name) or (name,)
+        columns.append(column_at(batch.column(str(path[0])), path[1:]))
     return pa.RecordBatch.from_arrays(columns, given)
 
 

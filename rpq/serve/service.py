@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rpq.language.query import Query
     from rpq.readers.rdf.rdf_format import RdfDocuments
     from rpq.readers.rdf.times import Kind
+    from rpq.readers.text.edge_rules import EdgeRules
     from rpq.rows.changes import Changes
 
 LOG = logging.getLogger("rpq.serve")
@@ -138,8 +139,11 @@ class Service(EngineThread):
         checkpoint_seconds: float = 30.0,
         damaged_journal: Literal["refuse", "set-aside"] = "refuse",
         documents: RdfDocuments | None = None,
+        rules: EdgeRules | None = None,
     ) -> None:
         super().__init__()
+        self.rules = rules
+        """What makes edges of posted records, if these are no tuples."""
         self.documents = documents
         """The reader of posted documents of RDF, if these have times."""
         self.defaults = defaults
