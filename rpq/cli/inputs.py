@@ -374,7 +374,14 @@ def _open(settings: RunSettings, properties: Sequence[str]) -> Reader:
         )
     try:
         has_events = settings.events is not None and not is_rdf
-        columns = ColumnNames.parse(settings.columns, label=settings.label, has_events=has_events, properties=properties)
+        columns = ColumnNames.parse(
+            settings.columns,
+            label=settings.label,
+            has_events=has_events,
+            properties=properties,
+            time_format=settings.time_format,
+            text_vertices=settings.vertices == "text",
+        )
     except InputError as error:
         raise click.UsageError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
     graph = settings.rdf_graph
@@ -589,7 +596,13 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
     from rpq.kafka.topic_reader import TopicInput, reader_of
 
     try:
-        names = ColumnNames.parse(settings.columns, label=settings.label, properties=properties)
+        names = ColumnNames.parse(
+            settings.columns,
+            label=settings.label,
+            properties=properties,
+            time_format=settings.time_format,
+            text_vertices=settings.vertices == "text",
+        )
         columns = MessageColumns.of(names, settings.time_unit)
     except InputError as error:
         raise InputError(f"{'--columns' if settings.columns else '--label'}: {error}") from error

@@ -100,6 +100,8 @@ class MessageColumns:
             timed=names.timed,
             properties=tuple(name for name in names.properties if name not in elsewhere),
             beside=elsewhere,
+            time_format=names.time_format,
+            text_vertices=names.text_vertices,
         )
         return cls(values=values, beside=beside, time_unit=time_unit)
 
@@ -123,7 +125,7 @@ class MessageColumns:
                 raise FieldError("is not there", name)
             return None
         if column == "timestamp":
-            kind = time_kind(value.strip(" \t"))
+            kind = self.values.time_format or time_kind(value.strip(" \t"))
             return check_integer(value, name) if kind is None else check_time(value, name, kind=kind, unit=self.unit or "us")
         if column not in (*TUPLE_COLUMNS, DELETE, STREAM):
             return value or None
@@ -376,7 +378,7 @@ class MessageReader:
         layout = JsonLayout(
             names=names,
             further=self._further,
-            integers=len(ends) == 2 and isinstance(ends[0], int) and not isinstance(ends[0], bool),
+            integers=len(ends) == 2 and type(ends[0]) is int and not names.text_vertices,
             time_unit=unit,
         )
         time = value_at(found, names["timestamp"])
@@ -538,7 +540,7 @@ def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
         unit = columns.unit or "us"
         layout = Layout(separator=separator, fields=fields, optional=optional, quotes=True, edge=edge, time_unit=unit)
         if "timestamp" in fields:
-            kind = time_kind(texts[fields.index("timestamp")].strip(" \t"))
+            kind = names.time_format or time_kind(texts[fields.index("timestamp")].strip(" \t"))
             layout = replace(layout, times=kind or "integers")
         layout.read(value)
         return layout

@@ -63,7 +63,8 @@ class ColumnNames:
     With `constant_label` all edges have that label, and the input needs no column for it.  Unless `timed`, edges have no
     time, and a column with timestamps is ignored.  With `has_events` an event column is required.  `properties` are
     further columns that queries read, and `edge` where edges have ids.  With `fixed` the user cannot set other names, and
-    messages advise renaming the columns.
+    messages advise renaming the columns.  Timestamps have the `time_format` (`rpq.stream.arrays.fields`), unless it is
+    None.  With `text_vertices` a vertex that is a number is the text of the number.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -76,10 +77,19 @@ class ColumnNames:
     has_events: bool = False
     fixed: bool = False
     properties: tuple[str, ...] = ()
+    time_format: str | None = None
+    text_vertices: bool = False
 
     @classmethod
     def parse(
-        cls, text: str | None, *, label: str | None = None, has_events: bool = False, properties: Sequence[str] = ()
+        cls,
+        text: str | None,
+        *,
+        label: str | None = None,
+        has_events: bool = False,
+        properties: Sequence[str] = (),
+        time_format: str | None = None,
+        text_vertices: bool = False,
     ) -> ColumnNames:
         """Parse `COLUMN=NAME,…`; a pair whose name contains a comma is in double quotes.  Raises `InputError`.
 
@@ -109,10 +119,17 @@ class ColumnNames:
             renamed[column] = name
         if "op" in renamed and DELETE in renamed:
             raise InputError(f"op={renamed['op']} and delete={renamed[DELETE]} have the same meaning: use one of the two")
-        return cls(renamed=tuple(renamed.items()), constant_label=label, has_events=has_events, properties=tuple(properties))
+        return cls(
+            renamed=tuple(renamed.items()),
+            constant_label=label,
+            has_events=has_events,
+            properties=tuple(properties),
+            time_format=time_format,
+            text_vertices=text_vertices,
+        )
 
     def __bool__(self) -> bool:
-        has_others = self.has_events or bool(self.properties)
+        has_others = self.has_events or bool(self.properties) or self.time_format is not None or self.text_vertices
         return bool(self.renamed) or self.constant_label is not None or not self.timed or has_others
 
     def __getitem__(self, column: str) -> str:

@@ -111,6 +111,8 @@ class ParquetInput:
         self._files = _files(path)
         self.bytes_total = sum(os.path.getsize(file) for file in self._files)
         self._bytes_read = 0.0
+        if self._columns.time_format is not None:
+            raise InputError(f"{path}: has columns with types; --time-format is for times in text and in JSON", file=path)
         schemas = {file: self._schema(file) for file in self._files}
         if rules is None:
             kinds = {file: _check_schema(file, schema, self._columns) for file, schema in schemas.items()}
@@ -159,12 +161,18 @@ class ParquetInput:
             for raw, size in _batches(path, names_read, names, self._batch_rows):
                 batch = with_plain_columns(raw)
                 self._bytes_read += size
-                tuples = pa.RecordBatch.from_arrays([batch.column(name) for name in names.values()], list(names))
+                arrays = [self._as_text(column, batch.column(name)) for column, name in names.items()]
+                tuples = pa.RecordBatch.from_arrays(arrays, list(names))
                 known = {FURTHER + name: batch.column(name) for name in further}
                 yield from self._check(tuples, path, row, predicate, known, properties)
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise _read_error(path, error) from error
+
+    def _as_text(self, column: str, values: pa.Array) -> pa.Array:
+        """Return vertices as text where the user wants so; other columns unchanged."""
+        is_number = column in ("source", "target") and pa.types.is_integer(values.type)
+        return values.cast(pa.string()) if is_number and self._columns.text_vertices else values
 
     def _read_records(self, path: str, schema: pa.Schema, reader: EdgeReader) -> Iterator[pa.RecordBatch]:
         """Yield the edges of the records of a file; columns that it lacks are null."""
@@ -419,10 +427,12 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
             type_ = types[column]
             raise InputError(f"{path}: column '{name}' has the type {type_}; expected {expected}", file=path, column=name)
     types = {column: plain_type(type_) for column, type_ in types.items()}
+    if columns.text_vertices:
+        return "text", _unit(types["timestamp"]) if columns.timed else None
     if _is_text(types["source"]) != _is_text(types["target"]):
         raise InputError(
             f"{path}: column '{columns['target']}' is {types['target']}, '{columns['source']}' is {types['source']}; "
-            "vertices must be all integers or all text",
+            "vertices must be all integers or all text (--vertices text makes numbers texts)",
             file=path,
             column=columns["target"],
         )

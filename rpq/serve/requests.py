@@ -317,13 +317,15 @@ def read_tuple_body(
     documents: RdfDocuments | None = None,
     timestamp: int | None = None,
     rules: EdgeRules | None = None,
+    names: ColumnNames | None = None,
 ) -> PostedTuples:
     """Read the tuples of a body whose content type is one of `TUPLE_TYPES`, in their order.
 
     All of them belong to `stream`, unless it is None.  `further` columns are read where they are there: properties of
     edges, and `edge` where edges have ids.  Raises `InputError`, with a line number for formats that have lines;
     then none of the tuples may be applied.  JSON lines and CSV are read as files are.  RDF is read by `documents`, with the
-    `timestamp`, if it is not None.  With `rules` JSON lines and CSV are records that they make edges of.  O(bytes).
+    `timestamp`, if it is not None.  With `rules` JSON lines and CSV are records that they make edges of; `names` has the
+    format of their times and the kind of their vertices.  O(bytes).
     """
     if stream is not None:
         check_stream(stream)
@@ -335,7 +337,7 @@ def read_tuple_body(
         columns, warnings = _read_arrow(body, further)
     else:
         only_json = type_ in JSON_LINES
-        names = ColumnNames(fixed=True, properties=tuple(further))
+        names = replace(names or ColumnNames(fixed=True), properties=tuple(further))
         batches, warnings = read_tuples(
             body, name=NAME, only_json=only_json, time_unit=time_unit, columns=names, rules=rules
         )

@@ -34,6 +34,7 @@ from rpq.language.kinds import single_thread_warning
 from rpq.language.notation import MATCH_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query_file import QueryEntry
 from rpq.language.readings import properties_of
+from rpq.readers.column_names import ColumnNames
 from rpq.serve.application import Application, KernelCompiler
 from rpq.serve.connections import Connections, Repetitions, raise_file_limit
 from rpq.serve.feeds import Feed, FileFeed, Playback, TopicFeed
@@ -285,6 +286,7 @@ def _service(
             damaged_journal=damaged_journal,
             documents=documents,
             rules=rules,
+            names=ColumnNames(fixed=True, time_format=settings.time_format, text_vertices=settings.vertices == "text"),
         )
     except (RpqError, OSError) as error:  # of the checkpoint, the journal, or --static
         raise click.ClickException(str(error)) from error

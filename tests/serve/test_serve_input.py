@@ -287,6 +287,7 @@ def test_properties_that_no_static_edge_has_can_be_read_after_a_restart_as_befor
             assert served.end() == 0
 
 
+@pytest.mark.ci
 def test_posted_records_become_edges_by_rules(tmp_path):
     (tmp_path / "edges.toml").write_text(
         'timestamp = "ts"\n[[edge]]\nlabel = "a"\nsource = "from.id"\ntarget = "to.id"\n'
@@ -301,3 +302,12 @@ def test_posted_records_become_edges_by_rules(tmp_path):
         refused = served.client.post("/tuples", content='{"ts":1,"host":"h"}', headers=headers)
         assert refused.status_code == 422
         assert "column 'to.id': is not there" in refused.text
+
+
+@pytest.mark.ci
+def test_posts_have_the_format_of_times_and_the_vertices_of_the_options(tmp_path):
+    options = ["a+", "--window", "10", "--time-unit", "s", "--time-format", "epoch", "--vertices", "text"]
+    with Command(*options, log=tmp_path / "log") as served:
+        body = '{"source":"x","target":5,"label":"a","timestamp":1.5}\n'
+        served.client.post("/tuples", content=body, headers={"content-type": "application/x-ndjson"}).raise_for_status()
+        assert served.answers("a+") == {("x", "5")}

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from rpq.errors import did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, tuple_kinds
@@ -70,7 +69,7 @@ SEPARATORS = ("\t", ",", " ")
 class FileSample:
     """Properties of the beginning of a file: the kind of its timestamps and, for JSON, the layout and some keys."""
 
-    times: Literal["integers", "naive", "aware"] = "integers"
+    times: str = "integers"
     json: JsonLayout
     keys: tuple[str, ...] = ()
 
@@ -171,7 +170,7 @@ class Detection:
             layout, predicate = self._with_condition(self.where, layout, names)
         layout = self._with_properties(layout, names)
         parser: BlockParser
-        if self.known is None and self.time_unit is not None:
+        if self.known is None and self.time_unit is not None and self.columns.time_format is None:
             parser = PipeParser(layout, unit=self.time_unit)
         else:
             layout = replace(layout, times=self.times, time_unit=self.unit)
@@ -188,9 +187,9 @@ class Detection:
         )
 
     @property
-    def times(self) -> Literal["integers", "naive", "aware"]:
+    def times(self) -> str:
         """The kind of the timestamps; integers if it is unknown."""
-        return "integers" if self.known is None else self.known.times
+        return self.columns.time_format or ("integers" if self.known is None else self.known.times)
 
     @property
     def unit(self) -> str:
@@ -213,13 +212,14 @@ class Detection:
             parser, block = found[0].parser, found[1]
             if isinstance(parser, RecordParser):
                 list(parser.parse(block, stop=False))
-                known = replace(known, times=parser.reader.times or "integers")  # type: ignore[arg-type]
+                known = replace(known, times=parser.reader.times or "integers")
             if isinstance(parser, JsonLines):
                 json = replace(parser.layout, further=json.further)
                 names = () if self.where is None else self.where.names
                 known = FileSample(json=json, times=json.times, keys=_keys(block.data, names))
             elif isinstance(parser, LineParser | PipeParser):
-                layout = with_times(parser.layout, block, unit=self.unit)
+                is_known = self.columns.time_format is not None
+                layout = parser.layout if is_known else with_times(parser.layout, block, unit=self.unit)
                 if layout is None and stop:
                     _refuse_first(path, parser.layout, block)
                 known = FileSample(json=json, times="integers" if layout is None else layout.times)

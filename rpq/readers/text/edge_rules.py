@@ -38,7 +38,17 @@ from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines
 from rpq.readers.text.line_layout import FURTHER, INTEGER, NO_ID, check_integer
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_lines, data_records
-from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError, check_time, quote_value, time_kind, times_of
+from rpq.stream.arrays.fields import (
+    DELETE,
+    EDGE,
+    STREAM,
+    FieldError,
+    check_time,
+    format_hint,
+    quote_value,
+    time_kind,
+    times_of,
+)
 from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.arrays.values import booleans_of_text
 
@@ -224,7 +234,7 @@ class EdgeReader:
     ) -> None:
         self.rules = rules
         self.names = tuple(sorted({*rules.all_names(columns.properties), *further}))
-        self.times = times
+        self.times = columns.time_format or times
         self._unit = unit
         self._has_ids = columns.has_ids
         self._properties = tuple(name for name in columns.properties if name != EDGE)
@@ -343,29 +353,26 @@ class EdgeReader:
         if self.times is None:
             first = texts.drop_null()[0].as_py()
             self.times = "integers" if INTEGER.fullmatch(first) else time_kind(first) or "integers"
-        there = texts if not texts.null_count else texts.fill_null("0" if self.times == "integers" else _EPOCHS[self.times])
+        there = texts if not texts.null_count else texts.fill_null(texts.drop_null()[0])
         if self.times != "integers":
-            found = times_of(there, kind=self.times, unit=self._unit)  # type: ignore[arg-type]
+            found = times_of(there, kind=self.times, unit=self._unit)
         else:
             found = _integers(there)
         return found if found is not None else self._times_one_by_one(texts, bad)
 
     def _times_one_by_one(self, texts: pa.Array, bad: _Problems) -> pa.Array:
-        values = np.zeros(len(texts), np.int64)
+        values, times = np.zeros(len(texts), np.int64), self.times or "integers"
         wrong: dict[int, str] = {}
         for row, text in enumerate(texts.to_pylist()):
             try:
-                if text is not None and self.times == "integers":
+                if text is not None and times == "integers":
                     values[row] = check_integer(text, "")
                 elif text is not None:
-                    values[row] = check_time(text, "", kind=self.times, unit=self._unit)  # type: ignore[arg-type]
+                    values[row] = check_time(text, "", kind=times, unit=self._unit)
             except FieldError as error:
-                wrong[row] = error.message
+                wrong[row] = error.message + (format_hint(text or "") if times == "integers" else "")
         bad.add_each("timestamp", wrong)
         return pa.array(values)
-
-
-_EPOCHS = {"naive": "1970-01-01", "aware": "1970-01-01T00:00Z"}
 
 
 class _Problems:

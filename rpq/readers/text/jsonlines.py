@@ -25,19 +25,37 @@ from pyarrow import json as arrow_json
 
 from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.errors import did_you_mean
-from rpq.language.predicate import texts_of
+from rpq.language.predicate import UntypedColumn, texts_of
 from rpq.language.where import EXACT
 from rpq.readers.column_names import EVENT, OP_AND_DELETE, ColumnNames
 from rpq.readers.key_paths import MISSING, column_of, names_in, nested_schema, objects_on_path, path_of, value_at
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import FURTHER, LARGEST, NO_ID, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
-from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError, check_time, quote_value, time_kind, times_of
+from rpq.stream.arrays.fields import (
+    DELETE,
+    EDGE,
+    EPOCH,
+    STREAM,
+    FieldError,
+    check_time,
+    format_hint,
+    quote_value,
+    time_kind,
+    times_of,
+)
 from rpq.stream.arrays.values import boolean_of_text, booleans_of_text
 
 _VALUE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _VERTICES = ("source", "target")
 _OPTIONAL = ("op", DELETE, STREAM, EVENT)
+_TYPES_OF_LOOSE = {
+    DELETE: (pa.string(), pa.bool_()),
+    **dict.fromkeys(_VERTICES, (pa.string(), pa.int64())),
+    "timestamp": (pa.string(), pa.int64(), pa.float64()),
+}
+"""The types that values of a column may have, where more than one may be read."""
+
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -48,10 +66,14 @@ class JsonLayout:
     names: ColumnNames
     further: tuple[str, ...] = ()
     integers: bool = False
-    times: Literal["integers", "naive", "aware"] = "integers"
+    times: str = "integers"
     time_unit: str = "us"
     is_first: bool = False
     """True if the layout reads the first object, so that messages cannot refer to earlier ones."""
+
+    def __post_init__(self) -> None:
+        if self.names.time_format is not None:  # the user's word is no matter of detection
+            object.__setattr__(self, "times", self.names.time_format)
 
     @cached_property
     def all_keys(self) -> tuple[str, ...]:
@@ -113,12 +135,18 @@ class JsonLayout:
                 raise FieldError(reason, name)
             if column == "timestamp":
                 values[column] = self._timestamp(value, name)
+            elif self.names.text_vertices and column in _VERTICES and isinstance(value, int) and not isinstance(value, bool):
+                values[column] = str(value)
             elif self.integers and column in _VERTICES:
-                values[column] = _integer(value, name, f"an integer, as {self._vertices_before(column)}")
+                hint = "; --vertices text reads both" if isinstance(value, str) else ""
+                values[column] = _integer(value, name, f"an integer, as {self._vertices_before(column)}{hint}")
             elif isinstance(value, str):
                 values[column] = check_text(value, name)
             else:
-                raise FieldError(f"{_quote_json(value)} is not text; expected {self._describe_expected(column)}", name)
+                hint = "; --vertices text reads both" if column in _VERTICES and type(value) is int else ""
+                raise FieldError(
+                    f"{_quote_json(value)} is not text; expected {self._describe_expected(column)}{hint}", name
+                )
         for key in self.further:
             value = value_at(found, key)
             values[FURTHER + key] = check_text(value, key) if isinstance(value, str) and value else value
@@ -156,6 +184,8 @@ class JsonLayout:
         """Describe the expected value for a message: a label, or a vertex of a file whose vertices are text."""
         if column not in _VERTICES:
             return "a name in quotes"
+        if self.names.text_vertices:
+            return "a name in quotes or an integer"
         if self.is_first and column == "source":
             return "a name in quotes or an integer"
         return f"a name in quotes, as {self._vertices_before(column)}"
@@ -165,11 +195,16 @@ class JsonLayout:
         return f"the {self.names['source']} of the same object" if is_target else "the vertices of earlier objects"
 
     def _timestamp(self, value: Any, name: str) -> int:
-        if self.times == "integers":
+        if self.times == EPOCH and isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = texts_of([value])[0].as_py() or "null"
+        elif self.times == "integers" and isinstance(value, (float, str)) and (hint := format_hint(str(value))):
+            raise FieldError(f"{_quote_json(value)} is not an integer{hint}", name)
+        elif self.times == "integers":
             times = " or a time in quotes such as 2024-05-01T12:00:00Z" if self.is_first else ""
             return _integer(value, name, f"a whole number such as 1254192988{times}")
         if not isinstance(value, str):
-            raise FieldError(f"{_quote_json(value)} is not a time; expected text, as in earlier objects", name)
+            expected = "text, as in earlier objects" if self.names.time_format is None else f"text, as in {self.times}"
+            raise FieldError(f"{_quote_json(value)} is not a time; expected {expected}", name)
         return check_time(value, name, kind=self.times, unit=self.time_unit)
 
     def refuse_missing(self, found: Mapping[str, Any]) -> None:
@@ -189,7 +224,7 @@ class JsonLayout:
         found = read_object(line)
         self.refuse_missing(found)
         source, time = (value_at(found, self.names[column]) for column in ("source", "timestamp"))
-        integers = isinstance(source, int) and not isinstance(source, bool)
+        integers = isinstance(source, int) and not isinstance(source, bool) and not self.names.text_vertices
         kind = time_kind(time.strip(" \t")) if isinstance(time, str) else None
         layout = JsonLayout(
             names=self.names,
@@ -359,17 +394,19 @@ class JsonLines:
         return None
 
     def _learn(self, data: bytes) -> bool:
-        """Guess the types of additional columns, and of delete, from some lines; return whether the guess is new."""
-        deletes = [name for column, name in self.layout.columns if column == DELETE]
+        """Guess the types of additional columns, and of others that may have several; return whether the guess is new."""
+        loose = {DELETE, *(_VERTICES if self.layout.names.text_vertices else ())}
+        loose |= {"timestamp"} if self.layout.times == EPOCH else set()
+        of_tuples = {name: column for column, name in self.layout.columns if column in loose}
         before = dict(self._types)
         for line in data.split(b"\n", 50)[:50]:
             try:
                 found = read_object(line)
             except FieldError:
                 continue
-            for key in (*self.layout.further, *deletes):
+            for key in (*self.layout.further, *of_tuples):
                 type_ = _VALUE_TYPES.get(type(value_at(found, key)))
-                if key in deletes and type_ not in (pa.string(), pa.bool_()):
+                if key in of_tuples and type_ not in _TYPES_OF_LOOSE[of_tuples[key]]:
                     continue
                 if type_ is not None and not (type_ == pa.int64() and self._types.get(key) == pa.float64()):
                     self._types[key] = type_
@@ -430,6 +467,13 @@ def _check_column(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array 
         return _empty_as_none(array)
     if array.null_count:
         return None
+    if column == "timestamp" and layout.times == EPOCH:
+        numbers = _untyped_column(array)
+        if numbers is None or numbers.null_count:
+            return None
+        return times_of(UntypedColumn(numbers).texts().fill_null(""), kind=layout.times, unit=layout.time_unit)
+    if column in _VERTICES and layout.names.text_vertices and pa.types.is_integer(array.type):
+        return array.cast(pa.string())
     if column == "timestamp":
         return array if layout.times == "integers" else times_of(array, kind=layout.times, unit=layout.time_unit)
     if column == "label":
