@@ -11,7 +11,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from rpq.cli.inputs import digests
+from rpq.cli.inputs import digests, rules_of
 from rpq.cli.options import NamedInput, output_key
 from rpq.cli.request import RunRequest, RunSettings
 from rpq.files.json_values import JsonValue
@@ -34,7 +34,7 @@ _OF_QUERIES = (
 )
 """Options that are only defaults for the queries of a file: the identity has the resulting queries instead."""
 
-_OPTIONAL = ("rdf_syntax", "rdf_time", "rdf_graph", "events", "keep", "max_ahead")
+_OPTIONAL = ("rdf_syntax", "rdf_time", "rdf_graph", "events", "keep", "max_ahead", "time_format", "vertices")
 """Options added after the first release: they are written only where they are given."""
 
 
@@ -84,6 +84,7 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
         "--on-error": settings.on_error,
         **(_static_identity(settings) if settings.static else {}),
         **(_topic_identity(settings) if any(map(is_topic, settings.inputs)) else {}),
+        **({} if (rules := rules_of(settings)) is None else {"--edges-from": rules.identity}),
         **({"--edges": settings.edges} if settings.edges != "triple" else {}),
         **{f"--{name.replace('_', '-')}": value for name in _OPTIONAL if (value := getattr(settings, name))},
     }

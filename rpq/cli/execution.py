@@ -213,7 +213,11 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     started = time.monotonic()
     run_input = open_input(settings, properties=request.further_columns)
     reader, unit = run_input.reader, run_input.time_unit
-    queries = request.queries(unit=unit, integers=False)
+    try:
+        queries = request.queries(unit=unit, integers=False)
+    except click.UsageError:
+        run_input.refuse_missing(interrupts)
+        raise
     max_ahead = max_ahead_of(settings, unit)
     identity = identity_of(request, queries)
     opened = run_input.start(queries, interrupts)

@@ -27,7 +27,7 @@ from rpq.errors import InputError, RpqError, did_you_mean
 from rpq.kafka.topic_names import is_topic, one_cluster, topics_in
 from rpq.language.edge_steps import labels_of_end
 from rpq.language.query import Query
-from rpq.readers import Batch, ColumnNames, Reader, WhereError, open_reader, parse_where
+from rpq.readers import Batch, ColumnNames, EdgeRules, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events
 from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
@@ -301,6 +301,21 @@ class RunInput:
             batches = align_to_events(batches)
         return StartedInput(batches=batches, integers=integers, labels=labels)
 
+    def refuse_missing(self, interrupts: Interrupts) -> None:
+        """Raise an exception of click's if the input has no tuple at its beginning, because columns are missing or wrong.
+
+        Columns come before all that windows need of them, such as a unit: without columns there are no times.
+        """
+        may_wait = not are_regular(self.settings.inputs)
+        try:
+            first = next(interruptible(self.reader, interrupts, may_wait=may_wait), None)
+        except InputError as error:
+            raise click.ClickException(str(error)) from error
+        except Interrupted:
+            return
+        if first is None and self.reader.rejections:
+            raise click.ClickException(self.reader.rejections[0])
+
 
 @dataclass(frozen=True, kw_only=True)
 class StartedInput:
@@ -329,12 +344,28 @@ def open_input(settings: RunSettings, *, properties: Sequence[str] = ()) -> RunI
     return RunInput(settings=settings, reader=reader, time_unit=settings.time_unit or reader.time_unit)
 
 
+def rules_of(settings: RunSettings) -> EdgeRules | None:
+    """Return the rules of `--edges-from`, if it is given.  Raises a usage error."""
+    if settings.edges_from is None:
+        return None
+    for option, value in (("--columns", settings.columns), ("--label", settings.label)):
+        if value is not None:
+            raise click.UsageError(f"{option}: --edges-from names the columns and labels of edges; leave out one of the two")
+    if settings.events is not None:
+        raise click.UsageError("--events: a record with several edges is no event; leave out --events, or --edges-from")
+    try:
+        return EdgeRules.read(settings.edges_from)
+    except InputError as error:
+        raise click.UsageError(f"--edges-from {error}") from error
+
+
 def are_regular(inputs: Sequence[str]) -> bool:
     """Return whether all inputs are files and folders, whose content can be read without waiting."""
     return all(path != "-" and (os.path.isfile(path) or os.path.isdir(path)) for path in inputs)
 
 
 def _open(settings: RunSettings, properties: Sequence[str]) -> Reader:
+    rules = rules_of(settings)
     is_rdf = settings.format == "rdf"
     if settings.events and not is_rdf and "columns" not in format_by_name(settings.format).options:
         raise click.UsageError(
@@ -343,7 +374,14 @@ def _open(settings: RunSettings, properties: Sequence[str]) -> Reader:
         )
     try:
         has_events = settings.events is not None and not is_rdf
-        columns = ColumnNames.parse(settings.columns, label=settings.label, has_events=has_events, properties=properties)
+        columns = ColumnNames.parse(
+            settings.columns,
+            label=settings.label,
+            has_events=has_events,
+            properties=properties,
+            time_format=settings.time_format,
+            text_vertices=settings.vertices == "text",
+        )
     except InputError as error:
         raise click.UsageError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
     graph = settings.rdf_graph
@@ -369,6 +407,7 @@ def _open(settings: RunSettings, properties: Sequence[str]) -> Reader:
         time_unit=settings.time_unit,
         streams=settings.streams,
         rdf=_rdf_reading(**of_rdf) if of_rdf else None,
+        rules=rules,
     )
 
 
@@ -557,7 +596,13 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
     from rpq.kafka.topic_reader import TopicInput, reader_of
 
     try:
-        names = ColumnNames.parse(settings.columns, label=settings.label, properties=properties)
+        names = ColumnNames.parse(
+            settings.columns,
+            label=settings.label,
+            properties=properties,
+            time_format=settings.time_format,
+            text_vertices=settings.vertices == "text",
+        )
         columns = MessageColumns.of(names, settings.time_unit)
     except InputError as error:
         raise InputError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
@@ -575,11 +620,12 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
         where=parse_where(settings.where) if settings.where is not None else None,
         only_json=settings.format == "jsonl",
         rdf=rdf_documents(settings).reading if settings.format == "rdf" else None,
+        rules=rules_of(settings),
         max_delay=settings.max_delay,
         on_error="skip" if is_topic(settings.on_error) else settings.on_error,
         until_end=settings.until_end,
     )
-    if topics.rdf is not None:
+    if topics.rdf is not None or topics.rules is not None:
         for stream in streams.values():
             reader_of(topics, stream)  # which checks the options
     return topics

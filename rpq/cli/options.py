@@ -122,6 +122,20 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]
         return float(found[1]) * {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}[found[2]]
 
 
+class TimeFormat(click.ParamType):  # type: ignore[type-arg]
+    """A type for formats of times: `epoch`, or one of strptime."""
+
+    name = "format"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from rpq.stream.arrays.fields import check_time_format
+
+        try:
+            return check_time_format(str(value))
+        except ValueError as error:
+            return self.fail(str(error), param, ctx)
+
+
 class Endpoint(click.ParamType):  # type: ignore[type-arg]
     """A type for a port, or an address with a port."""
 
@@ -181,6 +195,29 @@ rdf_options = combine_options(
         "--rdf-graph",
         type=click.Choice(["stream", "event"]),
         help="Meaning of the graph of an RDF triple: its stream or event.",
+    ),
+)
+
+
+edges_from = click.option(
+    "--edges-from",
+    metavar="FILE",
+    help="File (TOML) with the edges of a record, several or none: label, source, target, timestamp, when, op or delete, id "
+    "and properties of each [[edge]], in place of --columns and --label.",
+)
+
+
+values = combine_options(
+    click.option(
+        "--time-format",
+        type=TimeFormat(),
+        help="Format of times that are not in ISO 8601: epoch (seconds, with a fraction or without), or as in strptime, "
+        "'%d/%m/%Y %I:%M %p', in UTC unless it has a zone (%z).",
+    ),
+    click.option(
+        "--vertices",
+        type=click.Choice(["text"]),
+        help="Read all vertices as text, also those that are numbers in JSON or Parquet, so that both may occur.",
     ),
 )
 

@@ -280,6 +280,9 @@ class RunSettings(QueryOptions):
     time_unit: str | None = None
     columns: str | None = None
     label: str | None = None
+    edges_from: str | None = None
+    time_format: str | None = None
+    vertices: Literal["text"] | None = None
     where: str | None = None
     output: str | None = None
     witness: bool = False

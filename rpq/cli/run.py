@@ -43,6 +43,19 @@ is late for every query.  If the file has an error, no query is run.
 default 1).  --window unbounded has no slide: edges leave it only by deletes.
 
 \b
+--edges-from FILE: each record (an object, a row, a message) has the edges of FILE whose condition holds, in its order.
+Without when, an edge is left out if an end is missing; with it, a missing end is a bad line.  Names reach into nested
+records.
+  timestamp = "@timestamp"
+  [[edge]]
+  label = "spawned"
+  source = "process.parent.entity_id"
+  target = "process.entity_id"
+  when = "event.action = 'start'"
+  [edge.properties]
+  user = "user.name"
+
+\b
 --input NAME=FILE: all tuples of the file belong to the stream NAME (which contains no /, or is an IRI with ://, or is in
 <>); a column stream assigns single tuples to streams.  Path expressions and patterns read all streams as one.  A value that
 is the name of an existing file is this file, even if it contains a =.  --static NAME=FILE names the graph of static edges in
@@ -110,9 +123,12 @@ run over topics ends with 0 after SIGTERM.
 @click.option(
     "--columns",
     metavar="COLUMN=NAME,...",
-    help="Input columns for source, target, label, timestamp, op or delete, stream and event, if they have other names.",
+    help="Input columns for source, target, label, timestamp, op or delete, stream and event, if they have other names, "
+    "also nested ones: source=process.parent.id,target=hashes[0].value.",
 )
 @click.option("--label", metavar="LABEL", help="Label of all edges, if the input has no column for it.")
+@shared.edges_from
+@shared.values
 @click.option(
     "--where",
     metavar="CONDITION",

@@ -91,7 +91,8 @@ def _check_files(request: RunRequest) -> None:
             written.append((f"the rows of {option} in", frames_path(path)))
     inputs = [("--input", path) for path in settings.inputs if not is_topic(path)]
     inputs += [("--static", path) for path in settings.static]
-    check_files(written=written, read=[*inputs, ("--queries", settings.queries_file), ("--query-file", settings.query_file)])
+    texts = {"queries": settings.queries_file, "query-file": settings.query_file, "edges-from": settings.edges_from}
+    check_files(written=written, read=[*inputs, *((f"--{name}", path) for name, path in texts.items())])
     for option, path in written:
         if settings.checkpoint is not None and path is not None and option != "--stats" and not is_regular(path):
             raise click.UsageError(f"{option} {path}: is no regular file; with --checkpoint it must be one")

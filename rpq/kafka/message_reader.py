@@ -25,8 +25,10 @@ from rpq.language.where import Where
 from rpq.readers.batch import LABEL_TYPE, left_after_condition
 from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames
 from rpq.readers.inputs import order_rows
+from rpq.readers.key_paths import names_in, value_at
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS
+from rpq.readers.text.edge_rules import EdgeReader, EdgeRules, RecordParser, json_records
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import (
     FURTHER,
@@ -39,10 +41,13 @@ from rpq.readers.text.line_layout import (
     split_line,
 )
 from rpq.readers.text.parsing import BlockParser, LineParser, Rows
-from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError, check_time, time_kind
+from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE, EDGE, STREAM, FieldError, check_time, time_kind
 from rpq.stream.arrays.properties import LOOSE
 
 BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@header.NAME")
+KEYS_WITH_AT = ("@timestamp", "@version", "@metadata")
+"""Keys of the values that Logstash and the Elastic Common Schema write with an @."""
+
 MILLISECONDS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}
 """The factor and the divisor that convert milliseconds to each unit."""
 
@@ -83,7 +88,7 @@ class MessageColumns:
         >>> MessageColumns.of(ColumnNames.parse("source=@key,target=item")).beside
         (('source', '@key'),)
         """
-        beside = tuple((column, name) for column, name in names.renamed if name.startswith("@"))
+        beside = tuple((column, name) for column, name in names.renamed if is_beside(name))
         for column, name in beside:
             check_beside(name)
             if name == "@time" and column != "timestamp":
@@ -95,6 +100,8 @@ class MessageColumns:
             timed=names.timed,
             properties=tuple(name for name in names.properties if name not in elsewhere),
             beside=elsewhere,
+            time_format=names.time_format,
+            text_vertices=names.text_vertices,
         )
         return cls(values=values, beside=beside, time_unit=time_unit)
 
@@ -118,7 +125,7 @@ class MessageColumns:
                 raise FieldError("is not there", name)
             return None
         if column == "timestamp":
-            kind = time_kind(value.strip(" \t"))
+            kind = self.values.time_format or time_kind(value.strip(" \t"))
             return check_integer(value, name) if kind is None else check_time(value, name, kind=kind, unit=self.unit or "us")
         if column not in (*TUPLE_COLUMNS, DELETE, STREAM):
             return value or None
@@ -131,6 +138,15 @@ class MessageColumns:
             raise FieldError("is not there: the message has no time", "@time")
         times, over = MILLISECONDS[self.unit or "ms"]
         return int(milliseconds * times // over)
+
+
+def is_beside(name: str) -> bool:
+    """Return whether a name is one of metadata, rather than a key of the values that happens to begin with @.
+
+    >>> [is_beside(name) for name in ("@time", "@timestamp", "user")]
+    [True, False, False]
+    """
+    return name.startswith("@") and name.partition(".")[0] not in KEYS_WITH_AT
 
 
 def check_beside(name: str) -> None:
@@ -221,7 +237,9 @@ class MessageReader:
         where: Where | None = None,
         only_json: bool = False,
         layout: dict[str, Any] | None = None,
+        rules: EdgeRules | None = None,
     ) -> None:
+        self._rules = rules
         self._columns = columns
         self._stream = stream
         self._where = where
@@ -229,15 +247,21 @@ class MessageReader:
         self._parser: BlockParser | None = None
         self._predicate: Predicate | None = None
         self.warnings: list[str] = []
-        self._metadata = tuple(sorted(name for name in where.names if name.startswith("@"))) if where is not None else ()
+        self._metadata = tuple(sorted(name for name in where.names if is_beside(name))) if where is not None else ()
         for name in self._metadata:
             check_beside(name)
-        if layout is not None:
+        if rules is not None:
+            _refuse_metadata(rules)
+        if layout is not None and rules is not None:
+            self._use_rules(rules, layout["times"])
+        elif layout is not None:
             self._use_layout(_layout_of(layout, columns, self._further))
 
     @property
     def layout(self) -> dict[str, Any] | None:
         """The layout of values as JSON values, for a later reader of the same topic; None before the first message."""
+        if isinstance(self._parser, RecordParser):
+            return {"json": True, "integers": False, "times": self._parser.reader.times}
         if isinstance(self._parser, JsonLines):
             found = self._parser.layout
             return {"json": True, "integers": found.integers, "times": found.times}
@@ -286,9 +310,10 @@ class MessageReader:
             raise FieldError("is blank, or a comment; expected a tuple")
         if b"\n" not in line:
             return line
-        if not isinstance(self._parser, JsonLines):
+        parser = self._parser.inner if isinstance(self._parser, RecordParser) else self._parser
+        if not isinstance(parser, JsonLines):
             raise FieldError("goes over several lines; expected the fields of one tuple")
-        self._parser.layout.read(line)
+        parser.layout.read(line)
         return line.replace(b"\n", b" ")  # line breaks are between the tokens of JSON: inside of texts they are invalid
 
     # --- how values are laid out -----------------------------------------------------------------------------
@@ -298,7 +323,7 @@ class MessageReader:
         """The keys of objects that a condition or a property uses in addition to the columns of a tuple."""
         keys = {self._columns.values[name] for name in self._columns.values.properties}
         if self._where is not None:
-            keys |= {name for name in self._where.names - {*self._kinds("text")} if not name.startswith("@")}
+            keys |= {name for name in self._where.names - {*self._kinds("text")} if not is_beside(name)}
         return tuple(sorted(keys))
 
     def _settle_layout(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, BadMessage]) -> bool:
@@ -309,7 +334,12 @@ class MessageReader:
             try:
                 if value is None or is_ignored(value.rstrip(b"\r\n")):
                     self._line(value)
-                self._use_layout(self._detect_layout(bytes(value or b"").rstrip(b"\r\n")))
+                first = bytes(value or b"").rstrip(b"\r\n")
+                if self._rules is None:
+                    self._use_layout(self._detect_layout(first))
+                else:
+                    read_object(first)
+                    self._use_rules(self._rules, None)
             except FieldError as error:
                 bad[number] = BadMessage(messages[number], _reason(error, value))
             else:
@@ -327,20 +357,31 @@ class MessageReader:
             untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped", of_tuple=name in columns) for name in further}
             self._predicate = Predicate(self._where, {**kinds, **untyped})
 
+    def _use_rules(self, rules: EdgeRules, times: str | None) -> None:
+        kinds = self._kinds("text")
+        of_condition = frozenset() if self._where is None else self._where.names - {*kinds, *self._metadata}
+        further = tuple(sorted(of_condition))
+        names, unit = self._columns.values, self._columns.unit or DEFAULT_UNIT
+        reader = EdgeReader(rules, names, unit=unit, times=times, further=further)
+        self._parser = RecordParser(json_records(reader), reader, further=further)
+        if self._where is not None:
+            untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in (*self._metadata, *further)}
+            self._predicate = Predicate(self._where, {**kinds, **untyped})
+
     def _detect_layout(self, value: bytes) -> JsonLayout | Layout:
         names, unit = self._columns.values, self._columns.unit or "us"
         if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
             return _csv_layout(value, self._columns)
         found = read_object(value)
-        self.warnings = names.deletes_not_read(list(found))
-        ends = [found.get(names[end]) for end in ("source", "target") if end in names.columns]
+        self.warnings = names.deletes_not_read(names_in(found))
+        ends = [value_at(found, names[end]) for end in ("source", "target") if end in names.columns]
         layout = JsonLayout(
             names=names,
             further=self._further,
-            integers=len(ends) == 2 and isinstance(ends[0], int) and not isinstance(ends[0], bool),
+            integers=len(ends) == 2 and type(ends[0]) is int and not names.text_vertices,
             time_unit=unit,
         )
-        time = found.get(names["timestamp"])
+        time = value_at(found, names["timestamp"])
         if "timestamp" in names.columns and isinstance(time, str):
             layout = replace(layout, times=time_kind(time.strip(" \t")) or "integers")
         layout.refuse_missing(found)
@@ -385,12 +426,12 @@ class MessageReader:
         for line, error in wrong.items():
             number = int(message_of_line[line])
             bad[number] = BadMessage(messages[number], _reason(error, messages[number].value()))
-        numbers = np.delete(message_of_line, list(wrong)) if wrong else message_of_line
         batches, of_rows = [], []
         start = filtered = undecided = 0
         for piece in pieces:
             count = _count(piece)
-            part, start = numbers[start : start + count], start + count
+            ordinals = np.arange(count) if piece.ordinals is None else piece.ordinals
+            part, start = message_of_line[start + ordinals], start + piece.data_lines
             if not count:
                 continue
             batch, part, left_out, doubtful = self._filtered_batch(piece, part, beside)
@@ -412,7 +453,7 @@ class MessageReader:
         columns = dict(piece.columns)
         count = len(numbers)
         for column, values in beside.items():
-            taken = [values[number] for number in numbers] if count < len(values) else values
+            taken = [values[number] for number in numbers] if count < len(values) or self._rules is not None else values
             if column in ("op", DELETE):
                 columns[DELETE] = pa.array(taken, pa.bool_())
             elif column == "timestamp":
@@ -449,10 +490,18 @@ class MessageReader:
     def _columns_of_properties(self) -> dict[str, str]:
         """The columns of rows that have properties, and ids of edges: by own keys in objects, by properties in fields."""
         values = self._columns.values
-        is_json = isinstance(self._parser, JsonLines)
+        is_json = isinstance(self._parser, JsonLines)  # rules have the properties under their own names
         found = {name: FURTHER + (values[name] if is_json else name) for name in values.properties}
         beside = (name for name, _ in self._columns.beside if name not in (*TUPLE_COLUMNS, DELETE, STREAM))
         return {**found, **{name: FURTHER + name for name in beside}}
+
+
+def _refuse_metadata(rules: EdgeRules) -> None:
+    for rule in rules.rules:
+        for key, name in rule.names.items():
+            if is_beside(name):
+                message = f"{name} is metadata of a message; expected a key of values"
+                raise InputError(f"{rules.file}: {rule}, key {key!r}: {message}")
 
 
 def _as_lines(values: Sequence[bytes | None]) -> bytes:
@@ -491,7 +540,7 @@ def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
         unit = columns.unit or "us"
         layout = Layout(separator=separator, fields=fields, optional=optional, quotes=True, edge=edge, time_unit=unit)
         if "timestamp" in fields:
-            kind = time_kind(texts[fields.index("timestamp")].strip(" \t"))
+            kind = names.time_format or time_kind(texts[fields.index("timestamp")].strip(" \t"))
             layout = replace(layout, times=kind or "integers")
         layout.read(value)
         return layout

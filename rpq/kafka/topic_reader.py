@@ -21,7 +21,7 @@ from rpq.readers.gc_pause import gc_paused
 
 if TYPE_CHECKING:
     from rpq.kafka.rdf_messages import RdfMessages
-    from rpq.readers import RdfReading
+    from rpq.readers import EdgeRules, RdfReading
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class TopicFigures:
 class TopicInput:
     """The input of a run: topics by name, each with the stream of its tuples, and how their messages are read.
 
-    With `rdf` a message is a document of RDF, otherwise it is a tuple.
+    With `rdf` a message is a document of RDF, with `rules` a record that they make edges of, otherwise it is a tuple.
     """
 
     brokers: str
@@ -60,6 +60,7 @@ class TopicInput:
     where: Where | None = None
     only_json: bool = False
     rdf: RdfReading | None = None
+    rules: EdgeRules | None = None
     max_delay: float = 1.0
     on_error: str = "stop"
     until_end: bool = False
@@ -73,7 +74,14 @@ def reader_of(
     Raises `InputError` or `WhereError`.
     """
     if topics.rdf is None:
-        return MessageReader(topics.columns, stream=stream, where=topics.where, only_json=topics.only_json, layout=layout)
+        return MessageReader(
+            topics.columns,
+            stream=stream,
+            where=topics.where,
+            only_json=topics.only_json,
+            layout=layout,
+            rules=topics.rules,
+        )
     from rpq.kafka.rdf_messages import RdfMessages
 
     return RdfMessages(topics.rdf, topics.columns, stream=stream, where=topics.where, layout=layout)

@@ -25,6 +25,7 @@ from rpq.readers.format_registry import BUILTIN_FORMATS, FormatHintReader, forma
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
 from rpq.readers.selection import FilterReader, LimitReader, SelfLoopFilter, SkipReader
+from rpq.readers.text.edge_rules import EdgeRules
 
 if TYPE_CHECKING:
     from rpq.readers.rdf.rdf_format import RdfReading
@@ -34,6 +35,7 @@ __all__ = [
     "LABEL_TYPE",
     "Batch",
     "ColumnNames",
+    "EdgeRules",
     "Format",
     "RdfReading",
     "Reader",
@@ -68,6 +70,7 @@ def open_reader(
     time_unit: str | None = None,
     streams: Sequence[str | None] | None = None,
     rdf: RdfReading | None = None,
+    rules: EdgeRules | None = None,
 ) -> Reader:
     """Open inputs of a format as one stream of tuples, which can be read once.
 
@@ -81,7 +84,8 @@ def open_reader(
     condition on the input's columns: tuples for which it does not hold are removed before all other options apply, and
     counted in `filtered`.  `time_unit` ("s", "ms", "us", "ns") is the unit of times in text.  `streams` are the names of
     the streams of the inputs, one per input, or None for inputs without; every tuple belongs to the merged stream in
-    addition.  `rdf` sets how inputs of the format `rdf` are read.
+    addition.  `rdf` sets how inputs of the format `rdf` are read.  `rules` make several edges of each record
+    (`EdgeRules.read(FILE)`); then `columns` has nothing but properties.
 
     Raises `InputError` for an unknown format, a missing file, or inputs that do not fit together, and `WhereError` for a
     condition that does not fit an input (for a pipe, when it is read).
@@ -95,7 +99,7 @@ def open_reader(
     """
     path_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     names = [os.fspath(path) for path in path_list]
-    settings = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf}
+    settings = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf, "rules": rules}
 
     def open_as(format: str, paths: list[str], on_error: str, **options: object) -> Reader:
         one = format_by_name(format)
@@ -114,6 +118,8 @@ def open_reader(
         raise InputError(
             f"the format {format} has fixed columns; names of columns, or a label, can be set for {_formats_with('columns')}"
         )
+    if rules is not None and "rules" not in accepted_options:
+        raise InputError(f"the format {format} has fixed edges; rules make edges of records in {_formats_with('rules')}")
     if rdf is not None and "rdf" not in accepted_options:
         raise InputError(f"the format {format} is not RDF; the syntax, time and graphs of RDF are options of the format rdf")
     if streams is not None and any(name is not None for name in streams):

@@ -37,9 +37,17 @@ _COMMON_NAMES = {
     "timestamp": "timestamp ts time datetime date when epoch created at t",
     "source": "source src from subject user sender payer buyer customer caller follower start head u s",
     "target": "target dst dest destination to object item receiver recipient payee product callee followee end tail v o",
-    "label": "label predicate relation relationship relationshiptype type kind action verb event p",
+    "label": "label predicate relation relationship relationshiptype type action kind verb event p",
 }
 """Common names of columns, likelier names first; columns with more distinctive names come first."""
+
+_IDENTIFIERS = frozenset({"id", "uid", "uuid", "guid", "key", "ip"})
+"""Last words of nested names that rather name a vertex than say something about it."""
+
+_PARENT = re.compile(r"\bparent\.")
+
+MOST_NAMES = 40
+"""The number of names of an input that a message lists."""
 
 _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
@@ -55,7 +63,8 @@ class ColumnNames:
     With `constant_label` all edges have that label, and the input needs no column for it.  Unless `timed`, edges have no
     time, and a column with timestamps is ignored.  With `has_events` an event column is required.  `properties` are
     further columns that queries read, and `edge` where edges have ids.  With `fixed` the user cannot set other names, and
-    messages advise renaming the columns.
+    messages advise renaming the columns.  Timestamps have the `time_format` (`rpq.stream.arrays.fields`), unless it is
+    None.  With `text_vertices` a vertex that is a number is the text of the number.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -68,10 +77,19 @@ class ColumnNames:
     has_events: bool = False
     fixed: bool = False
     properties: tuple[str, ...] = ()
+    time_format: str | None = None
+    text_vertices: bool = False
 
     @classmethod
     def parse(
-        cls, text: str | None, *, label: str | None = None, has_events: bool = False, properties: Sequence[str] = ()
+        cls,
+        text: str | None,
+        *,
+        label: str | None = None,
+        has_events: bool = False,
+        properties: Sequence[str] = (),
+        time_format: str | None = None,
+        text_vertices: bool = False,
     ) -> ColumnNames:
         """Parse `COLUMN=NAME,…`; a pair whose name contains a comma is in double quotes.  Raises `InputError`.
 
@@ -101,10 +119,17 @@ class ColumnNames:
             renamed[column] = name
         if "op" in renamed and DELETE in renamed:
             raise InputError(f"op={renamed['op']} and delete={renamed[DELETE]} have the same meaning: use one of the two")
-        return cls(renamed=tuple(renamed.items()), constant_label=label, has_events=has_events, properties=tuple(properties))
+        return cls(
+            renamed=tuple(renamed.items()),
+            constant_label=label,
+            has_events=has_events,
+            properties=tuple(properties),
+            time_format=time_format,
+            text_vertices=text_vertices,
+        )
 
     def __bool__(self) -> bool:
-        has_others = self.has_events or bool(self.properties)
+        has_others = self.has_events or bool(self.properties) or self.time_format is not None or self.text_vertices
         return bool(self.renamed) or self.constant_label is not None or not self.timed or has_others
 
     def __getitem__(self, column: str) -> str:
@@ -167,10 +192,13 @@ class ColumnNames:
         renamed = dict(self.renamed)
         return tuple(column for column in self.looked_for if column not in _OPTIONAL or column in renamed)
 
-    def places(self, names: Sequence[str], *, any_case: bool = False) -> dict[str, int]:
+    def places(
+        self, names: Sequence[str], *, any_case: bool = False, nested: Sequence[str] | None = None
+    ) -> dict[str, int]:
         """Return the position of each column of a tuple among the names of an input's columns.
 
-        With `any_case`, columns that are not renamed match in upper and lower case.  Raises `FieldError` for a
+        With `any_case`, columns that are not renamed match in upper and lower case.  Messages list the names, or the
+        `nested` ones that could be given.  Raises `FieldError` for a
         duplicate column, or for both op and delete, and `MissingColumns`, which lists the names.
 
         >>> ColumnNames.parse("source=user,target=item", label="likes").places(["when", "user", "item", "timestamp"])
@@ -185,7 +213,7 @@ class ColumnNames:
                 raise FieldError("occurs twice in the header; expected each column once", name)
             if name in among:
                 places[column] = among.index(name)
-        self.refuse_missing(names, there=places)
+        self.refuse_missing(names if nested is None else nested, there=places)
         if "op" in places and DELETE in places:
             raise FieldError(OP_AND_DELETE, DELETE)
         return places
@@ -204,7 +232,7 @@ class ColumnNames:
             return
         needed = [self[one] for one in self.required if one not in _OPTIONAL]
         either = " or ".join(self[one] for one in ("op", DELETE) if one in self.looked_for)
-        expected = f"expected {', '.join(needed)} and optionally {either}, found {', '.join(names) or 'none'}"
+        expected = f"expected {', '.join(needed)} and optionally {either}, found {_listed(names)}"
         if len(missing) == 1:
             name = self[missing[0]]
             near = did_you_mean(name, names) if missing[0] in dict(self.renamed) else ""
@@ -270,24 +298,37 @@ class ColumnNames:
         return []
 
 
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names of an input, as an enumeration."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more if names else "none"
+
+
 def _guess_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
     """Guess which of the names correspond to columns of a tuple.
 
     >>> _guess_columns(["id", "userId", "to_account", "created_at", "amount"], ["source", "target", "timestamp", "label"])
     {'timestamp': 'created_at', 'source': 'userId', 'target': 'to_account'}
+    >>> _guess_columns(["process.pid", "process.id", "process.parent.pid", "process.parent.id"], ["source", "target"])
+    {'source': 'process.parent.id', 'target': 'process.id'}
     """
-    words = {name: [word.lower() for word in _WORD.findall(name)] for name in names}
+    words = {name: [word.lower() for word in _WORD.findall(name)] for name in names if "[" not in name}
+    children = {name: _PARENT.sub("", name, count=1) for name, own in words.items() if own and own[-1] in _IDENTIFIERS}
     found: dict[str, str] = {}
-    for column in (one for one in _COMMON_NAMES if one in columns):
+    if {"source", "target"} <= {*columns}:
+        pairs = ((name, child) for name, child in children.items() if child != name and child in words)
+        found |= dict(zip(("source", "target"), next(pairs, ()), strict=False))
+    for column in (one for one in _COMMON_NAMES if one in columns and one not in found):
         usual = _COMMON_NAMES[column].split()
         ranked = [
-            ("".join(own) != word, usual.index(word), name)  # a whole name before one with several words
+            # A whole name before one with several words, and of nested names one of a vertex.
+            ("".join(own) != word, usual.index(word), "." in name and own[-1] not in _IDENTIFIERS, name)
             for name, own in words.items()
             for word in usual
             if name not in found.values() and ("".join(own) == word or (len(word) > 1 and word in own))
         ]
         if ranked:
-            found[column] = min(ranked, key=lambda one: one[:2])[2]
+            found[column] = min(ranked, key=lambda one: one[:3])[3]
     return found
 
 

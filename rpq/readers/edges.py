@@ -35,6 +35,7 @@ from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, SingleStreamInpu
 from rpq.readers.parquet import ParquetInput, is_typed
 from rpq.readers.source import BYTE_ORDER_MARK, STANDARD_INPUT, Block
 from rpq.readers.text.detection import Detection, detect
+from rpq.readers.text.edge_rules import EdgeRules
 from rpq.readers.text.textfile import TextFile
 
 __all__ = ["EDGES", "JSON_LINES", "detect", "open_edges", "open_json_lines"]
@@ -50,18 +51,22 @@ def open_edges(
     time_unit: str | None = None,
     streams: Sequence[str | None] | None = None,
     only_json: bool = False,
+    rules: EdgeRules | None = None,
 ) -> InputsReader[Input]:
     """Open inputs in the format `edges`: text files, JSON lines, Parquet files or folders, `-` for standard input.
 
     `columns` maps the columns of a tuple to the columns of the inputs, `where` selects tuples, and `time_unit` is the unit
     of times in text (microseconds by default; required for a pipe).  `streams` are the names of the streams of the inputs,
-    one name or None for each input.
+    one name or None for each input.  With `rules` (`rpq.readers.text.edge_rules`) each row, object or line is a record,
+    which they make edges of; then `columns` has nothing but properties.
 
     Raises `InputError` for a missing input, for inputs of which one has integer vertices and another text, and for
     timestamps of different units, and `WhereError` for a condition that does not fit the columns of a file.
     """
     check_arguments(paths, on_error=on_error, batch_rows=batch_rows)
-    detection = Detection(columns=columns or ColumnNames(), where=where, only_json=only_json, time_unit=time_unit)
+    detection = Detection(
+        columns=columns or ColumnNames(), where=where, only_json=only_json, time_unit=time_unit, rules=rules
+    )
     opened = [_open(path, detection, on_error=on_error, batch_rows=batch_rows) for path in paths]
     kinds = {one.vertex_type: one.name for one in opened if one.vertex_type is not None}
     if len(kinds) > 1:
@@ -93,6 +98,7 @@ def open_json_lines(
     where: Where | None = None,
     time_unit: str | None = None,
     streams: Sequence[str | None] | None = None,
+    rules: EdgeRules | None = None,
 ) -> InputsReader[Input]:
     """Open inputs in the format `jsonl`, with one object per line; otherwise as `open_edges`."""
     return open_edges(
@@ -104,6 +110,7 @@ def open_json_lines(
         time_unit=time_unit,
         streams=streams,
         only_json=True,
+        rules=rules,
     )
 
 
@@ -124,7 +131,12 @@ class _OpenInput:
 def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) -> _OpenInput:
     if path != STANDARD_INPUT and not detection.only_json and (os.path.isdir(path) or is_typed(path)):
         parquet = ParquetInput(
-            path, on_error=on_error, batch_rows=batch_rows, columns=detection.columns, where=detection.where
+            path,
+            on_error=on_error,
+            batch_rows=batch_rows,
+            columns=detection.columns,
+            where=detection.where,
+            rules=detection.rules,
         )
         return _OpenInput(name=path, input=parquet, vertex_type=parquet.vertex_type)
     if path != STANDARD_INPUT and os.path.isfile(path):
@@ -138,8 +150,9 @@ def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) ->
         time_unit=None if detection.times == "integers" else detection.unit,
         label=detection.columns.constant_label,
     )
-    if known is None:
-        return _OpenInput(name=text.name, input=text, vertex_type=None if detection.only_json else "text")
+    if known is None or detection.rules is not None:
+        is_known = not detection.only_json or detection.rules is not None
+        return _OpenInput(name=text.name, input=text, vertex_type="text" if is_known else None, times=detection.times)
     return _OpenInput(
         name=text.name, input=text, vertex_type="integers" if known.json.integers else "text", times=known.times
     )
@@ -170,7 +183,13 @@ class InMemorySource:
 
 
 def read_tuples(
-    data: bytes, *, name: str, only_json: bool, time_unit: str | None = None, columns: ColumnNames | None = None
+    data: bytes,
+    *,
+    name: str,
+    only_json: bool,
+    time_unit: str | None = None,
+    columns: ColumnNames | None = None,
+    rules: EdgeRules | None = None,
 ) -> tuple[list[pa.RecordBatch], list[str]]:
     """Read all tuples of a text: JSON lines, or lines of fields with or without a header.  Return batches and warnings.
 
@@ -180,6 +199,7 @@ def read_tuples(
     >>> [batch.to_pylist() for batch in batches]
     [[{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 1}]]
     """
-    detection = Detection(columns=columns or ColumnNames(fixed=True), only_json=only_json, time_unit=time_unit)
+    names = columns or ColumnNames(fixed=True)
+    detection = Detection(columns=names, only_json=only_json, time_unit=time_unit, rules=rules)
     text = TextFile(InMemorySource(data, name=name), detect=detection)
     return list(text), text.warnings

@@ -5,7 +5,7 @@ Columns, by name: `source` and `target` (both text, or both integers, which beco
 date, which becomes seconds) and optionally `op` (text, `+` or `-`) or `delete` (boolean, or text that is true or false) and
 `stream` (text, null or empty for none), or under the names that `columns` assigns to them.  Every layout of Arrow is
 supported: dictionaries, views, run ends (`rpq.stream.arrays.plain_columns`).  Other columns are read only if a condition
-uses them.
+uses them.  Names reach into structs and lists (`rpq.readers.key_paths`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from rpq.language.where import Where
 from rpq.readers.batch import left_after_condition
 from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
+from rpq.readers.key_paths import leaves_of, names_of_schema, top_of, with_nested_columns, with_nested_fields
+from rpq.readers.text.edge_rules import EdgeReader, EdgeRules
 from rpq.readers.text.line_layout import FURTHER, NO_ID, no_operation
-from rpq.stream.arrays.fields import DELETE, EDGE, FieldError
+from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE, EDGE, STREAM, FieldError
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, is_fit, plain_type, with_plain_columns
 from rpq.stream.arrays.values import EMPTY, boolean_of_text, booleans_of_text
 
@@ -94,6 +96,7 @@ class ParquetInput:
         batch_rows: int = BATCH_ROWS,
         columns: ColumnNames | None = None,
         where: Where | None = None,
+        rules: EdgeRules | None = None,
     ) -> None:
         self.name = path
         self.rejected = 0
@@ -102,13 +105,19 @@ class ParquetInput:
         self.undecided = 0
         self._columns = columns or ColumnNames()
         self._where = where
+        self._rules = rules
         self._stop = on_error == "stop"
         self._batch_rows = batch_rows
         self._files = _files(path)
         self.bytes_total = sum(os.path.getsize(file) for file in self._files)
         self._bytes_read = 0.0
-        schemas = {file: _schema(file) for file in self._files}
-        kinds = {file: _check_schema(file, schema, self._columns) for file, schema in schemas.items()}
+        if self._columns.time_format is not None:
+            raise InputError(f"{path}: has columns with types; --time-format is for times in text and in JSON", file=path)
+        schemas = {file: self._schema(file) for file in self._files}
+        if rules is None:
+            kinds = {file: _check_schema(file, schema, self._columns) for file, schema in schemas.items()}
+        else:
+            kinds = {file: ("text", _check_records(file, schema, rules, self._columns)) for file, schema in schemas.items()}
         self.vertex_type, self.time_unit = kinds[self._files[0]]
         for file, kind in kinds.items():
             if kind != kinds[self._files[0]]:
@@ -119,9 +128,10 @@ class ParquetInput:
         self.warnings = [
             f"{file}: {warning}"
             for file, schema in schemas.items()
-            for warning in self._columns.deletes_not_read(schema.names)
+            for warning in (self._columns.deletes_not_read(schema.names) if rules is None else ())
         ][:1]
         for schema in schemas.values():
+            self._edge_reader(schema)
             self._predicate(schema)
 
     @property
@@ -135,7 +145,11 @@ class ParquetInput:
     def _read(self, path: str) -> Iterator[pa.RecordBatch]:
         row = 0
         try:
-            schema = _schema(path)
+            schema = self._schema(path)
+            reader = self._edge_reader(schema)
+            if reader is not None:
+                yield from self._read_records(path, schema, reader)
+                return
             names = {column: self._columns[column] for column in self._columns.looked_for}
             names = {column: name for column, name in names.items() if name in schema.names}
             predicate = self._predicate(schema)
@@ -147,12 +161,72 @@ class ParquetInput:
             for raw, size in _batches(path, names_read, names, self._batch_rows):
                 batch = with_plain_columns(raw)
                 self._bytes_read += size
-                tuples = pa.RecordBatch.from_arrays([batch.column(name) for name in names.values()], list(names))
+                arrays = [self._as_text(column, batch.column(name)) for column, name in names.items()]
+                tuples = pa.RecordBatch.from_arrays(arrays, list(names))
                 known = {FURTHER + name: batch.column(name) for name in further}
                 yield from self._check(tuples, path, row, predicate, known, properties)
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise _read_error(path, error) from error
+
+    def _as_text(self, column: str, values: pa.Array) -> pa.Array:
+        """Return vertices as text where the user wants so; other columns unchanged."""
+        is_number = column in ("source", "target") and pa.types.is_integer(values.type)
+        return values.cast(pa.string()) if is_number and self._columns.text_vertices else values
+
+    def _read_records(self, path: str, schema: pa.Schema, reader: EdgeReader) -> Iterator[pa.RecordBatch]:
+        """Yield the edges of the records of a file; columns that it lacks are null."""
+        predicate, row = self._predicate(schema), 0
+        names = [name for name in reader.names if name in schema.names]
+        for raw, size in _batches(path, names, {}, self._batch_rows):
+            batch = with_plain_columns(raw)
+            self._bytes_read += size
+            count = batch.num_rows
+            records = {name: batch.column(name) if name in names else pa.nulls(count, pa.string()) for name in reader.names}
+            edges = reader.read(records, count)
+            end = min(edges.errors, default=count) if self._stop else count
+            is_before = pa.array(edges.records < end)
+            good = _edges({name: column for name, column in edges.columns.items() if not name.startswith(FURTHER)})
+            for name in self._columns.properties:
+                good = good.append_column(name, edges.columns[FURTHER + name])
+            good, of_records = good.filter(is_before), edges.records[edges.records < end]
+            if predicate is not None:
+                places = pa.array(of_records)
+                known = {FURTHER + name: column.take(places) for name, column in records.items()}
+                known |= {name: good.column(name) for name in good.schema.names if name in (*_TUPLE, DELETE, STREAM)}
+                keep, undecided = predicate.keep(known, good.num_rows)
+                self.undecided += undecided
+                self.filtered += int(np.count_nonzero(~keep))
+                good = good if keep.all() else left_after_condition(good, keep)
+            if good.num_rows:
+                yield good
+            for place, error in sorted(edges.errors.items()):
+                message = f"{path}: row {row + place} (counted from 0): column '{error.column}': {error.message}"
+                if self._stop:
+                    raise InputError(message, file=path, column=error.column, row=row + place)
+                self.rejected += 1
+                if len(self.rejections) < REJECTION_MESSAGES:
+                    self.rejections.append(message)
+            row += count
+
+    def _schema(self, path: str) -> pa.Schema:
+        """Return the columns of a file, and the nested ones that have a name here."""
+        renamed = (name for _, name in self._columns.renamed)
+        of_condition = () if self._where is None else sorted(self._where.names)
+        of_rules = () if self._rules is None else self._rules.all_names(self._columns.properties)
+        return with_nested_fields(_schema(path), (*renamed, *self._columns.properties, *of_condition, *of_rules))
+
+    def _edge_reader(self, schema: pa.Schema) -> EdgeReader | None:
+        """Return what makes edges of the records of a file, if there are rules."""
+        if self._rules is None:
+            return None
+        further = () if self._where is None else [name for name in self._where.names if name in schema.names]
+        names = self._rules.all_names(self._columns.properties)
+        kinds = {name: ColumnKind(key=FURTHER + name, kind="unknown") for name in names}
+        for field in schema:
+            kind, unit = kind_of_type(field.type)
+            kinds[field.name] = ColumnKind(key=FURTHER + field.name, kind=kind, unit=unit)
+        return EdgeReader(self._rules, self._columns, unit=self.time_unit or DEFAULT_UNIT, kinds=kinds, further=further)
 
     def _predicate(self, schema: pa.Schema) -> Predicate | None:
         """Bind the condition to the columns of a file; the input's own names take precedence over those of a tuple."""
@@ -165,6 +239,8 @@ class ParquetInput:
         for field in schema:
             kind, unit = kind_of_type(field.type)
             kinds[field.name] = ColumnKind(key=FURTHER + field.name, kind=kind, unit=unit)
+        if self._rules is not None:
+            return Predicate(self._where, kinds | tuple_kinds(unit=self.time_unit))
         of_tuple = {column: kind for column, kind in tuple_kinds().items() if kind.key == DELETE}
         for column in self._columns.looked_for:
             name = self._columns[column]
@@ -233,8 +309,9 @@ def _batches(path: str, names_read: list[str], names: dict[str, str], rows: int)
     size = os.path.getsize(path)
     if _begins_with(path, ARROW_MAGIC):
         with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
+            tops = list(dict.fromkeys(top_of(name, file.schema) for name in names_read))
             for place in range(file.num_record_batches):
-                whole = file.get_batch(place).select(names_read)
+                whole = with_nested_columns(file.get_batch(place).select(tops), names_read)
                 for start in range(0, whole.num_rows, rows):
                     part = whole.slice(start, rows)
                     yield part, size / file.num_record_batches * part.num_rows / whole.num_rows
@@ -245,8 +322,9 @@ def _batches(path: str, names_read: list[str], names: dict[str, str], rows: int)
     repetitive = _dictionary_columns(metadata, [names.get(one, "") for one in ("label", "op", DELETE)], list(names.values()))
     bytes_a_row = size / max(1, metadata.num_rows)
     with pq.ParquetFile(path, read_dictionary=repetitive, metadata=metadata) as file:
-        for batch in file.iter_batches(rows, columns=names_read):
-            yield batch, bytes_a_row * batch.num_rows
+        leaves = list(dict.fromkeys(leaves_of(name, file.schema_arrow) for name in names_read))
+        for batch in file.iter_batches(rows, columns=leaves):
+            yield with_nested_columns(batch, names_read), bytes_a_row * batch.num_rows
 
 
 def _dictionary_columns(metadata: pq.FileMetaData, few: list[str], names: list[str]) -> list[str]:
@@ -310,7 +388,7 @@ def _read_error(path: str, error: Exception) -> InputError:
 def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[str, str | None]:
     """Return the kind of the vertices and the unit of the timestamps, or raise `InputError`."""
     try:
-        places = columns.places(schema.names)
+        places = columns.places(schema.names, nested=names_of_schema(schema))
     except FieldError as error:
         place = "" if error.column is None else f"column '{error.column}' "
         raise InputError(f"{path}: {place}{error.message}", file=path, column=error.column) from error
@@ -319,7 +397,8 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
             continue  # what static edges lack is null
         if schema.names.count(name) != 1:
             reason = f"occurs {schema.names.count(name)} times" if name in schema.names else "is missing"
-            hint = f"found {', '.join(map(repr, schema.names))}{did_you_mean(name, schema.names)}"
+            nested = names_of_schema(schema)
+            hint = f"found {', '.join(map(repr, nested))}{did_you_mean(name, nested)}"
             message = f"{path}: column '{name}' {reason}; {columns.use_of(name)}, and {hint}"
             raise InputError(message, file=path, column=name)
     if columns.has_ids and not is_fit(EDGE, plain_type(schema.field(columns[EDGE]).type)):
@@ -348,14 +427,41 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
             type_ = types[column]
             raise InputError(f"{path}: column '{name}' has the type {type_}; expected {expected}", file=path, column=name)
     types = {column: plain_type(type_) for column, type_ in types.items()}
+    if columns.text_vertices:
+        return "text", _unit(types["timestamp"]) if columns.timed else None
     if _is_text(types["source"]) != _is_text(types["target"]):
         raise InputError(
             f"{path}: column '{columns['target']}' is {types['target']}, '{columns['source']}' is {types['source']}; "
-            "vertices must be all integers or all text",
+            "vertices must be all integers or all text (--vertices text makes numbers texts)",
             file=path,
             column=columns["target"],
         )
     return "text" if _is_text(types["source"]) else "integers", _unit(types["timestamp"]) if columns.timed else None
+
+
+def _check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: ColumnNames) -> str | None:
+    """Return the unit of the timestamps of records that become edges.  Raises `InputError` for missing columns."""
+    units: dict[str | None, str] = {}
+    for rule in rules.rules:
+        for key, name in rule.names.items():
+            place = f"{path}: column '{name}', the {key} of {rule} in {rules.file},"
+            if schema.names.count(name) != 1:
+                reason = f"occurs {schema.names.count(name)} times" if name in schema.names else "is missing"
+                nested = names_of_schema(schema)
+                found = f"found {', '.join(nested)}{did_you_mean(name, nested)}"
+                raise InputError(f"{place} {reason}; {found}", file=path, column=name)
+            type_ = plain_type(schema.field(name).type)
+            if pa.types.is_nested(type_) or (pa.types.is_floating(type_) and key == "timestamp"):
+                raise InputError(f"{place} has the type {type_}", file=path, column=name)
+            if key == "timestamp":
+                units[DEFAULT_UNIT if _is_text(type_) else _unit(type_)] = f"'{name}' of {rule}"
+    for name in columns.properties:
+        if name != EDGE and all(rules.of_property(rule, name) not in schema.names for rule in rules.rules):
+            raise InputError(f"{path}: column '{name}' is missing; {columns.use_of(name)}", file=path, column=name)
+    if len(units) > 1:
+        described = " and ".join(f"{name} in {unit or 'plain numbers'}" for unit, name in units.items())
+        raise InputError(f"{path}: timestamps must have one unit; found {described}", file=path)
+    return next(iter(units))
 
 
 def _unit(type_: pa.DataType) -> str | None:

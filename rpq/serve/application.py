@@ -154,6 +154,7 @@ class Application:
             unit = self.service.defaults.time_unit
             read = partial(read_tuple_body, stream=stream, time_unit=unit, further=self.service.further_columns)
             read = partial(read, documents=self.service.documents, timestamp=wanted.timestamp)
+            read = partial(read, rules=self.service.rules, names=self.service.names)
             if len(body) <= SMALL_BODY:
                 columns, warnings = read(body, type_)
             else:

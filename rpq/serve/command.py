@@ -88,6 +88,8 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     "--columns", metavar="COLUMN=NAME,...", help="Input columns of a tuple, if they have other names (as for rpq run)."
 )
 @click.option("--label", metavar="LABEL", help="Label of all edges of the input, if it has no column for it.")
+@shared.edges_from
+@shared.values
 @click.option("--where", metavar="CONDITION", help="Read only tuples of the input that fulfil a condition (as for rpq run).")
 @shared.edge_identity("When two inserts are the same edge (as for rpq run).")
 @click.option(

@@ -37,6 +37,7 @@ from rpq.stream.window import Window, kind_of_text, size_and_slide
 
 if TYPE_CHECKING:
     from rpq.readers.rdf.rdf_format import RdfDocuments
+    from rpq.readers.text.edge_rules import EdgeRules
 
 _WORD = re.compile(r"[\w.:#-]+|\S")
 
@@ -315,13 +316,16 @@ def read_tuple_body(
     further: Sequence[str] = (),
     documents: RdfDocuments | None = None,
     timestamp: int | None = None,
+    rules: EdgeRules | None = None,
+    names: ColumnNames | None = None,
 ) -> PostedTuples:
     """Read the tuples of a body whose content type is one of `TUPLE_TYPES`, in their order.
 
     All of them belong to `stream`, unless it is None.  `further` columns are read where they are there: properties of
     edges, and `edge` where edges have ids.  Raises `InputError`, with a line number for formats that have lines;
     then none of the tuples may be applied.  JSON lines and CSV are read as files are.  RDF is read by `documents`, with the
-    `timestamp`, if it is not None.  O(bytes).
+    `timestamp`, if it is not None.  With `rules` JSON lines and CSV are records that they make edges of; `names` has the
+    format of their times and the kind of their vertices.  O(bytes).
     """
     if stream is not None:
         check_stream(stream)
@@ -333,8 +337,10 @@ def read_tuple_body(
         columns, warnings = _read_arrow(body, further)
     else:
         only_json = type_ in JSON_LINES
-        names = ColumnNames(fixed=True, properties=tuple(further))
-        batches, warnings = read_tuples(body, name=NAME, only_json=only_json, time_unit=time_unit, columns=names)
+        names = replace(names or ColumnNames(fixed=True), properties=tuple(further))
+        batches, warnings = read_tuples(
+            body, name=NAME, only_json=only_json, time_unit=time_unit, columns=names, rules=rules
+        )
         columns = concatenate(batches)
     if columns is None or stream is None:
         return PostedTuples(columns, warnings)

@@ -44,8 +44,10 @@ from rpq.stream.arrays.fields import EDGE
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
     from rpq.language.query import Query
+    from rpq.readers.column_names import ColumnNames
     from rpq.readers.rdf.rdf_format import RdfDocuments
     from rpq.readers.rdf.times import Kind
+    from rpq.readers.text.edge_rules import EdgeRules
     from rpq.rows.changes import Changes
 
 LOG = logging.getLogger("rpq.serve")
@@ -138,8 +140,14 @@ class Service(EngineThread):
         checkpoint_seconds: float = 30.0,
         damaged_journal: Literal["refuse", "set-aside"] = "refuse",
         documents: RdfDocuments | None = None,
+        rules: EdgeRules | None = None,
+        names: ColumnNames | None = None,
     ) -> None:
         super().__init__()
+        self.names = names
+        """The format of times and the kind of vertices in posts, if they are not the usual ones."""
+        self.rules = rules
+        """What makes edges of posted records, if these are no tuples."""
         self.documents = documents
         """The reader of posted documents of RDF, if these have times."""
         self.defaults = defaults

@@ -22,7 +22,7 @@ import uvicorn
 
 import rpq
 from rpq.automata.errors import ExpressionError
-from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, rdf_documents, topics_and_clients
+from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, rdf_documents, rules_of, topics_and_clients
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels, log_to
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
@@ -34,6 +34,7 @@ from rpq.language.kinds import single_thread_warning
 from rpq.language.notation import MATCH_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query_file import QueryEntry
 from rpq.language.readings import properties_of
+from rpq.readers.column_names import ColumnNames
 from rpq.serve.application import Application, KernelCompiler
 from rpq.serve.connections import Connections, Repetitions, raise_file_limit
 from rpq.serve.feeds import Feed, FileFeed, Playback, TopicFeed
@@ -45,6 +46,7 @@ from rpq.serve.storage import EngineOptions
 from rpq.stream.window import WindowTextError, window_of
 
 if TYPE_CHECKING:
+    from rpq.readers import EdgeRules
     from rpq.readers.rdf.rdf_format import RdfDocuments
 
 SWITCH_SECONDS = 0.001
@@ -101,7 +103,14 @@ def serve_with(
         )
         properties = frozenset().union(*map(properties_of, queries))
         service = _service(
-            settings, defaults, limits, checkpoint_every, damaged_journal, properties=properties, documents=documents
+            settings,
+            defaults,
+            limits,
+            checkpoint_every,
+            damaged_journal,
+            properties=properties,
+            documents=documents,
+            rules=rules_of(settings),
         )
         _register(service, query_fields, queries)
         playback, feeds = _feeds(service, settings, playback_speed)
@@ -234,6 +243,7 @@ def _service(
     *,
     properties: frozenset[str],
     documents: RdfDocuments | None,
+    rules: EdgeRules | None,
 ) -> Service:
     of_engine: dict[str, Any] = {
         "threads": settings.threads,
@@ -276,6 +286,8 @@ def _service(
             checkpoint_seconds=seconds,
             damaged_journal=damaged_journal,
             documents=documents,
+            rules=rules,
+            names=ColumnNames(fixed=True, time_format=settings.time_format, text_vertices=settings.vertices == "text"),
         )
     except (RpqError, OSError) as error:  # of the checkpoint, the journal, or --static
         raise click.ClickException(str(error)) from error

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -219,3 +221,94 @@ def test_labels_known_for_hints_are_bounded(monkeypatch, tmp_path):
     assert sum(map(len, seen.monitor(open_reader("edges", path, batch_rows=100)))) == 1000
     assert seen.unseen == ["nothing"]
     assert len(seen._others) == 10
+
+
+@pytest.mark.parametrize("way", ["file", "skip", "pipe"])
+def test_all_missing_columns_are_named_before_windows_are_looked_at(run, tmp_path, way):
+    path, line = tmp_path / "events.jsonl", json.dumps({"when": 1, "actor": {"id": "a", "parent": {"id": "b"}}}) + "\n"
+    if way == "pipe":
+        os.mkfifo(path)
+        threading.Thread(target=path.write_text, args=(line,), daemon=True).start()
+    else:
+        path.write_text(line * 3)
+    options = ["--on-error", "skip"] if way == "skip" else []
+    status, _, err = run("a+", "--input", path, "--window", "1h", "--slide", "10m", *options)
+    assert status == 1
+    assert "the columns source, target, label and timestamp are missing" in err
+    assert "give --columns source=actor.parent.id,target=actor.id,timestamp=when --label LABEL" in err
+    assert "unit" not in err
+
+
+def test_a_window_with_a_unit_is_refused_where_the_columns_are_there(run, tmp_path):
+    path = tmp_path / "edges.jsonl"
+    path.write_text(json.dumps({"source": "x", "target": "y", "label": "a", "timestamp": 1}) + "\n")
+    status, _, err = run("a+", "--input", path, "--window", "1h", "--slide", "10m")
+    assert (status, "--time-unit" in err) == (2, True)
+
+
+RULES = """
+timestamp = "ts"
+[[edge]]
+label = "spawned"
+source = "parent.id"
+target = "id"
+[[edge]]
+label = "reached"
+source = "id"
+target = "to.ip"
+[edge.properties]
+port = "to.port"
+"""
+EVENTS = [
+    {"ts": "2024-05-01T12:00:00Z", "id": 2, "parent": {"id": 1}},
+    {"ts": "2024-05-01T12:00:01Z", "id": 3, "parent": {"id": 2}, "to": {"ip": "10.0.0.1", "port": 443}},
+    {"ts": "2024-05-01T12:00:02Z", "id": 3, "to": {"ip": "10.0.0.2", "port": 22}},
+]
+
+
+@pytest.fixture
+def events(tmp_path):
+    (tmp_path / "edges.toml").write_text(RULES)
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in EVENTS))
+    return ["--input", path, "--edges-from", tmp_path / "edges.toml", *WINDOW]
+
+
+def test_several_edges_of_one_record(run, events):
+    status, rows, err = run("spawned+/reached[port = 22]", *events, "--output", "-")
+    assert status == 0, err
+    assert sorted(row.split(",")[:2] for row in rows) == [["1", "10.0.0.2"], ["2", "10.0.0.2"]]
+    assert "tuples    4:" in err
+
+
+def test_a_checkpoint_is_of_the_rules_that_made_its_edges(run, events, tmp_path):
+    options = [*events, "--checkpoint", tmp_path / "run.state", "--output", tmp_path / "rows.csv"]
+    assert run("spawned+", *options)[0] == 0
+    assert run("spawned+", *options)[0] == 0
+    (tmp_path / "edges.toml").write_text(RULES.replace("to.port", "to.other"))
+    status, _, err = run("spawned+", *options)
+    assert status == 2
+    assert "is the checkpoint of another run: --edges-from was " in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--columns", "source=x"], "--columns: --edges-from names the columns and labels of edges"),
+        (["--label", "x"], "--label: --edges-from names the columns"),
+        (["--events", "window"], "--events: a record with several edges is no event"),
+        (["--format", "yago"], "the format yago has fixed edges; rules make edges of records in edges and jsonl"),
+    ],
+)
+def test_what_does_not_go_with_rules_is_refused(run, events, options, message):
+    status, _, err = run("spawned+", *events, *options)
+    assert (status, message in err) == (2, True), err
+
+
+def test_rules_that_cannot_be_read_are_refused(run, events, tmp_path):
+    (tmp_path / "edges.toml").write_text(RULES.replace("source", "sorce"))
+    status, _, err = run("spawned+", *events)
+    assert status == 2
+    assert f"--edges-from {tmp_path}/edges.toml: edge 1 ('spawned'), key 'sorce': is no key of an edge" in err
+    (tmp_path / "edges.toml").unlink()
+    assert "edges.toml: cannot be read: No such file" in run("spawned+", *events)[2]

@@ -304,3 +304,21 @@ def test_the_first_message_may_be_a_delete_by_id_alone() -> None:
     found = properties_reader("edge=tx", properties=("edge",)).read([Sent(delete), Sent(edge(tx=2))])
     assert not found.bad
     assert found.columns["source"].to_pylist() == [None, "x"]
+
+
+def test_names_reach_into_the_values_of_messages() -> None:
+    names = ColumnNames.parse(
+        "source=process.parent.id,target=process.id,timestamp=ts,amount=tags[0].v", label="spawned", properties=("amount",)
+    )
+    values = [
+        {"process": {"id": f"p{number}", "parent": {"id": "p0"}}, "ts": number, "tags": [{"v": number}]} for number in (1, 2)
+    ]
+    one = MessageReader(MessageColumns.of(names))
+    found = one.read([Sent(json.dumps(value).encode()) for value in values])
+    assert found.bad == {}
+    assert found.columns.to_pylist() == [
+        {"source": "p0", "target": f"p{number}", "label": "spawned", "timestamp": number, "amount": str(number)}
+        for number in (1, 2)
+    ]
+    bad = one.read([Sent(b'{"process": {"id": "p3"}, "ts": 3}')]).bad[0]
+    assert bad.reason.startswith("column 'process.parent.id': is missing; found 'process.id'")

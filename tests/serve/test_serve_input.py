@@ -281,3 +281,29 @@ def test_properties_that_no_static_edge_has_can_be_read_after_a_restart_as_befor
             assert added.status_code == 201, added.text
             assert served.answers("a[note is null]") == {("x", "y")}
             assert served.end() == 0
+
+
+@pytest.mark.ci
+def test_posted_records_become_edges_by_rules(tmp_path):
+    (tmp_path / "edges.toml").write_text(
+        'timestamp = "ts"\n[[edge]]\nlabel = "a"\nsource = "from.id"\ntarget = "to.id"\n'
+        '[[edge]]\nlabel = "b"\nsource = "to.id"\ntarget = "host"\nwhen = "host is not null"\n'
+    )
+    options = ["a/b", "--window", "10", "--edges-from", tmp_path / "edges.toml"]
+    with Command(*options, log=tmp_path / "log") as served:
+        body = '{"ts":1,"from":{"id":1},"to":{"id":2},"host":"h"}\n{"ts":2,"from":{"id":3},"to":{"id":2}}\n'
+        headers = {"content-type": "application/x-ndjson"}
+        assert served.client.post("/tuples", content=body, headers=headers).json()["tuples"] == 3
+        assert served.answers("a/b") == {("1", "h"), ("3", "h")}
+        refused = served.client.post("/tuples", content='{"ts":1,"host":"h"}', headers=headers)
+        assert refused.status_code == 422
+        assert "column 'to.id': is not there" in refused.text
+
+
+@pytest.mark.ci
+def test_posts_have_the_format_of_times_and_the_vertices_of_the_options(tmp_path):
+    options = ["a+", "--window", "10", "--time-unit", "s", "--time-format", "epoch", "--vertices", "text"]
+    with Command(*options, log=tmp_path / "log") as served:
+        body = '{"source":"x","target":5,"label":"a","timestamp":1.5}\n'
+        served.client.post("/tuples", content=body, headers={"content-type": "application/x-ndjson"}).raise_for_status()
+        assert served.answers("a+") == {("x", "5")}

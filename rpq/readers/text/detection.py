@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from rpq.errors import did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.column_names import EVENT, ColumnNames
+from rpq.readers.key_paths import MISSING, names_in, value_at
 from rpq.readers.source import Block
+from rpq.readers.text.edge_rules import EdgeReader, EdgeRules, RecordParser, json_records
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_records
@@ -67,7 +69,7 @@ SEPARATORS = ("\t", ",", " ")
 class FileSample:
     """Properties of the beginning of a file: the kind of its timestamps and, for JSON, the layout and some keys."""
 
-    times: Literal["integers", "naive", "aware"] = "integers"
+    times: str = "integers"
     json: JsonLayout
     keys: tuple[str, ...] = ()
 
@@ -146,7 +148,8 @@ def _headerless_fields(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
 class Detection:
     """Detects the layout of a file from its first data line, under the options of the reader.
 
-    `known` is a sample of the beginning of the file, or None if there is none, as for a pipe.
+    `known` is a sample of the beginning of the file, or None if there is none, as for a pipe.  With `rules` each line is a
+    record, which they make edges of.
     """
 
     columns: ColumnNames
@@ -154,8 +157,11 @@ class Detection:
     only_json: bool = False
     time_unit: str | None = None
     known: FileSample | None = None
+    rules: EdgeRules | None = None
 
     def __call__(self, line: bytes) -> DetectedFormat:
+        if self.rules is not None:
+            return self._records(self.rules, line)
         if self.only_json or _is_json(line):
             return self._json(line)
         layout, names = line_layout(line, self.columns)
@@ -164,7 +170,7 @@ class Detection:
             layout, predicate = self._with_condition(self.where, layout, names)
         layout = self._with_properties(layout, names)
         parser: BlockParser
-        if self.known is None and self.time_unit is not None:
+        if self.known is None and self.time_unit is not None and self.columns.time_format is None:
             parser = PipeParser(layout, unit=self.time_unit)
         else:
             layout = replace(layout, times=self.times, time_unit=self.unit)
@@ -181,9 +187,9 @@ class Detection:
         )
 
     @property
-    def times(self) -> Literal["integers", "naive", "aware"]:
+    def times(self) -> str:
         """The kind of the timestamps; integers if it is unknown."""
-        return "integers" if self.known is None else self.known.times
+        return self.columns.time_format or ("integers" if self.known is None else self.known.times)
 
     @property
     def unit(self) -> str:
@@ -204,11 +210,16 @@ class Detection:
             raise line_error(path, errors[0])  # before any other error of a run
         if found is not None:
             parser, block = found[0].parser, found[1]
+            if isinstance(parser, RecordParser):
+                list(parser.parse(block, stop=False))
+                known = replace(known, times=parser.reader.times or "integers")
             if isinstance(parser, JsonLines):
                 json = replace(parser.layout, further=json.further)
-                known = FileSample(json=json, times=json.times, keys=_keys(block.data))
+                names = () if self.where is None else self.where.names
+                known = FileSample(json=json, times=json.times, keys=_keys(block.data, names))
             elif isinstance(parser, LineParser | PipeParser):
-                layout = with_times(parser.layout, block, unit=self.unit)
+                is_known = self.columns.time_format is not None
+                layout = parser.layout if is_known else with_times(parser.layout, block, unit=self.unit)
                 if layout is None and stop:
                     _refuse_first(path, parser.layout, block)
                 known = FileSample(json=json, times="integers" if layout is None else layout.times)
@@ -216,6 +227,31 @@ class Detection:
         if self.where is not None:
             detect_file(path, detection, lambda bad: None)
         return detection
+
+    def _records(self, rules: EdgeRules, line: bytes) -> DetectedFormat:
+        """Return the format of a file whose records become edges: JSON lines, or fields with a header."""
+        kinds = self._tuple_kinds("text")
+        further = tuple(sorted(self.where.names - set(kinds))) if self.where is not None else ()
+        times = None if self.known is None else self.known.times
+        reader = EdgeReader(rules, self.columns, unit=self.unit, times=times, further=further)
+        layout = None
+        if self.only_json or _is_json(line):
+            read_object(line)
+            inner: BlockParser = json_records(reader)
+        else:
+            layout = _record_layout(line, reader)
+            inner = LineParser(layout)
+        predicate = None
+        if self.where is not None:
+            untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in further}
+            predicate = Predicate(self.where, {**kinds, **untyped})
+        return DetectedFormat(
+            parser=RecordParser(inner, reader, further=further),
+            is_header=layout is not None,
+            quoted=layout if layout is not None and layout.has_quotes else None,
+            predicate=predicate,
+            properties={name: FURTHER + name for name in self.columns.properties},
+        )
 
     def _json(self, line: bytes) -> DetectedFormat:
         if self.known is not None:
@@ -299,6 +335,28 @@ class Detection:
         return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.looked_for}}
 
 
+def _record_layout(line: bytes, reader: EdgeReader) -> Layout:
+    """Return the layout of lines with this header, whose records become edges.  Raises `FieldError`."""
+    cuts: dict[str, list[str]] = {}
+    for separator in SEPARATORS:
+        with suppress(FieldError):
+            cuts[separator] = [text.strip() for text in split_line(line, separator, quotes=True)]
+    separator = max(cuts, key=lambda one: len({*cuts[one]} & {*reader.names}))
+    names = cuts[separator]
+    for rule in reader.rules.rules:
+        for key, name in rule.names.items():
+            if names.count(name) != 1:
+                what = f"{key} of {rule} in {reader.rules.file}"
+                reason = f"occurs {names.count(name)} times in the header" if name in names else "is missing in the header"
+                raise FieldError(f"{reason}; it is the {what}; found {', '.join(names)}{did_you_mean(name, names)}", name)
+    missing = [name for name in reader.names if names.count(name) != 1]
+    if missing:
+        hint = did_you_mean(missing[0], names)
+        raise FieldError(f"is missing in the header; a condition or a query reads it{hint}", missing[0])
+    fields = tuple(FURTHER + name if name in reader.names else "" for name in names)
+    return Layout(separator=separator, fields=fields, quotes=True)
+
+
 def _refuse_first(path: str, layout: Layout, block: Block) -> None:
     """Raise `InputError` for the first line of a file, if it has no tuple."""
     for number, line in data_records(block, layout):
@@ -320,12 +378,14 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _keys(data: bytes) -> tuple[str, ...]:
-    """Return the keys of the objects in some lines."""
+def _keys(data: bytes, names: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the names of the values in some lines, and those of `names` that are there."""
     keys: dict[str, None] = {}
     for line in data.split(b"\n"):
         try:
-            keys.update(dict.fromkeys(read_object(line)))
+            found = read_object(line)
         except FieldError:
             continue
+        keys.update(dict.fromkeys(names_in(found)))
+        keys.update(dict.fromkeys(name for name in names if value_at(found, name, MISSING) is not MISSING))
     return tuple(keys)

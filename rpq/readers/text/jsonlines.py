@@ -13,7 +13,7 @@ a block that they might read differently.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -25,18 +25,37 @@ from pyarrow import json as arrow_json
 
 from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.errors import did_you_mean
-from rpq.language.predicate import texts_of
+from rpq.language.predicate import UntypedColumn, texts_of
 from rpq.language.where import EXACT
 from rpq.readers.column_names import EVENT, OP_AND_DELETE, ColumnNames
+from rpq.readers.key_paths import MISSING, column_of, names_in, nested_schema, objects_on_path, path_of, value_at
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import FURTHER, LARGEST, NO_ID, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
-from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError, check_time, quote_value, time_kind, times_of
+from rpq.stream.arrays.fields import (
+    DELETE,
+    EDGE,
+    EPOCH,
+    STREAM,
+    FieldError,
+    check_time,
+    format_hint,
+    quote_value,
+    time_kind,
+    times_of,
+)
 from rpq.stream.arrays.values import boolean_of_text, booleans_of_text
 
 _VALUE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _VERTICES = ("source", "target")
 _OPTIONAL = ("op", DELETE, STREAM, EVENT)
+_TYPES_OF_LOOSE = {
+    DELETE: (pa.string(), pa.bool_()),
+    **dict.fromkeys(_VERTICES, (pa.string(), pa.int64())),
+    "timestamp": (pa.string(), pa.int64(), pa.float64()),
+}
+"""The types that values of a column may have, where more than one may be read."""
+
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -47,15 +66,24 @@ class JsonLayout:
     names: ColumnNames
     further: tuple[str, ...] = ()
     integers: bool = False
-    times: Literal["integers", "naive", "aware"] = "integers"
+    times: str = "integers"
     time_unit: str = "us"
     is_first: bool = False
     """True if the layout reads the first object, so that messages cannot refer to earlier ones."""
 
-    @property
-    def all_keys(self) -> frozenset[str]:
-        """All keys that are read."""
-        return frozenset({self.names[column] for column in self.names.looked_for} | set(self.further))
+    def __post_init__(self) -> None:
+        if self.names.time_format is not None:  # the user's word is no matter of detection
+            object.__setattr__(self, "times", self.names.time_format)
+
+    @cached_property
+    def all_keys(self) -> tuple[str, ...]:
+        """All keys that are read, each once."""
+        return tuple(dict.fromkeys((*(name for _, name in self.columns), *self.further)))
+
+    @cached_property
+    def has_escapes(self) -> bool:
+        r"""True if a name such as `a\.b` may be a key that is written differently."""
+        return any((path := path_of(name)) is not None and len(path) == 1 for name in self.all_keys)
 
     @cached_property
     def columns(self) -> tuple[tuple[str, str], ...]:
@@ -77,43 +105,50 @@ class JsonLayout:
         {'source': 'a', 'target': 'b', 'label': 'x', 'timestamp': 3, 'delete': False, 'stream': None}
         """
         found = read_object(line)
-        duplicates = found.duplicates & self.all_keys if isinstance(found, _Object) else frozenset()
-        if duplicates:
-            raise FieldError("occurs twice in the object", min(duplicates))
+        refuse_duplicates(found, self.all_keys)
         values: dict[str, Any] = {}
         is_by_id = self.names.has_ids and self._is_delete_by_id(found)
         for column, name in self.columns:
             if column == STREAM:
-                values[column] = _name_or_none(found.get(name), name, "the name of a stream, or null")
+                values[column] = _name_or_none(value_at(found, name), name, "the name of a stream, or null")
                 continue
             if column == EVENT:
-                value = found.get(name)
+                value = value_at(found, name)
                 value = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
                 values[column] = _name_or_none(value, name, "the identifier of an event, or null")
                 continue
             if column == "op":
-                values[DELETE] = _is_minus(found.get(name), name)
+                values[DELETE] = _is_minus(value_at(found, name), name)
                 continue
             if column == DELETE:
                 self._read_delete(found, name, values)
                 continue
-            value = found.get(name)
+            value = value_at(found, name)
             if value is None and is_by_id and column != "timestamp":
                 values[column] = None
                 continue
             if value is None:
-                reason = "is null; expected a value" if name in found else _describe_missing(name, found)
+                is_there = value_at(found, name, MISSING) is not MISSING
+                if not is_there and len(self._missing(found)) > 1:
+                    self.refuse_missing(found)
+                reason = "is null; expected a value" if is_there else _describe_missing(name, found)
                 raise FieldError(reason, name)
             if column == "timestamp":
                 values[column] = self._timestamp(value, name)
+            elif self.names.text_vertices and column in _VERTICES and isinstance(value, int) and not isinstance(value, bool):
+                values[column] = str(value)
             elif self.integers and column in _VERTICES:
-                values[column] = _integer(value, name, f"an integer, as {self._vertices_before(column)}")
+                hint = "; --vertices text reads both" if isinstance(value, str) else ""
+                values[column] = _integer(value, name, f"an integer, as {self._vertices_before(column)}{hint}")
             elif isinstance(value, str):
                 values[column] = check_text(value, name)
             else:
-                raise FieldError(f"{_quote_json(value)} is not text; expected {self._describe_expected(column)}", name)
+                hint = "; --vertices text reads both" if column in _VERTICES and type(value) is int else ""
+                raise FieldError(
+                    f"{_quote_json(value)} is not text; expected {self._describe_expected(column)}{hint}", name
+                )
         for key in self.further:
-            value = found.get(key)
+            value = value_at(found, key)
             values[FURTHER + key] = check_text(value, key) if isinstance(value, str) and value else value
         values.setdefault(DELETE, False)
         return values
@@ -121,12 +156,12 @@ class JsonLayout:
     def _is_delete_by_id(self, found: Mapping[str, Any]) -> bool:
         """Return whether a tuple is a delete with an id; raise `FieldError` for an insert without one, and for bad ids."""
         name = self.names[EDGE]
-        edge, values = found.get(name), {}
+        edge, values = value_at(found, name), {}
         if edge is not None and (not isinstance(edge, (str, int)) or isinstance(edge, bool)):
             raise FieldError(f"{_quote_json(edge)} is no id of an edge; expected text or an integer", name)
         looked_for = self.names.looked_for
         if "op" in looked_for:
-            values[DELETE] = _is_minus(found.get(self.names["op"]), self.names["op"])
+            values[DELETE] = _is_minus(value_at(found, self.names["op"]), self.names["op"])
         if DELETE in looked_for:
             self._read_delete(found, self.names[DELETE], values)
         is_delete = bool(values.get(DELETE))
@@ -135,10 +170,10 @@ class JsonLayout:
         return is_delete and edge not in (None, "")
 
     def _read_delete(self, found: Mapping[str, Any], name: str, values: dict[str, Any]) -> None:
-        value = found.get(name)
+        value = value_at(found, name)
         if value is None:
             return
-        if DELETE in values and found.get(self.names["op"]) is not None:
+        if DELETE in values and value_at(found, self.names["op"]) is not None:
             raise FieldError(OP_AND_DELETE, name)
         delete = boolean_of_text(value) if isinstance(value, str) else value
         if not isinstance(delete, bool):
@@ -149,6 +184,8 @@ class JsonLayout:
         """Describe the expected value for a message: a label, or a vertex of a file whose vertices are text."""
         if column not in _VERTICES:
             return "a name in quotes"
+        if self.names.text_vertices:
+            return "a name in quotes or an integer"
         if self.is_first and column == "source":
             return "a name in quotes or an integer"
         return f"a name in quotes, as {self._vertices_before(column)}"
@@ -158,26 +195,36 @@ class JsonLayout:
         return f"the {self.names['source']} of the same object" if is_target else "the vertices of earlier objects"
 
     def _timestamp(self, value: Any, name: str) -> int:
-        if self.times == "integers":
+        if self.times == EPOCH and isinstance(value, (int, float)) and not isinstance(value, bool):
+            value = texts_of([value])[0].as_py() or "null"
+        elif self.times == "integers" and isinstance(value, (float, str)) and (hint := format_hint(str(value))):
+            raise FieldError(f"{_quote_json(value)} is not an integer{hint}", name)
+        elif self.times == "integers":
             times = " or a time in quotes such as 2024-05-01T12:00:00Z" if self.is_first else ""
             return _integer(value, name, f"a whole number such as 1254192988{times}")
         if not isinstance(value, str):
-            raise FieldError(f"{_quote_json(value)} is not a time; expected text, as in earlier objects", name)
+            expected = "text, as in earlier objects" if self.names.time_format is None else f"text, as in {self.times}"
+            raise FieldError(f"{_quote_json(value)} is not a time; expected {expected}", name)
         return check_time(value, name, kind=self.times, unit=self.time_unit)
 
     def refuse_missing(self, found: Mapping[str, Any]) -> None:
         """Raise `MissingColumns` if an object lacks required keys; a delete with an id needs no names."""
-        if self.names.has_ids and self.names[EDGE] in found and self._is_delete_by_id(found):
+        if self.names.has_ids and value_at(found, self.names[EDGE]) is not None and self._is_delete_by_id(found):
             return
-        there = [column for column in self.names.looked_for if column in _OPTIONAL or self.names[column] in found]
-        self.names.refuse_missing(list(found), there=there)
+        missing = self._missing(found)
+        self.names.refuse_missing(names_in(found), there=[column for column, _ in self.columns if column not in missing])
+
+    def _missing(self, found: Mapping[str, Any]) -> list[str]:
+        """Return the columns that an object lacks and must have."""
+        needed = (one for one in self.columns if one[0] not in _OPTIONAL)
+        return [column for column, name in needed if value_at(found, name, MISSING) is MISSING]
 
     def with_detected_kinds(self, line: bytes) -> JsonLayout:
         """Return the layout with the kinds of the vertices and timestamps in the first object; raise `FieldError`."""
         found = read_object(line)
         self.refuse_missing(found)
-        source, time = (found.get(self.names[column]) for column in ("source", "timestamp"))
-        integers = isinstance(source, int) and not isinstance(source, bool)
+        source, time = (value_at(found, self.names[column]) for column in ("source", "timestamp"))
+        integers = isinstance(source, int) and not isinstance(source, bool) and not self.names.text_vertices
         kind = time_kind(time.strip(" \t")) if isinstance(time, str) else None
         layout = JsonLayout(
             names=self.names,
@@ -194,6 +241,22 @@ class _Object(dict[str, Any]):
     """An object with duplicate keys."""
 
     duplicates: frozenset[str]
+
+
+def refuse_duplicates(found: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise `FieldError` if a key that leads to the value of one of these names occurs twice in its object."""
+    if not _has_duplicates(found):
+        return
+    for name in sorted(names):
+        if any(isinstance(one, _Object) and key in one.duplicates for one, key in objects_on_path(found, name)):
+            raise FieldError("occurs twice in the object", name)
+
+
+def _has_duplicates(value: Any) -> bool:
+    """Return whether an object, or one inside of it, has duplicate keys."""
+    if isinstance(value, dict):
+        return isinstance(value, _Object) or any(map(_has_duplicates, value.values()))
+    return isinstance(value, list) and any(map(_has_duplicates, value))
 
 
 def read_object(line: bytes) -> dict[str, Any]:
@@ -220,7 +283,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _describe_missing(name: str, found: Mapping[str, Any]) -> str:
-    return f"is missing; found {', '.join(map(quote_value, found)) or 'none'}{did_you_mean(name, list(found))}"
+    names = names_in(found)
+    return f"is missing; found {', '.join(map(quote_value, names)) or 'none'}{did_you_mean(name, names)}"
 
 
 def _integer(value: Any, name: str, expected: str) -> int:
@@ -274,8 +338,8 @@ class JsonLines:
         keys = dict(layout.columns)
         if b"\r" in data:  # white space between the tokens of JSON, and not allowed inside text
             data = data.replace(b"\r\n", b"\n")
-        table: pa.Table | None = None
-        found = None if layout.further else read_flat_objects(data, layout.keys)
+        read: dict[str, Any] = {}
+        found = None if layout.further or layout.has_escapes else read_flat_objects(data, layout.keys)
         if found is not None:
             arrays, count = dict(zip(keys, found, strict=True)), len(found[0])
         else:
@@ -283,7 +347,11 @@ class JsonLines:
             table = self._arrow_table(data) if count else None
             if table is None or table.num_rows != count:
                 return None
-            arrays = {column: table.column(name).combine_chunks() for column, name in keys.items()}
+            by_name = {name: table.column(name).combine_chunks() for name in table.column_names}
+            read = {name: column_of(by_name, name, data) for name in layout.all_keys}
+            if any(array is None for array in read.values()):
+                return None
+            arrays = {column: read[name] for column, name in keys.items()}
         deletes = [arrays[column] for column in ("op", DELETE) if column in arrays and _has_values(arrays[column])]
         if len(deletes) == 2 and pc.any(pc.and_(*(array.is_valid() for array in deletes))).as_py():
             return None
@@ -297,8 +365,7 @@ class JsonLines:
             elif array.true_count:
                 columns[DELETE] = pc.or_(columns[DELETE], array) if DELETE in columns else array
         for key in layout.further:
-            assert table is not None
-            further = _untyped_column(table.column(key).combine_chunks())
+            further = _untyped_column(read[key])
             if further is None or (layout.names.has_ids and key == layout.names[EDGE] and not _are_ids(further, columns)):
                 return None
             columns[FURTHER + key] = further
@@ -310,12 +377,15 @@ class JsonLines:
         schema = {key.name: types_of_kinds[key.kind] for key in self.layout.keys}
         for is_last in (False, True):
             types = {**schema, **dict.fromkeys(self.layout.further, pa.string()), **self._types}
+            wanted = nested_schema(types, self.layout.all_keys)
+            if wanted is None:
+                return None
             try:
                 return arrow_json.read_json(
                     pa.BufferReader(data),
                     read_options=arrow_json.ReadOptions(block_size=len(data) + 1, use_threads=False),
                     parse_options=arrow_json.ParseOptions(
-                        explicit_schema=pa.schema(list(types.items())), unexpected_field_behavior="ignore"
+                        explicit_schema=wanted, unexpected_field_behavior="ignore"
                     ),
                 )
             except pa.ArrowInvalid:
@@ -324,17 +394,19 @@ class JsonLines:
         return None
 
     def _learn(self, data: bytes) -> bool:
-        """Guess the types of additional columns, and of delete, from some lines; return whether the guess is new."""
-        deletes = [name for column, name in self.layout.columns if column == DELETE]
+        """Guess the types of additional columns, and of others that may have several; return whether the guess is new."""
+        loose = {DELETE, *(_VERTICES if self.layout.names.text_vertices else ())}
+        loose |= {"timestamp"} if self.layout.times == EPOCH else set()
+        of_tuples = {name: column for column, name in self.layout.columns if column in loose}
         before = dict(self._types)
         for line in data.split(b"\n", 50)[:50]:
             try:
                 found = read_object(line)
             except FieldError:
                 continue
-            for key in (*self.layout.further, *deletes):
-                type_ = _VALUE_TYPES.get(type(found.get(key)))
-                if key in deletes and type_ not in (pa.string(), pa.bool_()):
+            for key in (*self.layout.further, *of_tuples):
+                type_ = _VALUE_TYPES.get(type(value_at(found, key)))
+                if key in of_tuples and type_ not in _TYPES_OF_LOOSE[of_tuples[key]]:
                     continue
                 if type_ is not None and not (type_ == pa.int64() and self._types.get(key) == pa.float64()):
                     self._types[key] = type_
@@ -395,6 +467,13 @@ def _check_column(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array 
         return _empty_as_none(array)
     if array.null_count:
         return None
+    if column == "timestamp" and layout.times == EPOCH:
+        numbers = _untyped_column(array)
+        if numbers is None or numbers.null_count:
+            return None
+        return times_of(UntypedColumn(numbers).texts().fill_null(""), kind=layout.times, unit=layout.time_unit)
+    if column in _VERTICES and layout.names.text_vertices and pa.types.is_integer(array.type):
+        return array.cast(pa.string())
     if column == "timestamp":
         return array if layout.times == "integers" else times_of(array, kind=layout.times, unit=layout.time_unit)
     if column == "label":

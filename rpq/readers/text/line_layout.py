@@ -19,9 +19,8 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import dataclass
-from typing import Literal
 
-from rpq.stream.arrays.fields import FieldError, check_time, quote_value, time_kind
+from rpq.stream.arrays.fields import FieldError, check_time, format_hint, quote_value, time_kind
 from rpq.stream.arrays.values import EMPTY, boolean_of_text
 
 SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}
@@ -168,8 +167,8 @@ class Layout:
     integers, but remain text; with `brackets`, one pair of angle brackets around them is removed.  `quotes` enables
     quotes between tabs (`rpq.readers.text.quotes`); they are always enabled between commas, never between blanks.
     `edge` is the field with the ids of edges, where they have some: an insert needs one, and a delete that has one needs no
-    names.  `times` is the kind of timestamps: integers, or times (all with a zone or all without) that become integers in
-    `time_unit`.
+    names.  `times` is the kind of timestamps: integers, or times (all with a zone, all without, or all in a format) that
+    become integers in `time_unit`.
     """
 
     separator: str
@@ -179,7 +178,7 @@ class Layout:
     brackets: bool = False
     quotes: bool = False
     edge: str = ""
-    times: Literal["integers", "naive", "aware"] = "integers"
+    times: str = "integers"
     time_unit: str = "us"
 
     @property
@@ -240,7 +239,7 @@ class Layout:
             return check_integer(text, "timestamp")
         except FieldError as error:
             if time_kind(text.strip(" \t")) is None:
-                raise
+                raise FieldError(error.message + format_hint(text), error.column) from error
             raise FieldError(
                 f"{quote_value(text)} is a time, where integers are expected: the timestamps of a file are all integers or "
                 "all times, and the times of a pipe need a time unit",

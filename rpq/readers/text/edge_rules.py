@@ -1,0 +1,484 @@
+"""Several edges of one record: the rules of `--edges-from FILE`.
+
+    timestamp = "@timestamp"              # defaults of all edges
+
+    [[edge]]
+    label = "spawned"                     # or label_from = "event.action", a key of the record
+    source = "process.parent.entity_id"
+    target = "process.entity_id"
+    when = "event.action = 'start'"       # in the language of --where
+    [edge.properties]
+    user = "user.name"
+
+Keys are names as in `rpq.readers.key_paths`.  A record has the edges of the rules that apply to it, in the order of the
+file.  A rule with `when` applies where the condition holds, and then a missing end is an error of the record; a rule without
+one applies where both ends, and the key of its label, are there.  Vertices are text, numbers too: what rules call a vertex
+may be a number in one key and text in another.  Lists and objects are no vertices.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.errors import InputError, did_you_mean
+from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn
+from rpq.language.where import Where, WhereError, parse_where
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.source import Block
+from rpq.readers.text.jsonlines import JsonLayout, JsonLines
+from rpq.readers.text.line_layout import FURTHER, INTEGER, NO_ID, check_integer
+from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_lines, data_records
+from rpq.stream.arrays.fields import (
+    DELETE,
+    EDGE,
+    STREAM,
+    FieldError,
+    check_time,
+    format_hint,
+    quote_value,
+    time_kind,
+    times_of,
+)
+from rpq.stream.arrays.numpy_arrays import numpy_array
+from rpq.stream.arrays.values import booleans_of_text
+
+_ENDS = ("source", "target")
+_NAMES = (*_ENDS, "timestamp", "label_from", "op", DELETE, STREAM, "id")
+"""The keys of a rule whose values are names of values in a record."""
+
+_KEYS = ("label", *_NAMES, "when", "properties")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeRule:
+    """One edge of a record: the `names` of its values by column, its label unless that is one of them, and a condition."""
+
+    number: int
+    names: Mapping[str, str]
+    label: str | None = None
+    when: Where | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"edge {self.number}" + (f" ({self.label!r})" if self.label is not None else "")
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The columns without which there is no edge."""
+        return (*_ENDS, "label_from") if self.label is None else _ENDS
+
+
+
+@dataclass(frozen=True, kw_only=True)
+class EdgeRules:
+    """The rules of a file, in its order; `digest` identifies their text.
+
+    >>> rules = EdgeRules.parse('''
+    ... timestamp = "ts"
+    ... [[edge]]
+    ... label = "spawned"
+    ... source = "parent.id"
+    ... target = "id"
+    ... ''', file="edges.toml")
+    >>> [(str(rule), dict(rule.names)) for rule in rules.rules]
+    [("edge 1 ('spawned')", {'source': 'parent.id', 'target': 'id', 'timestamp': 'ts'})]
+    """
+
+    rules: tuple[EdgeRule, ...]
+    file: str
+    digest: str
+
+    @classmethod
+    def read(cls, path: str) -> EdgeRules:
+        """Read a file of rules.  Raises `InputError`, which names the edge and the key."""
+        try:
+            with open(path, encoding="utf-8") as opened:
+                text = opened.read()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+            raise InputError(f"{path}: cannot be read: {reason}") from error
+        return cls.parse(text, file=path)
+
+    @classmethod
+    def parse(cls, text: str, *, file: str) -> EdgeRules:
+        """Parse the text of a file of rules."""
+        try:
+            found = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{file}: is not TOML: {error}") from error
+        tables = found.pop("edge", None)
+        if not isinstance(tables, list) or not tables or not all(isinstance(one, dict) for one in tables):
+            raise InputError(f"{file}: has no edges; expected a table [[edge]] for each edge of a record")
+        _check_keys(found, f"{file}: the defaults")
+        rules = tuple(_rule(number, {**found, **table}, found, table, file) for number, table in enumerate(tables, 1))
+        return cls(rules=rules, file=file, digest=hashlib.sha256(text.encode()).hexdigest()[:16])
+
+    @property
+    def identity(self) -> str:
+        """A text that is the same for the same rules."""
+        return f"{os.path.abspath(self.file)} ({self.digest})"
+
+    @cached_property
+    def ends(self) -> frozenset[str]:
+        """The names of values that are no objects and no lists."""
+        return frozenset(name for rule in self.rules for name in rule.names.values())
+
+    def all_names(self, properties: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of all values that are read, for edges with these properties."""
+        names = set(self.ends)
+        for rule in self.rules:
+            names |= rule.when.names if rule.when is not None else frozenset()
+            names |= {of for name in properties if name != EDGE and (of := self.of_property(rule, name)) is not None}
+        return tuple(sorted(names))
+
+    def of_property(self, rule: EdgeRule, name: str) -> str | None:
+        """Return the name of the values of a property: what the rule says, otherwise its own unless another rule says so.
+
+        Returns None for a property that the edges of a rule do not have.
+        """
+        is_mapped = any(name in one.properties for one in self.rules)
+        return rule.properties.get(name) if is_mapped else name
+
+
+def _check_keys(table: Mapping[str, Any], place: str) -> None:
+    for key in table:
+        if key not in _KEYS:
+            hint = did_you_mean(key, _KEYS)
+            raise InputError(f"{place}, key {key!r}: is no key of an edge; expected {', '.join(_KEYS)}{hint}")
+
+
+def _rule(
+    number: int, table: dict[str, Any], defaults: Mapping[str, Any], own: Mapping[str, Any], file: str
+) -> EdgeRule:
+    for key, other in (("label", "label_from"), ("op", DELETE)):
+        for one, alternative in ((key, other), (other, key)):
+            if one in own and alternative in defaults and alternative not in own:
+                del table[alternative]  # the default of the other way to say it
+    label = table.get("label")
+    place = f"{file}: edge {number}" + (f" ({label!r})" if isinstance(label, str) else "")
+    _check_keys(table, place)
+    for key, value in table.items():
+        if key == "properties":
+            continue
+        if not isinstance(value, str) or not value:
+            raise InputError(f"{place}, key {key!r}: is {value!r}; expected text")
+    for key in (*_ENDS, "timestamp"):
+        if key not in table:
+            raise InputError(f"{place}, key {key!r}: is missing; expected the key of a record that has it")
+    if ("label" in table) == ("label_from" in table):
+        problem = "is there beside label_from; expected one of them" if label else "is missing; expected it, or label_from"
+        raise InputError(f"{place}, key 'label': {problem}")
+    if "op" in table and DELETE in table:
+        raise InputError(f"{place}, key 'op': is there beside delete; expected one of them")
+    properties = {**defaults.get("properties", {}), **own.get("properties", {})} if _are_tables(defaults, own) else None
+    if properties is None or not all(isinstance(value, str) and value for value in properties.values()):
+        raise InputError(f"{place}, key 'properties': expected a table of keys of a record, as in user = \"user.name\"")
+    when = None
+    if "when" in table:
+        try:
+            when = parse_where(table["when"])
+        except WhereError as error:
+            raise InputError(f"{place}, key 'when': {str(error).removeprefix('--where: ')}") from error
+    return EdgeRule(
+        number=number,
+        label=label,
+        names={key: table[key] for key in _NAMES if key in table},
+        when=when,
+        properties=properties,
+    )
+
+
+def _are_tables(*tables: Mapping[str, Any]) -> bool:
+    return all(isinstance(table.get("properties", {}), dict) for table in tables)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordEdges:
+    """The edges of some records: columns, the place of the record of each edge, and the first error of bad records.
+
+    A bad record has no edges.
+    """
+
+    columns: dict[str, pa.Array]
+    records: np.ndarray
+    errors: dict[int, FieldError]
+
+
+class EdgeReader:
+    """Makes edges of records, a batch at a time, with the properties and ids that `columns` names.
+
+    `kinds` are the kinds of the values of typed columns, by name; others have no type.  `times` is the kind of timestamps
+    in text, or "integers"; None until the first timestamp, which decides.  They become integers in `unit`.  `further` are
+    names of values that the caller reads besides.
+    """
+
+    def __init__(
+        self,
+        rules: EdgeRules,
+        columns: ColumnNames,
+        *,
+        unit: str,
+        kinds: Mapping[str, ColumnKind] | None = None,
+        times: str | None = None,
+        further: Iterable[str] = (),
+    ) -> None:
+        self.rules = rules
+        self.names = tuple(sorted({*rules.all_names(columns.properties), *further}))
+        self.times = columns.time_format or times
+        self._unit = unit
+        self._has_ids = columns.has_ids
+        self._properties = tuple(name for name in columns.properties if name != EDGE)
+        kinds = kinds or {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in self.names}
+        self._predicates: list[Predicate | None] = []
+        for rule in rules.rules:
+            try:
+                self._predicates.append(None if rule.when is None else Predicate(rule.when, kinds))
+            except WhereError as error:
+                reason = str(error).removeprefix("--where: ")
+                raise InputError(f"{rules.file}: {rule}, key 'when': {reason}") from error
+        for rule in rules.rules if self._has_ids else ():
+            if "id" not in rule.names:
+                message = "is missing; where edges have ids (--edges id), each has one"
+                raise InputError(f"{rules.file}: {rule}, key 'id': {message}")
+
+    def read(self, records: Mapping[str, pa.Array], count: int) -> RecordEdges:
+        """Return the edges of `count` records, whose values are in columns by name.  O(records · rules)."""
+        errors: dict[int, FieldError] = {}
+        parts = [self._edges(rule, records, count, errors) for rule in range(len(self.rules.rules))]
+        of_records = np.concatenate([part.pop("record") for part in parts])
+        order = np.argsort(of_records, kind="stable")
+        if errors:
+            order = order[~np.isin(of_records[order], list(errors))]
+        columns = {}
+        for name in parts[0]:
+            arrays = [part[name] for part in parts]
+            types = {array.type for array in arrays if array.null_count < len(array)}
+            if len(types) == 1:
+                arrays = [array if array.type in types else pa.nulls(len(array), *types) for array in arrays]
+            elif len({array.type for array in arrays}) > 1:
+                arrays = [_texts(array) for array in arrays]
+            columns[name] = pa.concat_arrays(arrays).take(pa.array(order))
+        for name in ("label", STREAM):
+            columns[name] = columns[name].dictionary_encode()
+        if not pc.any(columns[DELETE]).as_py():
+            del columns[DELETE]
+        return RecordEdges(columns=columns, records=of_records[order], errors=errors)
+
+    def _edges(
+        self, number: int, records: Mapping[str, pa.Array], count: int, errors: dict[int, FieldError]
+    ) -> dict[str, Any]:
+        """Return the edges of a rule, with the places of their records; add errors of records that have none yet."""
+        rule, predicate = self.rules.rules[number], self._predicates[number]
+        if predicate is None:
+            place = np.flatnonzero(self._are_there(rule, records, count))
+        else:
+            place = np.flatnonzero(predicate.keep({FURTHER + name: column for name, column in records.items()}, count)[0])
+        chosen = pa.array(place)
+        own = {column: records[name].take(chosen) for column, name in rule.names.items()}
+        texts = {column: _texts(own[column]) for column in own if column != "timestamp"}
+        bad = _Problems(rule, place, errors)
+        deletes = self._deletes(texts, len(place), bad)
+        by_id = np.zeros(len(place), np.bool_)
+        if self._has_ids:
+            has_id = numpy_array(texts["id"].is_valid())
+            by_id = has_id & deletes
+            bad.add("id", ~has_id & ~deletes, NO_ID)
+        for column in rule.needed:
+            reason = "is not there, and the condition says that the edge is"
+            bad.add(column, ~numpy_array(texts[column].is_valid()) & ~by_id, reason)
+        constant = pa.array([rule.label], pa.string()).take(pa.array(np.zeros(len(place), np.int64)))
+        label = constant if rule.label is not None else texts["label_from"]
+        names = {
+            "source": texts["source"],
+            "target": texts["target"],
+            "label": label,
+            "timestamp": self._timestamps(own["timestamp"], bad),
+            DELETE: pa.array(deletes),
+            STREAM: texts.get(STREAM, pa.nulls(len(place), pa.string())),
+        }
+        sources = {name: self.rules.of_property(rule, name) for name in self._properties}
+        absent = pa.nulls(len(place), pa.string())
+        properties = {
+            FURTHER + name: absent if of is None else records[of].take(chosen) for name, of in sources.items()
+        }
+        ids = {FURTHER + EDGE: texts["id"]} if self._has_ids else {}
+        return {**names, **properties, **ids, "record": place}
+
+    def _are_there(self, rule: EdgeRule, records: Mapping[str, pa.Array], count: int) -> np.ndarray:
+        """Return which records have the ends of an edge, or an id and say that it is a delete."""
+        found = np.ones(count, np.bool_)
+        for column in rule.needed:
+            found &= numpy_array(_texts(records[rule.names[column]]).is_valid())
+        if self._has_ids:
+            texts = {column: _texts(records[rule.names[column]]) for column in ("id", "op", DELETE) if column in rule.names}
+            found |= numpy_array(texts["id"].is_valid()) & self._deletes(texts, count, _Problems(rule, np.arange(count), {}))
+        return found
+
+    def _deletes(self, texts: Mapping[str, pa.Array], count: int, bad: _Problems) -> np.ndarray:
+        if "op" in texts:
+            ops = texts["op"].fill_null("+")
+            wrong = ~numpy_array(pc.is_in(ops, pa.array(["+", "-"])))
+            bad.add("op", wrong, "is not an operation; expected + or -", ops)
+            return numpy_array(pc.equal(ops, "-"))
+        if DELETE in texts:
+            found = booleans_of_text(texts[DELETE])
+            wrong = numpy_array(found.is_null()) & numpy_array(texts[DELETE].is_valid())
+            bad.add(DELETE, wrong, "is not true or false", texts[DELETE])
+            return numpy_array(found.fill_null(False))
+        return np.zeros(count, np.bool_)
+
+    def _timestamps(self, column: pa.Array, bad: _Problems) -> pa.Array:
+        bad.add("timestamp", numpy_array(column.is_null()), "is missing or null; expected a time")
+        if pa.types.is_temporal(column.type) or pa.types.is_integer(column.type):
+            if pa.types.is_integer(column.type) and self.times is None and column.null_count < len(column):
+                self.times = "integers"
+            if pa.types.is_date(column.type):
+                column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
+            if pa.types.is_temporal(column.type) or self.times in (None, "integers"):
+                return column.cast(pa.int64()).fill_null(0)
+        texts = _texts(column)
+        if texts.null_count == len(texts):
+            return pa.array(np.zeros(len(texts), np.int64))
+        texts = pc.utf8_trim(texts, " \t")
+        if self.times is None:
+            first = texts.drop_null()[0].as_py()
+            self.times = "integers" if INTEGER.fullmatch(first) else time_kind(first) or "integers"
+        there = texts if not texts.null_count else texts.fill_null(texts.drop_null()[0])
+        if self.times != "integers":
+            found = times_of(there, kind=self.times, unit=self._unit)
+        else:
+            found = _integers(there)
+        return found if found is not None else self._times_one_by_one(texts, bad)
+
+    def _times_one_by_one(self, texts: pa.Array, bad: _Problems) -> pa.Array:
+        values, times = np.zeros(len(texts), np.int64), self.times or "integers"
+        wrong: dict[int, str] = {}
+        for row, text in enumerate(texts.to_pylist()):
+            try:
+                if text is not None and times == "integers":
+                    values[row] = check_integer(text, "")
+                elif text is not None:
+                    values[row] = check_time(text, "", kind=times, unit=self._unit)
+            except FieldError as error:
+                wrong[row] = error.message + (format_hint(text or "") if times == "integers" else "")
+        bad.add_each("timestamp", wrong)
+        return pa.array(values)
+
+
+class _Problems:
+    """Collects the first error of each record."""
+
+    def __init__(self, rule: EdgeRule, places: np.ndarray, errors: dict[int, FieldError]) -> None:
+        self._rule = rule
+        self._places = places
+        self._errors = errors
+
+    def add(self, column: str, wrong: np.ndarray, reason: str, texts: pa.Array | None = None) -> None:
+        """Add an error for each wrong row, with its value if `texts` has it."""
+        if wrong.any():
+            rows = np.flatnonzero(wrong).tolist()
+            values = {row: "" if texts is None else quote_value(texts[row].as_py()) + " " for row in rows}
+            self.add_each(column, {row: value + reason for row, value in values.items()})
+
+    def add_each(self, column: str, reasons: Mapping[int, str]) -> None:
+        """Add errors by row."""
+        for row, reason in reasons.items():
+            record = int(self._places[row])
+            self._errors.setdefault(record, FieldError(f"{reason} ({self._rule})", self._rule.names[column]))
+
+
+def _integers(texts: pa.Array) -> pa.Array | None:
+    if not pc.all(pc.match_substring_regex(texts, f"^(?:{INTEGER.pattern})$")).as_py():
+        return None
+    try:
+        return pc.utf8_ltrim(texts, "+").cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    """Return values as text; empty ones are null."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if not (pa.types.is_string(column.type) or pa.types.is_floating(column.type)):
+        column = column.cast(pa.string())
+    return UntypedColumn(column).texts()
+
+
+class _NoColumns(ColumnNames):
+    """The columns of records, which are no tuples."""
+
+    columns = looked_for = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordLayout(JsonLayout):
+    """The layout of objects that become edges; the values of `ends` are null if they are objects or lists."""
+
+    names: ColumnNames = field(default_factory=_NoColumns)
+    ends: frozenset[str]
+
+    def read(self, line: bytes) -> dict[str, Any]:
+        """Return the values of one line, under `=NAME`; raise `FieldError`."""
+        values = super().read(line)
+        return values | {FURTHER + name: None for name in self.ends if isinstance(values[FURTHER + name], (dict, list))}
+
+
+def json_records(reader: EdgeReader) -> JsonLines:
+    """Return a parser of JSON lines whose records a reader makes edges of."""
+    return JsonLines(RecordLayout(further=reader.names, ends=reader.rules.ends))
+
+
+class RecordParser:
+    """A parser of blocks whose records become edges.  `inner` reads the values of records, under `=NAME`."""
+
+    def __init__(self, inner: BlockParser, reader: EdgeReader, *, further: Sequence[str] = ()) -> None:
+        self.inner = inner
+        self.reader = reader
+        self._further = further
+
+    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+        """Read a block in pieces; with `stop`, no further than its first bad record."""
+        start, numbers = 0, list[int]()
+        for piece in self.inner.parse(block, stop=stop):
+            edges, rows = self._rows(piece)
+            errors = list(piece.errors)
+            if edges.errors:
+                numbers = numbers or [number for number, _ in self._lines(block)]
+                of_pieces = range(piece.data_lines) if piece.ordinals is None else piece.ordinals.tolist()
+                errors += [
+                    LineError(line=numbers[start + of_pieces[record]], error=error) for record, error in edges.errors.items()
+                ]
+                errors.sort(key=lambda one: one.line)
+                if stop:
+                    is_before = edges.records < min(edges.errors)
+                    assert rows.ordinals is not None
+                    columns = {name: column.filter(pa.array(is_before)) for name, column in rows.columns.items()}
+                    rows, errors = replace(rows, columns=columns, ordinals=rows.ordinals[is_before]), errors[:1]
+            start += piece.data_lines
+            yield replace(rows, errors=errors)
+            if stop and errors:
+                return
+
+    def _lines(self, block: Block) -> Iterator[tuple[int, bytes]]:
+        layout = self.inner.layout if isinstance(self.inner, LineParser) else None
+        return data_lines(block) if layout is None else data_records(block, layout)
+
+    def _rows(self, piece: Rows) -> tuple[RecordEdges, Rows]:
+        records = {name: piece.columns[FURTHER + name] for name in self.reader.names}
+        count = len(next(iter(records.values())))
+        edges = self.reader.read(records, count)
+        places = edges.records
+        further = {FURTHER + name: piece.columns[FURTHER + name].take(pa.array(places)) for name in self._further}
+        ordinals: np.ndarray = places if piece.ordinals is None else piece.ordinals[places]
+        return edges, Rows(columns={**further, **edges.columns}, data_lines=piece.data_lines, ordinals=ordinals)
