@@ -227,6 +227,13 @@ _session_options = shared.combine_options(
         metavar="FILE",
         help="Wheels or zips for the executors, e.g. this package. Can be repeated.",
     ),
+    click.option(
+        "--archives",
+        multiple=True,
+        metavar="FILE#NAME",
+        help="An archive of a Python environment, which the executors run (PYSPARK_PYTHON is NAME/bin/python, unless it is "
+        "set). Can be repeated, for other archives.",
+    ),
     click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Settings of Spark; can be repeated."),
     click.option("--log", metavar="FILE", help="File for Spark's messages.  [default: temporary, kept after a failure]"),
     shared.stats(),
@@ -287,11 +294,12 @@ def prepare_command(**options: Any) -> None:
     started = time.perf_counter()
     _refuse_existing(options["output"])
     _check_files(options, read=options["inputs"])
+    _check_inputs(options, options["inputs"])
     with _session(options, None) as session:
         from rpq.spark.batch.prepare import prepare
 
         _prepare_workers(session, [], False, options)
-        with show_tasks(session, Progress(shown=not options["quiet"]), "preparing"):
+        with show_tasks(session, Progress(shown=not options["quiet"]), "preparing the data"):
             figures = prepare(
                 session,
                 options["inputs"],
@@ -346,6 +354,7 @@ def replay_command(**options: Any) -> None:
     _refuse_existing(options["output"])
     check_query_options(options, refuse=lambda queries: refuse_queries(queries, options["edges"], "on Spark"))
     _check_files(options, read=[options["data"]])
+    _check_inputs(options, [options["data"]], need_parquet=True)
     with _session(options, options["partitions"]) as session:
         from rpq.spark.batch.replay import replay, replay_to
         from rpq.spark.columns import UNITS, edge_columns, parse_column_names
@@ -365,7 +374,7 @@ def replay_command(**options: Any) -> None:
         _prepare_workers(session, queries, integers, options)
         replaying = time.perf_counter()
         settings = {"partitions": partitions, "time_unit": unit, "edges": options["edges"], **named}
-        with show_tasks(session, Progress(shown=not options["quiet"]), "replaying"):
+        with show_tasks(session, Progress(shown=not options["quiet"]), "computing answers"):
             if options["names"]:
                 changes = replay(session, options["data"], *queries, names=True, **settings)
                 changes.write.parquet(options["output"])
@@ -433,7 +442,9 @@ def stream_command(**options: Any) -> None:
     """
     check_query_options(options, refuse=refuse_in_stream(options))
     check_topic_options(options)
-    _check_files(options, read=[] if is_topic(options["folder"]) else [options["folder"]])
+    files = [] if is_topic(options["folder"]) else [options["folder"]]
+    _check_files(options, read=files)
+    _check_inputs(options, files)
     with _session(options, options["partitions"]) as session:
         from rpq.spark.columns import edge_columns, parse_column_names
         from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, share_count
@@ -542,7 +553,7 @@ def rescale_command(**options: Any) -> None:
         if options["queries_file"] is not None:
             unit = identity.get("time_unit") or options["time_unit"]
             queries = read_queries(options, unit=unit, integers=identity.get("vertices") == "bigint")
-        with show_tasks(session, Progress(shown=not options["quiet"]), "rescaling"):
+        with show_tasks(session, Progress(shown=not options["quiet"]), "moving the state"):
             figures = rescale(session, options["checkpoint"], *queries, partitions=options["partitions"])
     figures["total_seconds"] = time.perf_counter() - started
     before, now = figures["queries"]
@@ -559,10 +570,15 @@ def rescale_command(**options: Any) -> None:
 def _prepare_workers(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
     """Check that workers have this package, compile its kernels once per machine, and warn of undivided queries."""
     from rpq.cli.reporting import compiling_notice, notice_after
+    from rpq.spark.console import Progress, show_tasks
     from rpq.spark.division import division_warning
     from rpq.spark.workers import check_workers
 
-    with notice_after(_NOTICE_SECONDS, compiling_notice, shown=not options["quiet"]):
+    doing = "checking the workers, and loading kernels"
+    with (
+        notice_after(_NOTICE_SECONDS, compiling_notice, shown=not options["quiet"]),
+        show_tasks(session, Progress(shown=not options["quiet"]), doing),
+    ):
         workers = check_workers(session, *queries, integers=integers)
     if workers.compiled and not options["quiet"]:
         click.echo(str(workers), err=True)
@@ -591,6 +607,28 @@ def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
             raise click.UsageError(f"{option} {error}") from error
 
 
+def _check_inputs(options: dict[str, Any], inputs: Sequence[str], *, need_parquet: bool = False) -> None:
+    """Raise a usage error, before Spark starts, for inputs on this machine that are missing or, if needed, are not Parquet.
+
+    Spark reports what is missing on other file systems.
+    """
+    from rpq.spark.errors import PipelineError
+    from rpq.spark.jvm.data_sets import check_local_data, local_files
+    from rpq.spark.jvm.session import local_path
+
+    settings = _settings(options)
+    paths = [(uri, local_path(uri, master=options["master"], settings=settings)) for uri in inputs]
+    for uri, path in paths:
+        found = None if path is None else local_files(path)
+        try:
+            if found is not None and not found:
+                raise PipelineError(f"{uri}: there is no such file or folder")
+            if found is not None and need_parquet:
+                check_local_data(found)
+        except PipelineError as error:
+            raise click.UsageError(f"--input {error}") from error
+
+
 def _refuse_existing(output: str) -> None:
     if os.path.exists(output):
         raise click.UsageError(f"--output {output}: exists already; remove it or choose another name")
@@ -599,7 +637,8 @@ def _refuse_existing(output: str) -> None:
 def _session(options: dict[str, Any], partitions: int | None) -> AbstractContextManager[SparkSession]:
     from rpq.spark.console import command_session
 
-    return command_session(options["master"], partitions, _settings(options), options["log"], options["py_files"])
+    settings, files = _settings(options), (options["py_files"], options["archives"])
+    return command_session(options["master"], partitions, settings, options["log"], *files)
 
 
 def _settings(options: dict[str, Any]) -> dict[str, str]:

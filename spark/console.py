@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,15 +24,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.errors import RpqError
-from rpq.spark.errors import PipelineError
+from rpq.spark.errors import PipelineError, first_line, plain_message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REFRESH_SECONDS = 0.5
 _END_SECONDS = 30.0
-_OURS = re.compile(r"^(?:rpq|spark|automata)\.[\w.]+(?:Error|Exception): (.+)$", re.MULTILINE)
-_LONGEST = 600
 
 
 class Failure(click.ClickException):
@@ -47,6 +46,7 @@ def command_session(
     settings: Mapping[str, str],
     log: str | None,
     py_files: Sequence[str] = (),
+    archives: Sequence[str] = (),
 ) -> Iterator[SparkSession]:
     """Open a session, and its JVM, for a block; messages of the JVM and the workers go to the file `log`.
 
@@ -57,7 +57,7 @@ def command_session(
     temporary = TemporaryFolder(log)
     failed = True
     try:
-        with end_on_signals(), _session(master, partitions, settings, temporary, py_files) as session:
+        with end_on_signals(), _session(master, partitions, settings, temporary, py_files, archives) as session:
             try:
                 yield session
             except click.ClickException:
@@ -89,18 +89,23 @@ def _session(
     settings: Mapping[str, str],
     temporary: TemporaryFolder,
     py_files: Sequence[str],
+    archives: Sequence[str],
 ) -> Iterator[SparkSession]:
     from rpq.spark.jvm.session import open_session
 
     try:
         with _messages_to(temporary.log):
             session = open_session(
-                master=master, partitions=partitions, settings=temporary.settings(settings), py_files=py_files
+                master=master,
+                partitions=partitions,
+                settings=temporary.settings(settings),
+                py_files=py_files,
+                archives=archives,
             )
     except PipelineError as error:
         raise click.UsageError(str(error)) from error
     except Exception as error:
-        raise click.UsageError(f"Spark does not start: {_first_line(error)}; its messages are in {temporary.log}") from error
+        raise click.UsageError(f"Spark does not start: {first_line(error)}; its messages are in {temporary.log}") from error
     restore_interrupts()
     try:
         yield session
@@ -140,21 +145,6 @@ def _messages_to(log: str) -> Iterator[None]:
         os.close(own)
 
 
-def plain_message(error: BaseException) -> str:
-    """Return the message of an exception of Spark, or of the error of this package that caused it.
-
-    >>> plain_message(Exception("Job aborted\\nrpq.errors.InputError: column 'op': '?' is no operation\\n at java.x"))
-    "column 'op': '?' is no operation"
-    """
-    ours = _OURS.findall(str(error))
-    return ours[-1] if ours else _first_line(error)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__)[:_LONGEST]
-
-
 class Progress:
     """A line of progress on the terminal; there is no output if stderr is not a terminal."""
 
@@ -182,33 +172,46 @@ class Progress:
 
 @contextmanager
 def show_tasks(session: SparkSession, progress: Progress, doing: str) -> Iterator[None]:
-    """Show the number of finished tasks on the progress line during a block."""
+    """Show what the jobs of a block do, in words, and how many of their tasks are finished, on the progress line.
+
+    `doing` describes jobs for which nothing more specific does (`describe_jobs`).
+    """
+    from rpq.spark.jvm.session import describe_jobs
+
     if not progress.is_shown:
         yield
         return
     ended = threading.Event()
 
     def watch() -> None:
-        tracker = session.sparkContext.statusTracker()
+        store = session.sparkContext._jsc.sc().statusStore()
         while not ended.wait(REFRESH_SECONDS):
-            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-            known = [stage for stage in stages if stage is not None]
-            if known:
-                done, running, total = (
-                    sum(stage.numCompletedTasks for stage in known),
-                    sum(stage.numActiveTasks for stage in known),
-                    sum(stage.numTasks for stage in known),
-                )
-                progress.show(f"{doing}: {known[0].name.split(' at ')[0]}, {done} of {total} tasks done, {running} running")
+            with suppress(Exception):  # the session may end meanwhile
+                stages = store.activeStages()
+                if shown := tasks_text([stages.apply(number) for number in range(stages.size())]):
+                    progress.show(shown)
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
     try:
-        yield
+        with describe_jobs(session, doing):
+            yield
     finally:
         ended.set()
         thread.join()
         progress.clear()
+
+
+def tasks_text(stages: Sequence[Any]) -> str:
+    """Return what active stages, as Spark's status store describes them, do; empty if there are none."""
+    if not stages:
+        return ""
+    description = stages[0].description()
+    doing = str(description.get()) if description.isDefined() else "working"
+    done, running, total = (
+        sum(int(getattr(stage, name)()) for stage in stages) for name in ("numCompleteTasks", "numActiveTasks", "numTasks")
+    )
+    return f"{doing}: {done} of {total} tasks done, {running} running"
 
 
 def summary_text(lines: Mapping[str, Any]) -> str:
@@ -277,11 +280,23 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(_OF_INTERRUPTS)
 
 
+_PREFIX = "rpq-spark-"
+_OWNER = "driver"
+"""The file with the machine and the id of the process whose folder it is."""
+_OLD_SECONDS = 600.0
+"""The age from which the folder of a process that has ended is removed: its JVM may need a while to end."""
+
+
 class TemporaryFolder:
-    """A temporary folder that exists while a command runs; the log stays if the command fails."""
+    """A temporary folder that exists while a command runs; the log stays if the command fails.
+
+    A new folder removes those of commands that were killed.
+    """
 
     def __init__(self, log: str | None) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="rpq-spark-"))
+        remove_abandoned_folders()
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        (self.folder / _OWNER).write_text(f"{socket.gethostname()} {os.getpid()}")
         self._has_own_log = log is None
         self.log = str(self.folder / _LOG) if log is None else log
 
@@ -298,3 +313,27 @@ class TemporaryFolder:
         for entry in self.folder.iterdir():
             if entry.name != _LOG:
                 shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
+
+
+def remove_abandoned_folders() -> None:
+    """Remove old temporary folders of this user's commands on this machine whose processes ended without removing them."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError, ValueError):
+            machine, process = (folder / _OWNER).read_text().split()
+            status = folder.stat()
+            is_own = machine == socket.gethostname() and (not hasattr(os, "getuid") or status.st_uid == os.getuid())
+            if is_own and time.time() - status.st_mtime > _OLD_SECONDS and not _is_running(int(process)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    """Return whether a process is running; True if this cannot be determined."""
+    if os.name != "posix":
+        return True  # there, a signal of number 0 would end it
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

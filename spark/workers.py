@@ -20,7 +20,7 @@ from rpq.language.kinds import kernels_of, one_query_of_each_kind
 from rpq.spark import worker_probe
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_classic, task_slots, task_threads
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import Shipped, equip_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,6 +61,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     2 workers on 1 machine ready
     """
     check_classic(session)
+    equip_driver(session)
     reports = _probe_workers(session)
     for report in reports:
         where = f"the executor on {report['host']} (Python {report['python']})"

@@ -10,6 +10,7 @@ uses them.  Names reach into structs and lists (`rpq.readers.key_paths`).
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -82,7 +83,8 @@ def _begins_with(path: str, magic: bytes) -> bool:
 class ParquetInput:
     """The tuples of a Parquet or Arrow file, or of the Parquet files of a folder in the order of their paths.
 
-    In a folder, names that begin with `_` or `.` are ignored, as in Spark and Hive.  `vertex_type` is "text" or
+    In a folder, names that begin with `_` or `.` are ignored, as in Spark and Hive, except that a folder prepared by
+    `rpq spark prepare` records the unit of its timestamps in `STATISTICS`.  `vertex_type` is "text" or
     "integers".  A row with a null, an empty name or an unknown op is a bad row: with `on_error="stop"` it raises
     `InputError` (with `row`, counted from 0 in its file) after the rows before it, with `"skip"` it is counted.
     `where` is a condition on the columns of the files that rows must meet; it raises `WhereError` if it does not fit them.
@@ -118,7 +120,8 @@ class ParquetInput:
             kinds = {file: _check_schema(file, schema, self._columns) for file, schema in schemas.items()}
         else:
             kinds = {file: ("text", _check_records(file, schema, rules, self._columns)) for file, schema in schemas.items()}
-        self.vertex_type, self.time_unit = kinds[self._files[0]]
+        self.vertex_type, unit = kinds[self._files[0]]
+        self.time_unit = unit or _prepared_unit(path)
         for file, kind in kinds.items():
             if kind != kinds[self._files[0]]:
                 raise InputError(
@@ -355,6 +358,29 @@ def _files(path: str) -> list[str]:
     if not found:
         raise InputError(f"{path}: the folder contains no .parquet file", file=path)
     return [str(file) for file in found]
+
+
+STATISTICS = "_statistics.json"
+"""The file in a folder prepared by `rpq spark prepare` that records the unit of its timestamps."""
+
+
+_UNITS = ("s", "ms", "us", "ns")
+
+
+def _prepared_unit(path: str) -> str | None:
+    """Return the unit that a prepared folder records for its timestamps, or None.  Raises `InputError` if it is damaged."""
+    place = os.path.join(path, STATISTICS)
+    if not os.path.isfile(place):
+        return None
+    try:
+        with open(place, encoding="utf-8") as file:
+            content = json.load(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{place}: is not readable as JSON: {error}", file=place) from error
+    unit = content.get("time_unit") if isinstance(content, dict) else None
+    if unit is not None and unit not in _UNITS:
+        raise InputError(f"{place}: time_unit is {unit!r}; expected one of {', '.join(_UNITS)}, or null", file=place)
+    return unit
 
 
 def _schema(path: str) -> pa.Schema:

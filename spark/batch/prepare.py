@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rpq.errors import InputError
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.parquet import is_parquet
+from rpq.readers.parquet import STATISTICS, is_parquet
 from rpq.readers.text.textfile import line_error
 from rpq.spark.batch.spark_inputs import stage_frame, stage_lines
 from rpq.spark.batch.splits import (
@@ -47,7 +47,8 @@ from rpq.spark.batch.splits import (
 from rpq.spark.columns import UNITS, edge_columns, parse_column_names
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
-from rpq.spark.jvm.data_sets import STATISTICS, VERTICES
+from rpq.spark.jvm.data_sets import VERTICES
+from rpq.spark.jvm.session import describe_jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,25 +107,31 @@ def prepare(
     else:
         source = _source_of_frame(data, settings)
     try:
-        staged = _stage(spark, source, hadoop_files.join(output, _STAGED))
-        offsets = _offsets(staged, source.files)
-        rejected = _write_rejected(staged, offsets, hadoop_files.join(output, REJECTED), on_error=on_error)
+        with describe_jobs(spark, "reading the input"):
+            staged = _stage(spark, source, hadoop_files.join(output, _STAGED))
+        with describe_jobs(spark, "collecting bad lines"):
+            offsets = _offsets(staged, source.files)
+            rejected = _write_rejected(staged, offsets, hadoop_files.join(output, REJECTED), on_error=on_error)
         edges = staged.where(f"kind = '{EDGE}'")
         if layout.by_position and source.has_lines:
             edges = _with_positions(edges, offsets)
         if drop_self_loops:
             edges = edges.where("source != target")
         if vertices == "ids":
-            edges = _with_ids(edges, hadoop_files.join(output, VERTICES))
-        _write(edges, output, partitions=partitions, rows_per_file=rows_per_file)
+            with describe_jobs(spark, "numbering the vertices"):
+                edges = _with_ids(edges, hadoop_files.join(output, VERTICES))
+        with describe_jobs(spark, "sorting the edges by time"):
+            _write(edges, output, partitions=partitions, rows_per_file=rows_per_file)
         read = spark.read.schema(edges.select(*_COLUMNS).schema).parquet(output)
+        with describe_jobs(spark, "counting tuples, vertices and edges"):
+            counted = compute_statistics(read)
         statistics = {
             "format": format,
             "inputs": paths,
             "time_unit": source.unit,
             "vertices": vertices,
             "rejected": rejected,
-            **compute_statistics(read),
+            **counted,
         }
         text = json.dumps(statistics, indent=2, ensure_ascii=False) + "\n"
         hadoop_files.write_text(spark, hadoop_files.join(output, STATISTICS), text)

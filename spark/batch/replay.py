@@ -59,7 +59,7 @@ from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.data_sets import VERTICES, edges_in, statistics_in
 from rpq.spark.jvm.session import check_classic, share_count, task_threads
 from rpq.spark.parquet_content import ParquetContent, contents_writer
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import Shipped, equip_driver
 from rpq.stream.arrays.fields import DELETE, EDGE
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 from rpq.stream.durations import NANOSECONDS
@@ -213,6 +213,7 @@ def _plan_replay(
     except QueryError as error:
         raise PipelineError(str(error)) from error
     check_classic(spark)
+    equip_driver(spark)
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
     count = share_count(spark, partitions)

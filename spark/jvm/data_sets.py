@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 import json
+import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rpq.spark.errors import PipelineError
+from rpq.readers.parquet import STATISTICS, is_parquet
+from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm import hadoop_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-STATISTICS = "_statistics.json"
 VERTICES = "_vertices"
 
 
@@ -30,9 +33,56 @@ def statistics_in(session: SparkSession, data: str) -> dict[str, Any]:
 def edges_in(session: SparkSession, data: str) -> DataFrame:
     """Return the tuples of a data set, prepared or any folder of Parquet files with their columns.
 
-    Files in subfolders are included; subfolders named `column=value` add a column.
+    Files in subfolders are included; subfolders named `column=value` add a column.  Raises `PipelineError` if there are no
+    files, or if Spark cannot read the columns from them.
     """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
     reader = session.read
     if hadoop_files.is_folder(session, data) and not any("=" in name for name in hadoop_files.list_names(session, data)):
         reader = reader.option("recursiveFileLookup", True)
-    return reader.parquet(data)
+    files = hadoop_files.list_files(session, data)
+    try:
+        return reader.parquet(data)
+    except (PySparkException, Py4JJavaError) as error:
+        raise PipelineError(f"{data}: {plain_message(error)}{_hint(data, files)}") from error
+
+
+def local_files(path: str) -> list[str] | None:
+    """Return the files and folders of this machine to which a path refers, None if its wildcards are Hadoop's alone."""
+    if os.path.exists(path):
+        return [path]
+    return None if any(one in path for one in "{}\\") else glob.glob(path)
+
+
+def check_local_data(paths: Sequence[str]) -> None:
+    """Raise `PipelineError` unless the files of these paths on this machine are Parquet, as those of a data set."""
+    for path in paths:
+        files = sorted(_visible_files(path))
+        if not files:
+            raise PipelineError(f"{path}: the folder contains no files")
+        for file in files:
+            if not is_parquet(file):
+                raise PipelineError(f"{file}: is no Parquet file{_hint(path, [file])}")
+
+
+def _visible_files(path: str) -> list[str]:
+    """Return a file, or the files below a folder that Spark reads."""
+    if not os.path.isdir(path):
+        return [path]
+    found = []
+    for folder, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if not name.startswith(("_", "."))]
+        found += [os.path.join(folder, name) for name in names if not name.startswith(("_", "."))]
+    return found
+
+
+def _hint(data: str, files: Sequence[str]) -> str:
+    """Return what to do about files that cannot be read: prepare them, unless their names are those of Parquet files."""
+    if all(".parquet" in file for file in files):
+        return ""
+    return (
+        "; expected a data set, or other Parquet files with its columns. Files of lines are prepared first: "
+        f"rpq spark prepare --input {data} --output DATA_SET"
+    )

@@ -17,8 +17,8 @@ from pyarrow import parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from rpq.readers.parquet import STATISTICS
 from rpq.spark.errors import PipelineError
-from rpq.spark.jvm.data_sets import STATISTICS
 
 _BATCH_ROWS = 1 << 16
 _UNITS = ("s", "ms", "us")

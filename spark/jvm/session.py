@@ -14,7 +14,8 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ from typing import TYPE_CHECKING
 from rpq.engine.running.limits import machine_memory
 from rpq.errors import install_command
 from rpq.spark.errors import PipelineError
+from rpq.spark.jvm.hadoop_files import path_of
+from rpq.spark.shipping import accept_wheels, equip_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,26 +54,30 @@ def open_session(
     partitions: int | None = None,
     settings: Mapping[str, str] | None = None,
     py_files: Sequence[str] = (),
+    archives: Sequence[str] = (),
 ) -> SparkSession:
     """Return the running session, or a new session if there is none; `settings` override those of this module.
 
     `partitions` is the number of shuffle partitions, which should equal the number of shares into which roots are divided;
     by default it is the value in `settings`, or else one per task slot of the cluster.  Workers run the Python of this
     process, or that of PYSPARK_PYTHON.  `py_files` are shipped to the workers: wheels (of this package, if their Python
-    lacks it) or anything else that `--py-files` accepts.  Raises `PipelineError` if Java, PySpark or one of these files is
-    missing.
+    lacks it) or anything else that `--py-files` accepts.  `archives` are shipped to a new session, and unpacked under the
+    name after `#` ("env.tar.gz#env"); the first is a Python environment, whose `bin/python` workers run unless
+    PYSPARK_PYTHON specifies another.  Raises `PipelineError` if Java, PySpark or one of these files is missing.
 
     >>> from rpq.spark import open_session
     >>> session = open_session(master="local[2]", partitions=2)  # doctest: +SKIP
     >>> session.conf.get("spark.sql.shuffle.partitions")  # doctest: +SKIP
     '2'
     """
+    _check_files("py-files", py_files)
+    _check_files("archives", [path.partition("#")[0] for path in archives])
     check_java()
     try:
         from pyspark.sql import SparkSession
     except ImportError as missing:
         raise PipelineError(f"{missing}; install it with: {install_command('spark')}") from missing
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", _python_in(archives[0]) if archives else sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("rpq")
     if master is not None:
@@ -82,20 +89,18 @@ def open_session(
     if partitions is not None:
         chosen[SHUFFLE_PARTITIONS] = str(partitions)
     chosen |= settings or {}
+    if archives:
+        chosen[_ARCHIVES] = ",".join(filter(None, [*archives, chosen.get(_ARCHIVES)]))
     if is_local(master):
         chosen |= local_settings(chosen)
     for key, value in chosen.items():
         builder = builder.config(key, value)
-    missing_files = [path for path in py_files if "://" not in path and not os.path.isfile(path)]
-    if missing_files:
-        raise PipelineError(f"py-files: {missing_files[0]}: there is no such file")
     session = builder.getOrCreate()
     if py_files:
-        context = session.sparkContext
-        # Spark ships any file, but workers import only from files with known endings, which do not include that of wheels.
-        type(context).PACKAGE_EXTENSIONS = tuple({*context.PACKAGE_EXTENSIONS, ".whl"})
+        accept_wheels(session.sparkContext)
         for path in py_files:
-            context.addPyFile(path)
+            session.sparkContext.addPyFile(path)
+    equip_driver(session)
     from rpq.spark.jvm.data_source import RpqDataSource
 
     session.dataSource.register(RpqDataSource)
@@ -104,6 +109,26 @@ def open_session(
     if SHUFFLE_PARTITIONS not in chosen and session.conf.get(SHUFFLE_PARTITIONS) == _DEFAULT_SHUFFLE_PARTITIONS:
         session.conf.set(SHUFFLE_PARTITIONS, task_slots(session))
     return session
+
+
+_ARCHIVES = "spark.archives"
+
+
+def _check_files(option: str, paths: Sequence[str]) -> None:
+    """Raise `PipelineError` if a file on this machine is missing."""
+    for path in paths:
+        if "://" not in path and not os.path.isfile(path):
+            raise PipelineError(f"{option}: {path}: there is no such file")
+
+
+def _python_in(archive: str) -> str:
+    """Return the path of the Python of an archived environment, as a worker sees it.
+
+    >>> _python_in("s3a://files/env.tar.gz#env"), _python_in("env.tar.gz")
+    ('./env/bin/python', './env.tar.gz/bin/python')
+    """
+    path, _, name = archive.partition("#")
+    return f"./{name or os.path.basename(path)}/bin/python"
 
 
 OLDEST_JAVA = 17
@@ -163,10 +188,7 @@ def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
     >>> local_settings({"spark.driver.memory": "8g", "spark.driver.extraJavaOptions": "-XX:+UseZGC"})
     {}
     """
-    found = find_spec("pyspark")
-    home = os.environ.get("SPARK_HOME") or (found is not None and found.origin and os.path.dirname(found.origin)) or ""
-    defaults = Path(os.environ.get("SPARK_CONF_DIR") or os.path.join(home, "conf"), "spark-defaults.conf")
-    of_spark = defaults.read_text(errors="replace") if defaults.is_file() else ""
+    of_spark = _default_settings()
     of_environment = [os.environ.get(name, "") for name in _OPTION_VARIABLES]
     existing = "\n".join([*(f"{key} {value}" for key, value in settings.items()), *of_environment, of_spark])
     chosen = {}
@@ -177,6 +199,30 @@ def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
         megabytes = machine_memory() // _MEMORY_DIVISOR >> 20
         chosen[_MEMORY] = f"{min(max(megabytes, _MIN_MEMORY), _MAX_MEMORY)}m"
     return chosen
+
+
+def _default_settings() -> str:
+    """Return the text of the file of Spark's defaults, empty if there is none."""
+    found = find_spec("pyspark")
+    home = os.environ.get("SPARK_HOME") or (found is not None and found.origin and os.path.dirname(found.origin)) or ""
+    defaults = Path(os.environ.get("SPARK_CONF_DIR") or os.path.join(home, "conf"), "spark-defaults.conf")
+    return defaults.read_text(errors="replace") if defaults.is_file() else ""
+
+
+def local_path(uri: str, *, master: str | None, settings: Mapping[str, str]) -> str | None:
+    """Return the path of a URI if it is certainly one of this machine's files, otherwise None.
+
+    A name without a scheme belongs to the default file system of Hadoop, which only its own settings change.
+
+    >>> local_path("data/in", master="local[2]", settings={}), local_path("s3a://in/data", master="local[2]", settings={})
+    ('data/in', None)
+    """
+    if uri.startswith("file:/"):
+        return path_of(uri)
+    of_hadoop = [name for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR") if os.environ.get(name)]
+    if ":/" in uri or not is_local(master) or of_hadoop:
+        return None
+    return None if "fs.defaultFS" in " ".join([*settings, _default_settings()]) else uri
 
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -191,8 +237,13 @@ def task_threads(session: SparkSession) -> int:
 
 
 def task_slots(session: SparkSession) -> int:
-    """Return the number of tasks that run at once on the executors that have started so far."""
-    return max(1, int(session.sparkContext.defaultParallelism) // task_threads(session))
+    """Return the number of tasks that run at once on the executors that have started so far, from their cores.
+
+    While there are no executors, it is what Spark assumes (`spark.default.parallelism`).
+    """
+    context = session.sparkContext._jsc.sc()
+    slots = int(context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()))
+    return slots or max(1, int(session.sparkContext.defaultParallelism) // task_threads(session))
 
 
 def wait_for_executors(session: SparkSession, *, seconds: float = 30.0) -> int:
@@ -210,6 +261,21 @@ def wait_for_executors(session: SparkSession, *, seconds: float = 30.0) -> int:
             found, since = now, time.monotonic()
         time.sleep(_LOOK_SECONDS)
     return found
+
+
+_DESCRIPTION = "spark.job.description"
+
+
+@contextmanager
+def describe_jobs(session: SparkSession, text: str) -> Iterator[None]:
+    """Describe the jobs of a block in words, on the pages of Spark and in the command's line of progress."""
+    context = session.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, text)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]  # None removes it
 
 
 def share_count(session: SparkSession, partitions: int | None) -> int:

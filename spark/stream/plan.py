@@ -54,7 +54,7 @@ from rpq.spark.jvm.session import (
     task_threads,
     warn_of_shuffle_partitions,
 )
-from rpq.spark.shipping import ship_value
+from rpq.spark.shipping import equip_driver, ship_value
 from rpq.spark.stream import packed_rows, stream_identity
 from rpq.spark.stream.file_sink import FileSink, refuse_other_rows
 from rpq.spark.stream.packed_rows import FilePacking, RowUnpacker, StreamPacking, observe_figures
@@ -236,6 +236,7 @@ def pack_changes(
     _refuse_ties(queries, identity, sequence)
     session = edges.sparkSession
     check_classic(session)
+    equip_driver(session)
     if on_error not in ("stop", "skip"):
         raise PipelineError(f"on_error is {on_error!r}; expected stop or skip")
     if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:

@@ -108,6 +108,21 @@ def test_timestamps_become_integers_of_their_unit(stored, type_, unit, values):
     assert [row["timestamp"] for row in rows(reader)] == values
 
 
+def test_a_prepared_folder_knows_the_unit_of_its_timestamps(stored, tmp_path):
+    """As `rpq spark prepare` records it; a window may then be a duration."""
+    stored("data/0.parquet", **columns())
+    folder = str(tmp_path / "data")
+    assert open_edges([folder]).time_unit is None
+    record = tmp_path / "data" / "_statistics.json"
+    for content, unit in (('{"time_unit": "s"}', "s"), ('{"time_unit": null}', None), ("{}", None), ("[]", None)):
+        record.write_text(content)
+        assert open_edges([folder]).time_unit == unit
+    for content, said in (('{"time_unit": "years"}', "time_unit is 'years'; expected"), ("{", "not readable as JSON")):
+        record.write_text(content)
+        with pytest.raises(InputError, match=said):
+            open_edges([folder])
+
+
 def test_dates_are_seconds(stored):
     reader = open_edges([stored(**columns(timestamp=[datetime.date(1970, 1, day) for day in (1, 2, 3)]))])
     assert reader.time_unit == "s"

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
 from collections import Counter
@@ -35,7 +36,7 @@ from rpq.compiled import kernel_cache
 from rpq.readers import open_reader
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_java
-from tests.environments import ROOT, environment
+from tests.environments import ROOT, copied_kernels, environment, site_packages
 
 try:
     check_java()
@@ -48,30 +49,45 @@ WINDOW = ["--window", "40", "--slide", "5", "--semantics", "explicit"]
 
 @dataclass(frozen=True)
 class Cluster:
-    """The address of a running cluster, and its Python."""
+    """The place of a cluster of Spark's own for tests, its Python, and the empty folder in which commands run."""
 
     home: Path
     python: Path
     caches: Path
+    folder: Path
 
-    def call(self, *arguments: object, workers: int = 2) -> subprocess.CompletedProcess[str]:
-        """Run `rpq spark …` on the cluster."""
-        command, variables = self._command(arguments, workers)
-        return subprocess.run(command, capture_output=True, text=True, env=variables, check=False, cwd=ROOT)
+    def call(self, *arguments: object, workers: int = 2, python: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run `rpq spark …` on the cluster; `python` is that of the workers, empty for the command's own choice."""
+        command = [sys.executable, "-m", "rpq.cli", "spark", *map(str, arguments), *self._options(workers)]
+        command += ["--log", str(self.home / "spark.log")]
+        variables = self._variables(python)
+        return subprocess.run(command, capture_output=True, text=True, env=variables, check=False, cwd=self.folder)
 
     def start(self, *arguments: object, workers: int = 2) -> subprocess.Popen[bytes]:
         """The same as a process in a session of its own, which can be killed with all that belongs to it."""
-        command, variables = self._command(arguments, workers)
-        return subprocess.Popen(command, env=variables, cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL)
+        command = [sys.executable, "-m", "rpq.cli", "spark", *map(str, arguments), *self._options(workers)]
+        variables, ignored = self._variables(None), subprocess.DEVNULL
+        return subprocess.Popen(command, env=variables, cwd=self.folder, start_new_session=True, stderr=ignored)
 
-    def _command(self, arguments: tuple[object, ...], workers: int) -> tuple[list[str], dict[str, str]]:
+    def submit(self, program: str, *arguments: object, py_files: Path) -> subprocess.CompletedProcess[str]:
+        """Run a program with `spark-submit --py-files`; its driver has the Python of the workers."""
+        command = [str(self.home / "bin" / "spark-submit"), *self._options(2), "--py-files", str(py_files)]
+        (self.folder / "program.py").write_text(program)
+        command += [str(self.folder / "program.py"), *map(str, arguments)]
+        variables = self._variables(None)
+        return subprocess.run(command, capture_output=True, text=True, env=variables, check=False, cwd=self.folder)
+
+    def _options(self, workers: int) -> list[str]:
         settings = [f"spark.executorEnv.XDG_CACHE_HOME={self.caches}", "spark.executor.memory=600m"]
-        command = [sys.executable, "-m", "rpq.cli", "spark", *map(str, arguments)]
-        command += ["--master", f"local-cluster[{workers},1,2048]", "--log", str(self.home / "spark.log")]
-        command += [word for setting in settings for word in ("--conf", setting)]
-        variables = {**os.environ, "SPARK_HOME": str(self.home), "PYSPARK_PYTHON": str(self.python)}
-        variables |= {"SPARK_LOCAL_IP": "127.0.0.1"}
-        return command, variables
+        settings += ["spark.python.authenticate.socketTimeout=120s"]  # how long a busy machine may start a Python worker
+        return ["--master", f"local-cluster[{workers},1,2048]", *(word for one in settings for word in ("--conf", one))]
+
+    def _variables(self, python: str | None) -> dict[str, str]:
+        """Return the environment, in which nothing leads workers to the package of the driver."""
+        variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        variables |= {"SPARK_HOME": str(self.home), "SPARK_LOCAL_IP": "127.0.0.1", "XDG_CACHE_HOME": str(self.caches)}
+        chosen = str(self.python) if python is None else python
+        return variables | ({"PYSPARK_PYTHON": chosen} if chosen else {})
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +102,21 @@ def cluster(wheel: Path, tmp_path_factory) -> Cluster:
         (home / entry.name).symlink_to(entry)
     if (compiled := ROOT / "__pycache__" / "rpq").is_dir():  # else they are compiled, which takes minutes
         shutil.copytree(compiled, caches / "streaming-rpq" / f"shipped-{wheel.stem}")
-    return Cluster(home=home, python=environment(folder / "venv", extra="spark"), caches=caches)
+    (folder / "empty").mkdir()
+    return Cluster(home=home, python=environment(folder / "venv", extra="spark"), caches=caches, folder=folder / "empty")
+
+
+@pytest.fixture(scope="module")
+def archive(cluster: Cluster, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the package and its kernels, packed; the dependencies stay where they are."""
+    folder = tmp_path_factory.mktemp("archive")
+    shutil.copytree(cluster.python.parents[1], folder / "env", symlinks=True, ignore=shutil.ignore_patterns("dependencies"))
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(site_packages(folder / "env" / "bin" / "python"))
+    copied_kernels(site_packages(folder / "env" / "bin" / "python"))
+    with tarfile.open(folder / "env.tar.gz", "w:gz", compresslevel=1) as packed:
+        packed.add(folder / "env", ".")
+    return folder / "env.tar.gz"
 
 
 @pytest.fixture
@@ -115,10 +145,11 @@ def local_rows(data: Path) -> Counter:
 
 
 def test_a_wheel_that_was_shipped(cluster, wheel, data, tmp_path):
-    """Two machines of one core: two shares, the rows of the local engine."""
+    """Two machines of one core: two shares, whatever Spark's parallelism, and the rows of the local engine."""
     done = cluster.call(
-        "replay", QUERY.expression, *WINDOW, "--input", data, "--output", tmp_path / "rows", "--py-files", wheel
-    )
+        "replay", QUERY.expression, *WINDOW, "--input", data, "--output", tmp_path / "rows", "--py-files", wheel,
+        "--conf", "spark.default.parallelism=64",
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert rows_in(tmp_path / "rows") == local_rows(data)
     assert len([*(tmp_path / "rows").glob("*.parquet")]) == 2
@@ -126,12 +157,63 @@ def test_a_wheel_that_was_shipped(cluster, wheel, data, tmp_path):
     assert not [*(tmp_path / "rows").glob("*.txt")]
 
 
-@pytest.mark.long
 def test_a_stream_by_a_wheel_that_was_shipped(cluster, wheel, data, tmp_path):
+    """The driver starts a Python of the workers too, which lacks the package."""
     places = ["--input", data, "--output", tmp_path / "rows", "--checkpoint", tmp_path / "state"]
     done = cluster.call("stream", QUERY.expression, *WINDOW, *places, "--py-files", wheel, "--once")
     assert done.returncode == 0, done.stderr
     assert rows_in(tmp_path / "rows") == local_rows(data)
+
+
+def test_a_stream_by_an_archive_of_the_environment(cluster, archive, data, tmp_path):
+    """Executors unpack it into their working folders, and the command makes it available in its own, for a time."""
+    places = ["--input", data, "--output", tmp_path / "rows", "--checkpoint", tmp_path / "state"]
+    done = cluster.call(
+        "stream", QUERY.expression, *WINDOW, *places, "--archives", f"{archive}#env", "--once", workers=1, python=""
+    )
+    assert done.returncode == 0, done.stderr
+    assert rows_in(tmp_path / "rows") == local_rows(data)
+    assert not [*cluster.folder.iterdir()]
+
+
+@pytest.mark.long
+def test_a_replay_by_an_archive_of_the_environment(cluster, archive, data, tmp_path):
+    """As with Spark's own setting and variable."""
+    words = ["--input", data, "--output", tmp_path / "rows", "--conf", f"spark.archives={archive}#env"]
+    done = cluster.call("replay", QUERY.expression, *WINDOW, *words, python="./env/bin/python")
+    assert done.returncode == 0, done.stderr
+    assert rows_in(tmp_path / "rows") == local_rows(data)
+
+
+PROGRAM = """
+import sys
+
+import rpq
+from pyspark.sql import SparkSession
+from rpq.spark import check_workers, replay_to, stream_to
+from rpq.spark.jvm.session import SETTINGS
+
+data, folder = sys.argv[1:]
+session = SparkSession.builder.config(map=SETTINGS | {"spark.sql.shuffle.partitions": "2"}).getOrCreate()
+query = rpq.Query("a/b*", window=rpq.Window(size=40, slide=5), semantics="explicit")
+print(rpq.__file__, check_workers(session, query), flush=True)
+replay_to(session, data, folder + "/replayed", query, partitions=2)
+edges = session.readStream.schema(session.read.parquet(data).schema).parquet(data)
+writer = stream_to(edges, folder + "/streamed", query, checkpoint=folder + "/state", partitions=2)
+writer.trigger(availableNow=True).start().awaitTermination()
+"""
+"""A program with a session of its own."""
+
+
+@pytest.mark.parametrize("ending", [".zip", pytest.param(".whl", marks=pytest.mark.long)])
+def test_a_program_that_was_submitted_with_the_package(cluster, wheel, data, tmp_path, ending: str):
+    """Neither its driver nor its executors have the package, as a zip file or as a wheel."""
+    shipped = wheel if ending == ".whl" else Path(shutil.copy(wheel, cluster.caches / f"{wheel.stem}.zip"))
+    done = cluster.submit(PROGRAM, data, tmp_path, py_files=shipped)
+    (cluster.folder / "program.py").unlink()
+    assert done.returncode == 0, done.stderr
+    assert f"{shipped.name}/rpq/__init__.py 2 workers on 1 machine ready" in done.stdout
+    assert rows_in(tmp_path / "replayed") == rows_in(tmp_path / "streamed") == local_rows(data)
 
 
 def processes_of(session: int, what: str) -> list[int]:

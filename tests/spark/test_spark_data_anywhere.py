@@ -22,8 +22,7 @@ import rpq
 import rpq.spark as pipeline
 from rpq.readers import open_reader
 from rpq.spark.batch import replay
-from rpq.spark.console import plain_message
-from rpq.spark.errors import PipelineError
+from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm.data_sets import edges_in, statistics_in
 from rpq.spark.jvm.session import check_java
 from rpq.spark.stream.run import Stream

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -22,11 +24,12 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 import rpq
 import rpq.spark as pipeline
+from rpq.spark.console import TemporaryFolder, tasks_text
 from rpq.spark.division import engine_bytes, partition_keys
 from rpq.spark.envelopes import pack
-from rpq.spark.errors import PipelineError
+from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm import hadoop_files
-from rpq.spark.jvm.session import check_java
+from rpq.spark.jvm.session import check_java, describe_jobs
 from rpq.spark.stream import processor, stream_identity
 from rpq.spark.stream.processor import AnswerChanges, EngineCache
 
@@ -140,12 +143,101 @@ def test_a_bad_tuple_ends_a_stream_with_its_file_and_row(session, tmp_path):
     edges = session.readStream.schema(session.read.parquet(str(folder)).schema).parquet(str(folder))
     writer = pipeline.rpq_changes(edges, query()).writeStream.format("noop")
     stream = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
-    from rpq.spark.console import plain_message
-
     with pytest.raises(Exception, match="0.parquet") as caught:
         stream.awaitTermination()
     said = plain_message(caught.value)
     assert "/in/0.parquet: row 2: column 'op': '?' is no operation" in said, said
+
+
+WINDOW = ["--window", "10", "--slide", "5"]
+
+
+REPLAY = ["replay", "a", *WINDOW, "--output", "rows", "--input"]
+MISSING = ": there is no such file or folder"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([*REPLAY, "missing"], f"--input missing{MISSING}"),
+        (["prepare", "--input", "missing/*.tsv", "--output", "rows"], f"--input missing/*.tsv{MISSING}"),
+        (["stream", *REPLAY[1:], "missing", "--checkpoint", "state"], f"--input missing{MISSING}"),
+        (
+            [*REPLAY, "edges.csv"],
+            "edges.csv: is no Parquet file; expected a data set, or other Parquet files with its columns. Files of lines "
+            "are prepared first: rpq spark prepare --input edges.csv --output DATA_SET",
+        ),
+        ([*REPLAY, "lines"], "rpq spark prepare --input lines --output DATA_SET"),
+        ([*REPLAY, "empty"], "empty: the folder contains no files"),
+        (["replay", "a/(b", *REPLAY[2:], "data"], "a/(b"),
+        ([*REPLAY, "data", "--archives", "gone.tar.gz#env"], "archives: gone.tar.gz: there is no such file"),
+        ([*REPLAY, "data"], "Spark needs Java 17 or newer; JAVA_HOME is"),
+        ([*REPLAY, "s3a://in/data"], "Spark needs Java 17 or newer; JAVA_HOME is"),
+    ],
+)
+def test_what_is_wrong_is_said_before_spark_starts(rpq, monkeypatch, tmp_path, words, said):
+    """There is no Java here, which comes last."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    (tmp_path / "edges.csv").write_text("source,target,label,timestamp\nx,y,a,1\n")
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "edges.csv").write_text("source,target,label,timestamp\nx,y,a,1\n")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "_rejected").mkdir()
+    incoming(tmp_path / "data", [("x", "y", "a", 1)])
+    status, _, err = rpq("spark", *words)
+    assert status == 2 and said in " ".join(err.split()), err
+
+
+def test_a_damaged_file_is_named_with_its_cause(session, tmp_path):
+    """Whether Spark reads the columns from it or only a task reads it; and lines that somebody else's file system has."""
+    whole = incoming(tmp_path / "in", [("x", "y", "a", 1, "+")]) / "0.parquet"
+    for name in ("other.parquet", "last"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.parquet").write_bytes(whole.read_bytes()[:-50])
+    (tmp_path / "last" / "0.parquet").write_bytes(whole.read_bytes())
+    said = []
+    for data, options in (("other.parquet", {}), ("last", {}), ("last", {"label": "a", "columns": "timestamp=timestamp"})):
+        with pytest.raises(Exception) as caught:
+            pipeline.replay(session, str(tmp_path / data), query(), **options).collect()
+        said.append(plain_message(caught.value))
+    assert all("1.parquet" in one and "not a parquet file" in one.lower() for one in said), said
+    lines = tmp_path / "lines.csv"
+    lines.write_text("source,target,label,timestamp\nx,y,a,1\n")
+    with pytest.raises(PipelineError, match="lines.csv is not a Parquet file.*rpq spark prepare --input .*lines.csv"):
+        pipeline.replay(session, str(lines), query())
+
+
+def test_progress_says_in_words_what_jobs_do(session):
+    store = session.sparkContext._jsc.sc().statusStore()
+    with describe_jobs(session, "preparing"), describe_jobs(session, "sorting the edges by time"):
+        session.sparkContext.parallelize(range(2), 2).count()
+    stages = store.stageList(None, False, False, session.sparkContext._gateway.new_array(session._jvm.double, 0), None)
+    assert session.sparkContext.getLocalProperty("spark.job.description") is None
+    assert tasks_text([stages.apply(0)]) == "sorting the edges by time: 2 of 2 tasks done, 0 running"
+    assert tasks_text([]) == ""
+
+
+def test_temporary_folders_of_killed_commands_are_removed(monkeypatch, tmp_path):
+    """By the next command: those of this machine whose process has ended a while ago."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        here, dead = socket.gethostname(), ended.pid
+    owners = {"killed": (here, dead), "new": (here, dead), "running": (here, os.getpid()), "far": ("elsewhere", dead)}
+    for name, owner in owners.items():
+        (tmp_path / f"rpq-spark-{name}" / "blockmgr").mkdir(parents=True)
+        (tmp_path / f"rpq-spark-{name}" / "driver").write_text(f"{owner[0]} {owner[1]}")
+    (tmp_path / "rpq-spark-log").mkdir()
+    (tmp_path / "rpq-spark-log" / "spark.log").write_text("of a command that failed")
+    for folder in tmp_path.iterdir():
+        if folder.name != "rpq-spark-new":
+            os.utime(folder, (10**9, 10**9))
+    mine = TemporaryFolder(None)
+    left = {folder.name.removeprefix("rpq-spark-") for folder in tmp_path.iterdir()} - {mine.folder.name[10:]}
+    assert left == {"new", "running", "far", "log"}
+    (mine.folder / "spark.log").write_text("a failure")
+    mine.close(keeps_log=True)
+    assert [one.name for one in mine.folder.iterdir()] == ["spark.log"]
 
 
 def test_memory_is_that_of_all_engines_of_a_worker(monkeypatch):

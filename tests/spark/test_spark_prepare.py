@@ -232,7 +232,7 @@ def test_a_jvm_on_this_machine_is_given_what_nobody_chose(tmp_path, monkeypatch)
 def test_without_java_there_is_a_sentence(tmp_path, monkeypatch, capfd, command: str):
     from rpq.cli import main
 
-    (tmp_path / "in.txt").write_text("x\ty\ta\t1\n")
+    pq.write_table(pa.table({"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}), tmp_path / "in.txt")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     query = [] if command == "prepare" else ["a", "--window", "1", "--slide", "1"]
     checkpoint = ["--checkpoint", str(tmp_path / "state")] if command == "stream" else []

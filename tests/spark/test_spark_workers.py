@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -34,9 +34,23 @@ from rpq.spark.columns import EdgeModel, edge_model
 from rpq.spark.division import EdgeDivision, label_readers, partition_keys
 from rpq.spark.envelopes import PROPERTY, Divider, PlacedPacker, numbered_property
 from rpq.spark.errors import PipelineError
+from rpq.spark.jvm.session import share_count
 from tests.environments import ROOT
 
 Task = Callable[[Iterable[int]], Iterable[Any]]
+
+
+class Context(SimpleNamespace):
+    """A context to which nothing was shipped."""
+
+    PACKAGE_EXTENSIONS = (".zip",)
+    master = "spark://host:7077"
+    pythonExec = sys.executable  # noqa: N815  # PySpark's names
+    environment: ClassVar[dict[str, str]] = {}
+    _python_includes: ClassVar[list[str]] = []
+
+    def getConf(self) -> dict[str, str]:  # noqa: N802
+        return {}
 
 
 def played(executor: Callable[[Task, Iterable[int]], Iterable[Any]]) -> SimpleNamespace:
@@ -45,7 +59,9 @@ def played(executor: Callable[[Task, Iterable[int]], Iterable[Any]]) -> SimpleNa
     def parallelize(values: Iterable[int], slots: int) -> SimpleNamespace:
         return SimpleNamespace(mapPartitions=lambda task: SimpleNamespace(collect=lambda: list(executor(task, values))))
 
-    context = SimpleNamespace(defaultParallelism=2, parallelize=parallelize)
+    profiles = SimpleNamespace(defaultResourceProfile=lambda: None)
+    java = SimpleNamespace(maxNumConcurrentTasks=lambda profile: 2, resourceProfileManager=lambda: profiles)
+    context = Context(defaultParallelism=64, parallelize=parallelize, _jsc=SimpleNamespace(sc=lambda: java))
     return SimpleNamespace(conf={}, sparkContext=context)
 
 
@@ -81,6 +97,15 @@ def test_executors_find_the_package_in_a_wheel_that_is_shipped(tmp_path: Path) -
 
     assert str(check_workers(played(executor))) == "1 worker on 1 machine ready"
     assert loaded == [f"{wheel}/rpq/__init__.py"]
+
+
+def test_slots_are_the_cores_of_executors() -> None:
+    """Not `spark.default.parallelism`, except while there are no executors."""
+    session = played(lambda task, values: task(values))
+    assert share_count(session, None) == 2
+    assert share_count(session, 5) == 5
+    session.sparkContext._jsc.sc().maxNumConcurrentTasks = lambda profile: 0
+    assert share_count(session, None) == 64
 
 
 def test_executors_need_what_the_driver_has_by_a_wheel_an_archive_or_an_image(
