@@ -273,20 +273,23 @@ class DFA:
         columns = (self.column(label, False), self.column(label, True))
         return any(bool((self.transitions[:, column] >= 0).any()) for column in columns if column >= 0)
 
-    def is_only_at_ends(self, column: int) -> tuple[bool, bool]:
+    def is_only_at_ends(self, column: int) -> tuple[bool, bool] | None:
         """Return of the steps of a column whether each is the first of every word that has it, and whether each is the last.
 
-        O(states · symbols).
+        None where no word has the step. O(1), and O(states · symbols) the first time.
 
         >>> from rpq.automata import compile
         >>> dfa = compile("a/b*/c")
         >>> [dfa.is_only_at_ends(dfa.column(label)) for label in "abc"]
         [(True, False), (False, False), (False, True)]
         """
-        states = np.flatnonzero(self.transitions[:, column] >= 0)
-        behind = self.transitions[states, column]
-        only_first = not states.any() and not (self.transitions == 0).any()
-        return only_first, not (self.transitions[behind] >= 0).any()
+        if column not in self._only_at_ends:
+            states = np.flatnonzero(self.transitions[:, column] >= 0)
+            behind = self.transitions[states, column]
+            only_first = not states.any() and not (self.transitions == 0).any()
+            found = (only_first, not (self.transitions[behind] >= 0).any()) if len(states) else None
+            self._only_at_ends[column] = found
+        return self._only_at_ends[column]
 
     def accepts(self, word: Iterable[tuple[LabelSymbol, bool]]) -> bool:
         """Return whether the language contains a word, a sequence of (label, inverse). O(length).
@@ -401,6 +404,10 @@ class DFA:
         digraph "one_step" {
         """
         return write_dot(name, self.symbols, self.transitions, self.accepting)
+
+    @cached_property
+    def _only_at_ends(self) -> dict[int, tuple[bool, bool] | None]:
+        return {}
 
     @cached_property
     def _columns(self) -> dict[Symbol, int]:

@@ -312,9 +312,10 @@ def edges_accepted_on_paths(
     for atom, dfa in paths:
         for inverse in (False, True):
             column = dfa.column(label, inverse)
-            if column < 0 or not (dfa.transitions[:, column] >= 0).any():
+            at_ends = None if column < 0 else dfa.is_only_at_ends(column)
+            if at_ends is None:
                 continue
-            only_first, only_last = dfa.is_only_at_ends(column)
+            only_first, only_last = at_ends
             begin, end = (atom.subject if only_first else None), (atom.object if only_last else None)
             found |= _ends_of(*((end, begin) if inverse else (begin, end)))
     return frozenset(found)

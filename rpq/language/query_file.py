@@ -282,21 +282,22 @@ def _read_entry(place: Place, entry: Any, common: dict[str, Any], places: dict[s
     if "query" not in own:
         raise place.error("has no field query: an expression such as 'a/b*', or a pattern such as '?x a ?y'")
     text = own.pop("query")
-    values = {"name": text} | common | own
+    values = common | own
     places = places | dict.fromkeys(own, place)
     if (values.get("language") or language_of(text)) not in ("gql", "cypher"):
         values = {field: value for field, value in values.items() if field in own or field not in MATCH_OPTIONS}
-    language, columns, dfa, pattern = _parse_text(text, values, place, places)
-    values["language"] = language
-    return QueryEntry(
-        place=place, places=places, expression=text, columns=columns, dfa=dfa, pattern=pattern, **values
-    )
+    name, language, columns, dfa, pattern = _parse_text(text, values, place, places)
+    values = {"name": name} | values | {"language": language}
+    return QueryEntry(place=place, places=places, expression=text, columns=columns, dfa=dfa, pattern=pattern, **values)
 
 
 def _parse_text(
     text: str, values: Mapping[str, Any], place: Place, places: Mapping[str, Place]
-) -> tuple[Language, tuple[str, ...], automata.DFA | None, Pattern | None]:
-    """Return the notation of a text, the columns of its rows, and the automaton of a path expression or the pattern."""
+) -> tuple[str, Language, tuple[str, ...], automata.DFA | None, Pattern | None]:
+    """Return for a text its default name, its notation, the columns of its rows, and the automaton of a path or the pattern.
+
+    The name is that of REGISTER in SPARQL, and otherwise the text.
+    """
     language = values.get("language") or language_of(text)
     try:
         select = values.get("select")
@@ -305,7 +306,7 @@ def _parse_text(
                 raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
             options = {name: values[name] for name in ("paths", *MATCH_OPTIONS) if name in values}
             query = query_in(language, text, window=Window(size=1, slide=1), **options)
-            return language, query.columns, None, None
+            return query.name, language, query.columns, None, None
         is_path = language == "path"
         path_select = selected_columns(select, text) if is_path else None
         dfa, pattern = (compiled(text), None) if is_path else (None, Pattern.read(text, select, values.get("filter")))
@@ -321,11 +322,11 @@ def _parse_text(
     if misfit := unsuitable_option(language, text, values):
         raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
     if pattern is None:
-        return language, path_columns(path_select), dfa, None
+        return text, language, path_columns(path_select), dfa, None
     if values.get("on_budget") == "set_aside":
         where = places.get("on_budget", place)
         raise where.error("'set_aside' is for path queries: an answer to a pattern must not miss a path", field="on_budget")
-    return language, pattern.columns, None, pattern
+    return text, language, pattern.columns, None, pattern
 
 
 def _toml(file: str, content: bytes) -> dict[str, Any]:

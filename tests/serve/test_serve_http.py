@@ -580,6 +580,18 @@ def test_the_openapi_text_names_what_there_is(served):
 REPORTS = "REGISTER RSTREAM <q> AS SELECT ?x ?y { ?x <a> ?y }"
 
 
+def test_a_query_without_a_name_has_that_of_its_registration(served):
+    query = {"expression": "PREFIX : <urn:> REGISTER RSTREAM :q AS SELECT ?x { ?x <a> ?y }", "window": 10, "slide": 5}
+    created = served.client.post("/queries", json=query)
+    assert (created.status_code, created.json()["name"]) == (201, "urn:q")
+    assert served.client.get("/queries/urn:q").json()["expression"] == query["expression"]
+    again = served.client.post("/queries", json=query | {"name": ""})
+    assert again.status_code == 409 and "named 'urn:q'" in again.json()["error"]["message"]
+    assert served.client.post("/queries", json=query | {"name": "r"}).json()["name"] == "r"
+    unnamed = {"expression": "SELECT ?x { ?x <a> ?y }", "window": 10, "slide": 5}
+    assert served.client.post("/queries", json=unnamed).json()["name"] == unnamed["expression"]
+
+
 def test_the_next_reports_are_told_before_their_time_and_nothing_changes():
     window = {"window": 10, "slide": 5}
     others = {"expression": "?x a ?y", "report": "slide", "name": "o", **window}

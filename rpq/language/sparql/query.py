@@ -63,7 +63,7 @@ from rpq.language.sparql.syntax.reading import read
 from rpq.language.sparql.syntax.source_text import SourceText, refusal
 from rpq.rows.typed_columns import ColumnKind, TypedColumns
 from rpq.stream.edges.edge_ends import ALL, Ends
-from rpq.stream.names.stream_labels import EdgeEnd
+from rpq.stream.names.stream_labels import EdgeEnd, text_of
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _TRIPLE = ("source", "label", "target")
@@ -291,8 +291,18 @@ class SparqlQuery(Query):
         """
         is_counted = any(window.kind == "count" for window in self.windows.values())
         accepted = self._edges_accepted.get(label, frozenset())
-        accepted |= edges_accepted_on_paths(self._path_atoms, label)
+        named, of_others = self._accepted_on_paths
+        on_paths = of_others if isinstance(label, str) else edges_accepted_on_paths(self._path_atoms, label)
+        accepted |= named.get(label, on_paths)
         return frozenset({ALL}) if is_counted and accepted else accepted
+
+    @cached_property
+    def _accepted_on_paths(self) -> tuple[dict[LabelSymbol, frozenset[Ends]], frozenset[Ends]]:
+        """Which edges paths accept of the labels that they name, and of each of the others, which may be thousands."""
+        named = frozenset().union(*(dfa.labels for _, dfa in self._path_atoms))
+        other = max(map(text_of, named), default="") + "?"
+        of_named = {label: edges_accepted_on_paths(self._path_atoms, label) for label in named}
+        return of_named, edges_accepted_on_paths(self._path_atoms, other)
 
     @cached_property
     def _path_atoms(self) -> list[tuple[Atom, automata.DFA]]:
@@ -329,7 +339,7 @@ class SparqlQuery(Query):
         if not self.reads_dataset or self.parsed.dataset == tuple(graphs):
             return self
         other = copy(self)
-        for name in ("columns", "_path_automata", "_edges_accepted", "reads_report_time"):
+        for name in ("columns", "_path_atoms", "_accepted_on_paths", "_edges_accepted", "reads_report_time"):
             other.__dict__.pop(name, None)
         original = self._original  # type: ignore[attr-defined]
         object.__setattr__(other, "_original", None if original is None else original.over_dataset(graphs))

@@ -460,6 +460,7 @@ def explain_running(
         )
         if isinstance(content, PathContent):
             return replace(found, trees=host.paths[content].trees, cells=host.paths[content].index.live()[0])
+        assert content.label is not None, "a pattern names its labels"
         return replace(found, accepts=ends_texts(host.edges_accepted(content.label) or question.accepts(content.label)))
 
     return build_explanation(

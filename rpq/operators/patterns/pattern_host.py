@@ -70,13 +70,6 @@ class Member(Protocol):
         """Assert the invariants."""
 
 
-class ReaderOfEveryLabel(Protocol):
-    """A query with a triple whose predicate is a variable."""
-
-    def learn_labels(self, names: Sequence[LabelName]) -> None:
-        """Read these labels too, before a tuple has them."""
-
-
 class _EnoughError(Exception):
     """There are more answers than are wanted."""
 
@@ -98,8 +91,6 @@ class PatternHost:
         self.relations = SharedRelations(self.store)
         self.constants = Constants()
         self.members: dict[str, Member] = {}
-        self.readers_of_every_label: dict[str, ReaderOfEveryLabel] = {}
-        """The queries that read every label, each by itself."""
         self.readers_of_report_time: dict[str, Member] = {}
         """The queries whose answer changes with the time of the report."""
         self.chunk_times = self._times = np.zeros(0, np.int64)
@@ -447,8 +438,6 @@ class PatternHost:
         for lane in self.lanes:
             lane.relations.set_labels(labels, names)
             lane.paths.set_labels(labels, names)
-            for reader in lane.readers_of_every_label.values():
-                reader.learn_labels(names)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph, in all lanes; `fresh` ids are those of new names."""

@@ -24,7 +24,7 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
 from rpq.stream.edges.parallel_edges import youngest_of_parallel
 from rpq.stream.edges.snapshot import Edges
-from rpq.stream.names.stream_labels import STATIC_ALONE, LabelName, StreamLabel, graph_of, is_static_stream, stream_of_graph
+from rpq.stream.names.stream_labels import STATIC_ALONE, LabelName, graph_of, is_static_stream, name_in, stream_of_graph
 from rpq.stream.window import UnboundedWindow
 
 BYTES_AN_EDGE = 100
@@ -39,19 +39,18 @@ def fill(
     A relation that has edges keeps them; with `is_checked` other edges than these are an error. `slides` are those at which
     the edges leave. Raises `MemoryLimitError`, `Damage`. O(edges).
     """
-    store, number = host.store, host.relations[content]
+    store, relations, number = host.store, host.relations, host.relations[content]
     is_empty = not store.current_edges(number)
     if not (is_empty or is_checked):
         return
-    mine = mine & (chunk.label == host.relations.label_id(content.name))
-    if content.loopless:
-        mine &= chunk.source != chunk.target
-    mine &= store.are_own(number, chunk.source, chunk.target)
-    source, target, expires = chunk.source[mine], chunk.target[mine], slides[mine]
+    mine = mine & relations.edges_of(content, chunk) & store.are_own(number, chunk.source, chunk.target)
+    expires = slides[mine]
     if is_empty:
-        host.ask_for(BYTES_AN_EDGE * len(source))
-        store.fill_relation(number, source, target, chunk.timestamp[mine], expires)
-    elif store.current_edges(number) != len(source) or (store.expiries(number, source, target, NOT_HELD) != expires).any():
+        host.ask_for(BYTES_AN_EDGE * len(expires))
+        relations.fill(content, chunk, mine, expires)
+        return
+    is_same = store.current_edges(number) == len(expires)
+    if not (is_same and (relations.expiries(content, chunk, mine, NOT_HELD) == expires).all()):
         raise Damage(f"query {query!r} holds other edges than one that has the same")
 
 
@@ -127,7 +126,7 @@ class ReadRelations:
     def contents_by_read(self) -> dict[LabelSymbol | PathRead, Content | PathContent]:
         """The content of the relation for each label or path that an atom reads."""
         contents: dict[LabelSymbol | PathRead, Content | PathContent] = {}
-        contents |= {content.label: content for content in self._atom_contents}
+        contents |= {content.label: content for content in self._atom_contents if content.label is not None}
         return contents | {derived.read: derived.content for derived in self._derived_paths}
 
     @property
@@ -231,8 +230,7 @@ class ReadRelations:
         """Load static edges."""
         self._host.ask_for(BYTES_AN_EDGE * len(chunk.edge))
         for content in self._of_edges:
-            mine = chunk.label == self._host.relations.label_id(content.name)
-            self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
+            self._host.relations.enter_static(content, chunk, [content.name])
         for derived in self._derived_paths:
             self._host.paths.load_static(derived.content, chunk)
 
@@ -341,13 +339,13 @@ class ReadRelations:
 
 
 class WindowedEdge(NamedTuple):
-    """The edges of a label over one of the query's readings, by its number.
+    """The edges of a label, or (None) of all labels with these, over one of the query's readings, by its number.
 
     Without a reading: static edges, which have no window, those of a named `graph` or else of the default graph. With an
     `end`, the edges whose end there is this thread's.
     """
 
-    label: LabelSymbol
+    label: LabelSymbol | None
     reading: int | None
     end: End = None
     graph: str | None = None
@@ -456,19 +454,6 @@ class WindowedReads:
         for content in self._edge_contents:
             self._host.relations.release(content)
 
-    def add(self, reads: Sequence[WindowedEdge | WindowedPath]) -> None:
-        """Take relations of labels that no edge had before. O(labels) where there are any."""
-        contents = {read: self._content(read) for read in reads if read not in self._contents}
-        taken = [content for content in dict.fromkeys(contents.values()) if content not in self._edge_contents]
-        begins = [one for one in taken if isinstance(one, Content) and not self._host.relations.has_window(one)]
-        self._contents |= contents
-        self._host.relations.take_all([one for one in taken if isinstance(one, Content)])
-        numbers = self._membership.numbers()
-        places = self._edge_contents
-        for content in begins:
-            if content.window.kind == "count" and (place := places[content]) is not None:
-                self._host.relations.set_number(content, numbers[place])
-
     def relation(self, read: WindowedEdge | WindowedPath) -> int:
         """Return the number of a relation in the store, as atoms of plans refer to it."""
         return self._host.number_of(self._contents[read])
@@ -535,8 +520,7 @@ class WindowedReads:
         self._host.ask_for(BYTES_AN_EDGE * len(chunk.edge))
         for content, place in self._edge_contents.items():
             if place is None or place in self._static:
-                mine = np.isin(chunk.label, [*map(self._host.relations.label_id, self._static_labels(content))])
-                self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
+                self._host.relations.enter_static(content, chunk, self._static_labels(content))
         for read, path in self._paths:
             if read.reading is None or read.reading in self._static:
                 if read.reading is not None and path.stream is not None:
@@ -548,14 +532,18 @@ class WindowedReads:
 
     def _static_labels(self, content: Content) -> list[LabelName]:
         """Return the names of the labels whose static edges a relation has."""
+        streams: list[str | None]
         if content.stream != STATIC_ALONE and is_static_stream(content.stream):
-            return [content.name]
-        if content.graphs is None:
-            return [content.label]
-        known = self._host.relations.static_graphs
-        assert isinstance(content.label, str), "SPARQL has no conditions"
-        named: list[LabelName] = [StreamLabel(content.label, stream_of_graph(graph)) for graph in content.graphs]
-        return named if known.issuperset(content.graphs) else [*named, content.label]
+            streams = [content.stream]
+        elif content.graphs is None:
+            streams = [None]
+        else:
+            are_known = self._host.relations.static_graphs.issuperset(content.graphs)
+            streams = [*map(stream_of_graph, content.graphs), *([] if are_known else [None])]
+        if content.label is not None:
+            return [name_in(content.label, stream) for stream in streams]
+        seen = [content._replace(stream=stream) for stream in streams]
+        return [name for name in self._host.relations.labels()[1] if any(one.has(name) for one in seen)]
 
     def _of_graphs(self, chunk: Chunk, graphs: tuple[str, ...]) -> Chunk:
         """Return those static edges that graphs of FROM have; for a graph that was not loaded, also those without a name."""

@@ -14,7 +14,8 @@ plan walks some relations in one direction only.
 * An *entry* is `neighbour << 32 | edge`. Removal swaps with the last entry.
 * `edge` holds 48 bytes an edge: ends, relation, its place in both lists, previous and next in the order of expiry, its
   timestamp and the slide at which it expires. Edge 0 is never given out. A static edge stays when it enters and leaves
-  its window.
+  its window. A relation may also have the edges of all labels, with the label as a third column, a number. No plan walks its
+  lists, so its edges have their label where others have their place in a list.
 * `table` is one hash table for the edges of all relations, with linear probing: `hash << 32 | edge`, 0 empty. It
   serves the refresh of an edge and the probes of joins. Growing it and closing gaps look at no edge.
 * `slots` are the first edges of the timing wheels (`relations/wheel.py`), one wheel a window.
@@ -60,6 +61,8 @@ CLASS = 31
 CLASSES = 28
 OUT, IN = 0, 1
 NONE = -1
+NO_LABEL = -1
+"""In place of the label of an edge, where all edges of the relation have one label."""
 # Values of `Relation.divided_by`.
 UNDIVIDED, BY_SOURCE, BY_TARGET = range(3)
 
@@ -71,7 +74,7 @@ class Edge(Record):
         ("source", int32),
         ("target", int32),
         ("relation", int32),  # -1: the edge is free
-        ("place", int32 * 2),  # in the list of its source, and in that of its target
+        ("place", int32 * 2),  # in the list of its source, and in that of its target; or its label, and nothing
         ("previous", int32),  # in its slot; -1 - slot for the first, 0 in none
         ("next", int32),
         ("is_static", int32),  # 1: it stays when it leaves its window
@@ -90,6 +93,7 @@ class Relation(Record):
         ("bit", int64 * 2),
         ("first_seed", int64),  # of the plans that read it, chained through `Seed.next`; -1 none
         ("is_loopless", int64),  # 1: an edge from a vertex to itself is not in it
+        ("has_labels", int64),  # 1: it has the edges of all labels, with their labels, and no lists
         ("divided_by", int64),  # `BY_SOURCE`, `BY_TARGET`: it has the edges whose end is this thread's; 0 all edges
         ("edges", int64),  # number of its edges
         ("first_support", int64),  # first atom with support lists that reads it, chained through `Support.next`; -1 none
@@ -188,6 +192,7 @@ class Seed(Record):
         ("relation", int64),
         ("source_slot", int64),  # slot of the variable that the source is bound to
         ("target_slot", int64),
+        ("label_slot", int64),  # slot of the variable that the label is bound to; -1 none
         ("source", int64),  # the source must be this vertex (a constant); -1 any
         ("target", int64),
         ("is_loop", int64),  # 1: source and target must be one vertex (a repeated variable)
@@ -354,6 +359,7 @@ class Relations(NamedTuple):
     reader: np.ndarray  # int32
     numbered_first: np.ndarray  # int32 a label + 1: the count windows that number its inserts, in `numbered`
     numbered: np.ndarray  # int32
+    label_number: np.ndarray  # int32 a label: its number in relations of all labels; NO_LABEL where these do not read it
     support: np.ndarray  # Support
     support_link: np.ndarray  # int64: 2 * atom + end
     support_place: np.ndarray  # int32, `places` an edge: its place in support lists

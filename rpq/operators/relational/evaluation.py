@@ -211,6 +211,8 @@ class LeafChange(NamedTuple):
 
     delta: Delta
     places: Sequence[int]
+    has_label: bool
+    """True if the last column has the numbers that labels have in the host."""
 
 
 LeafChanges = dict[int, LeafChange]

@@ -9,12 +9,11 @@ operators of their own, as their windows hold less than those of others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from rpq.automata.symbols import LabelSymbol
 from rpq.errors import RpqError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language.kinds import Kind, read_window, window_json
@@ -24,7 +23,7 @@ from rpq.language.sparql.algebra import Reporting, atoms_of
 from rpq.language.sparql.query import SparqlQuery
 from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
 from rpq.operators.patterns.hosted_query import HostedQuery
-from rpq.operators.patterns.joins.plan import shaped_parts
+from rpq.operators.patterns.joins.plan import shaped_parts, with_label
 from rpq.operators.patterns.meanings import (
     MeaningEdge,
     NamedVertex,
@@ -57,11 +56,11 @@ from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, Read,
 from rpq.operators.relational.report_clock import ReportClock
 from rpq.operators.relational.values.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
-from rpq.rows.weighted_rows import WeightedRows, as_changes, concatenate, merge, sort_by_event
+from rpq.rows.weighted_rows import UNBOUND, WeightedRows, as_changes, concatenate
 from rpq.stream.chunk import Chunk
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.edges.snapshot import SnapshotGraph
-from rpq.stream.names.stream_labels import LabelName, graph_of, label_in, merged_name, stream_of_graph
+from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 from rpq.stream.stream_time import report_steps, report_times
 from rpq.stream.window import INT64_MAX, AnyWindow, UnboundedWindow, Window
@@ -132,7 +131,7 @@ class OperatorPool:
 
 
 class _InstalledPart(NamedTuple):
-    """A part of a leaf in the host: the ids of its constants, its number, and the places of the columns in its rows."""
+    """The part of a leaf in the host: the ids of its constants, its number, and the places of the columns in its rows."""
 
     ids: dict[str, int]
     number: int
@@ -176,20 +175,13 @@ class RunningSparql(HostedQuery):
         self.nets_events = self._is_netted or network.is_net  # else the rows are those of one join, as of a pattern
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
         self._places = {name: place for place, name in enumerate(question.windows)}
-        self._labels_read: dict[int, list[LabelSymbol]] = {
-            leaf: [] for leaf, (_, part) in enumerate(self._leaves) if part.reads_every_label
-        }
-        """The labels that each leaf reads which reads every label, as far as they are known."""
-        self._is_netted |= bool(self._labels_read)  # an insert may evict an edge of another label
-        self.nets_events |= self._is_netted
-        self._relation_reads: dict[tuple[MeaningEdge, LabelSymbol | None], WindowedEdge | WindowedPath] = {}
+        self._reads_every_label = any(part.reads_every_label for _, part in self._leaves)
+        self._relation_reads: dict[MeaningEdge, WindowedEdge | WindowedPath] = {}
         self._from_graphs = question.default_graphs
-        self._parts: dict[tuple[int, LabelSymbol | None], _InstalledPart] = {}
-        """The parts of each leaf by label; None is that of a leaf that does not read every label."""
-        self._label_ids: dict[LabelSymbol, int] = {}
-        """The ids of the labels that it has read, which are not released."""
-        self._parts_with: dict[int, list[tuple[int, LabelSymbol | None]]] = {}
-        """Which of these have a number; leaves may have equal parts."""
+        self._parts: dict[int, _InstalledPart] = {}
+        """The parts of leaves."""
+        self._label_terms = np.zeros(0, np.int32)
+        """The ids of the terms that labels are, by their numbers in the host; -1 for those that it has not read."""
         self._start()
 
     # --- relations and plans ---------------------------------------------------------------------------------
@@ -208,14 +200,7 @@ class RunningSparql(HostedQuery):
 
     def _enter(self) -> None:
         self._relation_reads.clear()  # those of another origin
-        names = self._host.relations.labels()[1] if self._labels_read else []
-        self._labels_read = {leaf: self._labels_among(names, leaf) for leaf in self._labels_read}
-        reads = [
-            self._window_relation(edge, label)
-            for leaf, (_, part) in enumerate(self._leaves)
-            for label in self._labels_read.get(leaf, [None])
-            for edge in part.meaning.edges
-        ]
+        reads = [self._window_relation(edge) for _, part in self._leaves for edge in part.meaning.edges]
         default = [place for name, place in self._places.items() if name is None]
         self._relations = WindowedReads(
             self._host,
@@ -227,8 +212,6 @@ class RunningSparql(HostedQuery):
             graphs=self._from_graphs,
         )
         self._relations.enter()
-        if self._labels_read:
-            self._host.readers_of_every_label[self.question.name] = self
         if self._report_clock is not None:
             self._host.readers_of_report_time[self.question.name] = self
         if self._has_left:  # and others may have its operators
@@ -240,10 +223,9 @@ class RunningSparql(HostedQuery):
         self._operators.join(self._network, keys, self._leaf_changes)
 
     def _withdraw(self) -> None:
-        for key in [*self._parts]:
-            self._take_out(key)
-        self._host.readers_of_every_label.pop(self.question.name, None)
-        self._label_ids.clear()
+        for leaf in [*self._parts]:
+            self._take_out(leaf)
+        self._label_terms = self._label_terms[:0]
         self._host.readers_of_report_time.pop(self.question.name, None)
         self._operators.leave(self._network)
         self._has_left = True
@@ -255,8 +237,6 @@ class RunningSparql(HostedQuery):
 
     def _key_of_leaf(self, part: ConjunctionPart) -> Hashable:
         """Return everything that the changes of a leaf depend on, in which the names of variables do not occur."""
-        if part.reads_every_label:
-            return object()  # the labels that it reads come with time, so no other query shares the leaf
         places: dict[str, int] = {}
 
         def place_of(term: str | NamedVertex) -> int | NamedVertex:
@@ -266,25 +246,24 @@ class RunningSparql(HostedQuery):
             (place_of(edge[0]), self._relations.relation(self._window_relation(edge)), place_of(edge[2]))
             for edge in part.meaning.edges
         )
-        return atoms, tuple(places[name] for name in part.select), self._report_steps
+        has_label = part.label_column is not None
+        return atoms, tuple(places[name] for name in part.select), has_label, self._report_steps
 
-    def _window_relation(self, edge: MeaningEdge, label: LabelSymbol | None = None) -> WindowedEdge | WindowedPath:
-        """Return the relation that an atom, an edge of a meaning, requires for one `label` if it reads every label."""
-        if (edge, label) not in self._relation_reads:
-            self._relation_reads[edge, label] = self._read_relation(edge, label)
-        return self._relation_reads[edge, label]
+    def _window_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
+        """Return the relation that an atom, an edge of a meaning, requires."""
+        if edge not in self._relation_reads:
+            self._relation_reads[edge] = self._read_relation(edge)
+        return self._relation_reads[edge]
 
-    def _read_relation(self, edge: MeaningEdge, label: LabelSymbol | None) -> WindowedEdge | WindowedPath:
+    def _read_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
         source, read, target = edge
         assert isinstance(read, Read)  # it is of these that the planner makes meanings
         place = self._places.get(read.window)  # None: the static edges alone
         graph = self._named_graph(read.window)
         if isinstance(read.of, PathRead):
             return WindowedPath(read.of.expression, place, self._need(read.of.roots, read.window), graph)
-        if isinstance(read.of, EveryLabel):
-            assert label is not None
-            return WindowedEdge(label, place, graph=graph)
-        return WindowedEdge(read.of, place, divided_end((source, target), self.divided_by), graph)
+        label = None if isinstance(read.of, EveryLabel) else read.of
+        return WindowedEdge(label, place, divided_end((source, target), self.divided_by), graph)
 
     def _named_graph(self, window: str | None) -> str | None:
         """Return the named graph of static edges that an atom reads; None if it reads a window, or the default graph."""
@@ -327,65 +306,30 @@ class RunningSparql(HostedQuery):
         for leaf, (_, part) in enumerate(self._leaves):
             ids = {name: self._host.constants.id_of(name) for name in part.meaning.names}
             known = {name: identity for name, identity in ids.items() if identity is not None}
-            for label in self._labels_read.get(leaf, [None]):
-                key = leaf, label
-                if key in self._parts and self._parts[key].ids != known:
-                    self._take_out(key)
-                if key not in self._parts and len(known) == len(ids):
-                    self._put_in(key, part, known)
+            if leaf in self._parts and self._parts[leaf].ids != known:
+                self._take_out(leaf)
+            if leaf not in self._parts and len(known) == len(ids):
+                self._put_in(leaf, part, known)
 
-    def _put_in(self, key: tuple[int, LabelSymbol | None], part: ConjunctionPart, ids: Mapping[str, int]) -> None:
-        leaf, label = key
-
+    def _put_in(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
         def relation_of(edge: MeaningEdge) -> int:
-            return self._relations.relation(self._window_relation(edge, label))
+            return self._relations.relation(self._window_relation(edge))
 
         atoms = part.meaning.atoms(relation_of, ids.__getitem__)
-        ((shaped, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
-        number = self._host.add_part(shaped, explicit=True, is_reported=False, constants=constants)
+        (shaped,) = shaped_parts(atoms, part.select, isomorphism=False)
+        if part.label_column is not None:
+            shaped = with_label(shaped, variable(part.label_column))
+        number = self._host.add_part(shaped.part, explicit=True, is_reported=False, constants=shaped.constants)
         self._host.join_part(number, self.question.name, Place(leaf, 0))
-        places = tuple(columns.index(f"?{name}") for name in part.columns)
-        self._parts[key] = _InstalledPart(dict(ids), number, places)
-        self._parts_with.setdefault(number, []).append(key)
+        places = tuple(shaped.columns.index(variable(name)) for name in part.leaf_columns)
+        self._parts[leaf] = _InstalledPart(dict(ids), number, places)
 
-    def _take_out(self, key: tuple[int, LabelSymbol | None]) -> None:
-        number = self._parts.pop(key).number
-        self._parts_with[number].remove(key)
-        if not self._parts_with[number]:
-            del self._parts_with[number]
-        self._host.leave_part(number, self.question.name, Place(key[0], 0))
+    def _take_out(self, leaf: int) -> None:
+        number = self._parts.pop(leaf).number
+        self._host.leave_part(number, self.question.name, Place(leaf, 0))
         self._host.release_part(number)
 
     # --- labels and edges ------------------------------------------------------------------------------------
-
-    def _labels_among(self, names: Iterable[LabelName], leaf: int) -> list[LabelSymbol]:
-        """Return the plain labels among the names of labels that a leaf reads which reads every label."""
-        (edge,) = self._leaves[leaf][1].meaning.edges
-        read = edge[1]
-        assert isinstance(read, Read)
-        graph = self._named_graph(read.window)
-        place = self._places.get(read.window)
-        if graph is not None:
-            stream: str | None = stream_of_graph(graph)
-        else:
-            stream = None if place is None else self.question.readings[place].stream
-        found = dict.fromkeys(label for name in names if isinstance(label := label_in(name, stream), str))
-        if graph is None and read.window is None:  # the default graph has the static edges of the graphs of FROM
-            graphs = {*(self._from_graphs or ())}
-            found |= dict.fromkeys(merged_name(name) for name in names if graph_of(name) in graphs)
-        return [label for label in found if isinstance(label, str)]
-
-    def learn_labels(self, names: Sequence[LabelName]) -> None:
-        """Read these labels too, where a leaf reads every label. They are new, so that no edge has them yet."""
-        is_new = False
-        for leaf, known in self._labels_read.items():
-            fresh = [label for label in self._labels_among(names, leaf) if label not in {*known}]
-            is_new |= bool(fresh)
-            known += fresh
-            (edge,) = self._leaves[leaf][1].meaning.edges
-            self._relations.add([self._window_relation(edge, label) for label in fresh])
-        if is_new:
-            self.resolve()
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Ignore labels, which the host receives."""
@@ -407,7 +351,7 @@ class RunningSparql(HostedQuery):
         return self._terms.pinned_vertices()
 
     def retain(self, waiting: np.ndarray) -> None:
-        labels = np.fromiter(self._label_ids.values(), np.int64)
+        labels = self._label_terms[self._label_terms >= 0]
         self._pool.retain(np.concatenate([waiting, labels]) if len(labels) else waiting)
 
     def count_from(self, numbers: Sequence[int]) -> None:
@@ -435,89 +379,67 @@ class RunningSparql(HostedQuery):
 
     def _leaves_now(self) -> dict[int, WeightedRows]:
         """Return the current rows of the leaves by number. O(edges), plus the cost of joining them."""
-        found: dict[int, list[WeightedRows]] = {}
-        for (leaf, label), (_, number, places) in self._parts.items():
+        found: dict[int, WeightedRows] = {}
+        for leaf, (_, number, places) in self._parts.items():
             rows = WeightedRows.inserted(self._host.rows_of_part(number, len(places)))
-            found.setdefault(leaf, []).append(self._rows_of_leaf(rows, places, self._label_column(leaf, label)))
-        return {leaf: merge(rows) for leaf, rows in sorted(found.items())}
+            found[leaf] = self._rows_of_leaf(rows, places, has_label=self._has_label(leaf))
+        return dict(sorted(found.items()))
 
     # --- results ---------------------------------------------------------------------------------------------
 
-    def _label_column(self, leaf: int, label: LabelSymbol | None) -> LabelSymbol | None:
-        """Return the label that a column of a leaf has; None where it has no such column."""
-        return None if self._leaves[leaf][1].label_column is None else label
+    def _has_label(self, leaf: int) -> bool:
+        """Return whether the last column of a leaf has labels."""
+        return self._leaves[leaf][1].label_column is not None
 
-    def _rows_of_leaf(
-        self, rows: WeightedRows, places: Sequence[int], labels: np.ndarray | LabelSymbol | None = None
-    ) -> WeightedRows:
-        """Return changes of a part as changes of a leaf, the columns of which have these places; the last is the label's.
-
-        `labels` are the label of the part, or the ids of labels, int32 for each change.
-        """
+    def _rows_of_leaf(self, rows: WeightedRows, places: Sequence[int], *, has_label: bool) -> WeightedRows:
+        """Return changes of a part as changes of a leaf, the columns of which have these places."""
         rows = rows.select_columns(places)
-        values = self._terms.replace_aliases(rows.rows)
-        if labels is not None:
-            with_label = np.empty((len(rows), values.shape[1] + 1), np.int32)
-            with_label[:, :-1] = values
-            with_label[:, -1] = labels if isinstance(labels, np.ndarray) else self._id_of_label(labels)
-            values = with_label
+        if not has_label:
+            return rows.with_rows(self._terms.replace_aliases(rows.rows))
+        values = np.empty(rows.rows.shape, np.int32)
+        values[:, :-1] = self._terms.replace_aliases(rows.rows[:, :-1])
+        values[:, -1] = self._terms_of_labels(rows.rows[:, -1])
         return rows.with_rows(values)
 
-    def _id_of_label(self, label: LabelSymbol) -> int:
-        """Return the id of the term that a label is."""
-        identity = self._label_ids.get(label)
-        if identity is None:
-            identity = self._terms.intern(str(label))
-            if self.divided_by is None:  # else other threads release ids without knowing of these
-                self._label_ids[label] = identity
-        return identity
+    def _terms_of_labels(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the ids of the terms that labels are, by the numbers that labels have in the host. O(numbers)."""
+        count = int(numbers.max(initial=-1)) + 1
+        if count > len(self._label_terms):
+            more = np.full(max(count, 2 * len(self._label_terms)) - len(self._label_terms), UNBOUND, np.int32)
+            self._label_terms = np.concatenate([self._label_terms, more])
+        found = self._label_terms[numbers]
+        if (found == UNBOUND).any():
+            for number in np.unique(numbers[found == UNBOUND]).tolist():
+                self._label_terms[number] = self._terms.intern(self._host.relations.label_of(number))
+            found = self._label_terms[numbers]
+        return found
 
     def _leaf_changes(self, changed: Mapping[int, Delta]) -> LeafChanges:
         """Return the changes of the leaves among those of all parts, by their numbers."""
         leaves = self._network.leaves
-        parts = ((leaf, changed.get(number), places) for (leaf, _), (_, number, places) in self._parts.items())
-        return {id(leaves[leaf]): LeafChange(delta, places) for leaf, delta, places in parts if delta is not None}
+        parts = ((leaf, changed.get(number), places) for leaf, (_, number, places) in self._parts.items())
+        return {
+            id(leaves[leaf]): LeafChange(delta, places, self._has_label(leaf))
+            for leaf, delta, places in parts
+            if delta is not None
+        }
 
     def _bags(self, changes: LeafChanges) -> tuple[dict[int, WeightedRows], np.ndarray]:
         """Return changes of leaves as bags, and the (order, time) of the events in them."""
         events, of_parts = as_changes([one.delta for one in changes.values()], first=self._host.first)
         leaves = {
-            leaf: self._rows_of_leaf(rows, one.places) for (leaf, one), rows in zip(changes.items(), of_parts, strict=True)
+            leaf: self._rows_of_leaf(rows, one.places, has_label=one.has_label)
+            for (leaf, one), rows in zip(changes.items(), of_parts, strict=True)
         }
         return (leaves, events) if self._report_steps is None else self._net_by_report(leaves, events, self._report_steps)
-
-    def _bags_of_labels(self, changed: Mapping[int, Delta]) -> tuple[dict[int, WeightedRows], np.ndarray]:
-        """Return the changes of leaves as `_bags` does, where some leaves have a part for each label. O(changes)."""
-        leaves = self._network.leaves
-        keys = (key for number in changed for key in self._parts_with.get(number, ()))
-        # Leaves that are equal are one operator, which has the rows of one of them.
-        some = [*{(id(leaves[leaf]), label): ((leaf, label), self._parts[leaf, label]) for leaf, label in keys}.values()]
-        events, of_parts = as_changes([changed[part.number] for _, part in some], first=self._host.first)
-        # One of many labels has few changes: those of all labels become changes of their leaf together.
-        parts: dict[tuple[int, tuple[int, ...], bool], tuple[list[WeightedRows], list[int]]] = {}
-        for ((leaf, label), part), rows in zip(some, of_parts, strict=True):
-            shown = self._label_column(leaf, label)
-            of_leaf, labels = parts.setdefault((id(leaves[leaf]), part.places, shown is not None), ([], []))
-            of_leaf.append(rows)
-            if shown is not None:
-                labels.append(self._id_of_label(shown))
-        found: dict[int, list[WeightedRows]] = {}
-        for (node, places, has_label), (of_leaf, labels) in parts.items():
-            of_rows = np.repeat(np.array(labels, np.int32), [*map(len, of_leaf)]) if has_label else None
-            found.setdefault(node, []).append(self._rows_of_leaf(concatenate(of_leaf), places, of_rows))
-        merged = {leaf: sort_by_event(concatenate(rows)) for leaf, rows in found.items()}
-        return (merged, events) if self._report_steps is None else self._net_by_report(merged, events, self._report_steps)
 
     def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
         """Return the changes of the answer that changes of leaves cause."""
         if self._report_clock is not None:
-            leaves, events = self._bags_of_labels(changed)
+            leaves, events = self._bags(self._leaf_changes(changed))
             return self._to_delta(*self._change_with_time(self._report_clock, leaves, events[:, 1]))
         connected = self._operators.connected_networks(self._network)
-        if self._labels_read:
-            leaves, events = self._bags_of_labels(changed)
-            change = self._network.change(leaves)
-        elif len(connected) > 1:
+        if len(connected) > 1:
             change, events = connected.change(self._network, changed, self._bags)
         else:
             leaves, events = self._bags(self._leaf_changes(changed))
@@ -582,7 +504,7 @@ class RunningSparql(HostedQuery):
         if self._cell is None:
             return is_first
         ids = rows[:, [one.column for one in self._cell]]
-        if self._labels_read or self._has_aliases:
+        if self._reads_every_label or self._has_aliases:
             ids = self._as_vertices(ids)
         are_vertices = ((ids >= 0) & (ids < FIRST)).all(axis=1)
         cell = tuple(one._replace(column=place) for place, one in enumerate(self._cell))

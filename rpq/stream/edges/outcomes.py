@@ -323,11 +323,6 @@ class WindowMembership:
         found = self._table()[edges]
         return list((found if labels is None else np.where(self.reads(reader, labels), found, NOT_HELD)).T)
 
-    def numbers(self) -> list[int]:
-        """Return for each window how many inserts it has numbered; 0 for a window that is no count window."""
-        numbers: list[int] = self._arrays.window.reshape(-1, _FIELDS)[:, _NUMBER].tolist()
-        return numbers
-
     def current_slides(self) -> list[int]:
         """Return for each window the slide up to which edges have left it."""
         now: list[int] = self._arrays.window.reshape(-1, _FIELDS)[:, _NOW].tolist()

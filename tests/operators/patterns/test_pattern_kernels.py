@@ -173,7 +173,7 @@ class Runner:
             for label in range(LABELS):
                 readers[label].append(self.store.add_relation(number))
                 window_of.append(number)
-        self.store.read_labels(readers)
+        self.store.read_labels([*map(self.store.readers_of, readers)])
         self.model = Model(windows, readers, window_of)
         self.tables = PlanTables(self.store)
         self.events: dict[tuple[int, int, int], Counter] = {}

@@ -18,6 +18,7 @@ from tests.reference_pattern_stream import Window
 from tests.reference_sparql_stream import question as asked
 from tests.reference_sparql_syntax import write
 from tests.sparql_strategies import edges
+from tests.sparql_streams import compare, drawn, sizes, static_edges
 from tests.twins import examples
 
 pytestmark = warnings_of_rdflib
@@ -87,6 +88,20 @@ def test_reports_are_those_of_the_oracle(data, report, tuples, size, saved, repo
             twins.restore()
     twins.advance(tuples[-1][3] + 30)
     twins.compare_counts()
+
+
+@examples(15)
+@given(drawn, static_edges, sizes)
+def test_answers_are_those_of_pyoxigraph(drawn_one, static, by):
+    """`python -m tests.sparql_streams` compares thousands."""
+    compare(*drawn_one, static, by)
+
+
+@pytest.mark.long
+@settings(max_examples=3_000, phases=[Phase.generate], suppress_health_check=[*HealthCheck], deadline=None)
+@given(drawn, static_edges, sizes)
+def test_answers_to_three_thousand_queries_are_those_of_pyoxigraph(drawn_one, static, by):
+    compare(*drawn_one, static, by)
 
 
 named_graphs = st.dictionaries(st.sampled_from(["urn:x", "urn:y", "urn:g"]), st.lists(edges, max_size=5, unique=True))

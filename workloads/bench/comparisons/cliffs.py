@@ -250,6 +250,44 @@ def _above_mean_reported(settings: Settings) -> Reading:
     return Reading(measured=len(stream) / min(run.cpu_seconds for run in runs))
 
 
+# --- variables as predicates -----------------------------------------------------------------------------------------
+
+
+def _many_labels(window: int, labels: int) -> Stream:
+    """Return a stream of edges with `labels` labels in turn, between a quarter as many vertices as the window has edges."""
+    number = np.arange(2 * window)
+    source, target = (numbered_iris("urn:x:", number * factor % (window // 4)) for factor in (7_919, 7_907))
+    label = choose_terms([f"urn:l:{one}" for one in range(labels)], number * 7_901 % labels)
+    return edge_a_moment(f"{labels} labels", window, source, label, target)
+
+
+def _of_all_labels(settings: Settings, *, labels: int) -> Reading:
+    """Return the nanoseconds that a triple with a variable as predicate adds to a tuple that a path reads; no rows."""
+    stream = _many_labels(window_of(settings, 100_000), labels)
+    beside = rpq.Query("!(<urn:none>)", window=stream.window, name="beside")
+    everything = rpq.Query("ASK { ?s ?p ?o }", window=stream.window, name="line")
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(1 + settings.repeat):
+        for is_read, runs in seconds.items():
+            engine = rpq.Engine(beside, *([everything] if is_read else []))
+            started = time.process_time()
+            for batch in stream.batches():
+                engine.push(batch, collect=False)
+            runs.append(time.process_time() - started)
+    alone, both = (min(runs[1:]) for runs in seconds.values())  # the first ones compile
+    return Reading(measured=max(both - alone, 1e-9) / len(stream) * 1e9)
+
+
+for _labels in (3, 100, 3_000):
+    line(
+        f"ALL-LABELS-{_labels}",
+        f"`?s ?p ?o` beside a path of any label, without rows, {_labels:,} labels",
+        unit="ns/tuple",
+        sense="at most",
+        bound=150,
+    )(partial(_of_all_labels, labels=_labels))
+
+
 # --- least state -----------------------------------------------------------------------------------------------------
 
 _CONSTANTS = {

@@ -284,6 +284,8 @@ def _begin_seed(relations, plans, seed, edge):
         plans.binding[plans.fixed[i].slot] = plans.fixed[i].vertex
     plans.binding[seed.source_slot] = source
     plans.binding[seed.target_slot] = target
+    if seed.label_slot >= 0:
+        plans.binding[seed.label_slot] = relations.edge[edge].place[OUT]
     if seed.divided[0] >= 0 and not _is_own(relations, plans, seed):
         return False
     if not _has_bits(relations, plans, seed.looks, seed.looks_end):

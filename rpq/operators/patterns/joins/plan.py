@@ -15,7 +15,7 @@ Nothing here knows numba, arrays or the stream: see `plan_tables.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
@@ -102,6 +102,8 @@ class Part:
     slots: tuple[Term, ...]
     """All terms, the columns first, so that a binding begins with the row."""
     seeds: tuple[Seed, ...]
+    label: str | None = None
+    """The variable that has the label of the edge of its one atom, whose relation has labels; it is the last column."""
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -385,6 +387,28 @@ def _shape_part(atoms: Sequence[Atom], select: Sequence[str]) -> ShapedPart:
     columns = tuple(name for name in select if name in variables)
     shape = tuple(Atom(shown[source], relation, shown[target]) for source, relation, target in atoms)
     return ShapedPart(_plan_part(shape, tuple(variables[name] for name in columns)), columns, constants)
+
+
+def with_label(shaped: ShapedPart, name: str) -> ShapedPart:
+    """Return a part of one atom whose relation has the labels of its edges, with the label as the variable of a last column.
+
+    >>> (part,) = shaped_parts([Atom("?s", 0, "?o")], ["?o"], isomorphism=False)
+    >>> with_label(part, "?p").columns, with_label(part, "?p").part.slots
+    (('?o', '?p'), ('?1', '?label', '?0'))
+    """
+    return shaped._replace(part=_labelled(shaped.part), columns=(*shaped.columns, name))
+
+
+_LABEL = "?label"
+
+
+@lru_cache(maxsize=1 << 10)
+def _labelled(part: Part) -> Part:
+    if len(part.atoms) > 1:
+        raise ValueError("a label is that of the edge of one atom")
+    columns = len(part.columns)
+    slots = (*part.columns, _LABEL, *part.slots[columns:])
+    return replace(part, columns=(*part.columns, _LABEL), slots=slots, label=_LABEL)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -425,6 +425,7 @@ class PlanTables:
                 relation=relation,
                 source_slot=slot[source],
                 target_slot=slot[target],
+                label_slot=NONE if part.label is None else slot[part.label],
                 source=NONE,
                 target=NONE,
                 is_loop=source == target,

@@ -24,12 +24,15 @@ from rpq.operators.patterns.relations.edges import (
     drop_edge,
     enter_window,
     find,
+    find_labelled,
     is_elsewhere,
+    label_of,
     leave_window,
     make_edge,
     make_younger,
     prefetch_edge,
     prefetch_record,
+    stored_label,
 )
 from rpq.operators.patterns.relations.wheel import NEVER, first_edge, next_slide, slide_after
 from rpq.operators.patterns.tables import (
@@ -40,6 +43,7 @@ from rpq.operators.patterns.tables import (
     EVICTING,
     LEAVING,
     LOW,
+    NO_LABEL,
     NUMBERED,
     TIME_WINDOW,
     UNDIVIDED,
@@ -131,9 +135,9 @@ def _go_on_entering(relations, plans, output):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _prefetch_all(relations, relation, source, target):
+def _prefetch_all(relations, relation, source, target, label):
     """Prefetch the place of an edge in the table, and the records of its vertices."""
-    prefetch_edge(relations, relation, source, target)
+    prefetch_edge(relations, relation, source, target, label)
     prefetch_at(relations.lists, place_of(relations, source, np.int64(0)))
     prefetch_at(relations.lists, place_of(relations, target, np.int64(0)))
 
@@ -143,7 +147,7 @@ def _look_ahead_of_pair(relations, relation, changes, place, end):
     """Prefetch the memory that later pairs of an event need."""
     if place + 2 * AHEAD < end:
         pair = changes.pairs[place + 2 * AHEAD]
-        _prefetch_all(relations, relation, pair >> 32, pair & LOW)
+        _prefetch_all(relations, relation, pair >> 32, pair & LOW, np.int64(NO_LABEL))
     if place + AHEAD < end:
         pair = changes.pairs[place + AHEAD]
         prefetch_record(relations, relation, pair >> 32, pair & LOW)
@@ -161,8 +165,8 @@ def change_derived(relations, plans, output, changes):
             pair = changes.pairs[state.change_pair]
             _look_ahead_of_pair(relations, relation, changes, state.change_pair, changes.end[event])
             if comes:
-                never = np.int64(NEVER)
-                edge = make_edge(relations, relation, pair >> 32, pair & LOW, state.event_time, never)
+                never, no_label = np.int64(NEVER), np.int64(NO_LABEL)
+                edge = make_edge(relations, relation, pair >> 32, pair & LOW, no_label, state.event_time, never)
                 if edge < 0:
                     return -edge
                 _begin(relations, plans, edge, 1)
@@ -194,7 +198,7 @@ def _look_ahead_of_leaving(relations, edge):
     if edge == 0:
         return edge
     record = relations.edge[edge]
-    _prefetch_all(relations, record.relation, record.source, record.target)
+    _prefetch_all(relations, record.relation, record.source, record.target, stored_label(relations, edge))
     return record.next
 
 
@@ -286,7 +290,7 @@ def start_clock(relations, time):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _insert(relations, plans, output, relation, source, target, time, number):
+def _insert(relations, plans, output, relation, source, target, label, time, number):
     """Enter an edge into a relation, or refresh it. `number` is the position in its window: the time, or a count."""
     state = plans.state
     if state.edge == 0:
@@ -299,7 +303,7 @@ def _insert(relations, plans, output, relation, source, target, time, number):
             return np.int64(DONE)
         if source == target and relations.relation[relation].is_loopless != 0:
             return np.int64(DONE)
-        edge = find(relations, relation, source, target)
+        edge = find_labelled(relations, relation, source, target, label)
         if edge != 0:
             is_held = relations.edge[edge].expires != NOT_HELD
             if is_held:
@@ -308,7 +312,7 @@ def _insert(relations, plans, output, relation, source, target, time, number):
                 enter_window(relations, edge, time, expires)
             _count(relations, plans, relation, outcome_of(False, is_held, False))
             return np.int64(DONE)
-        edge = make_edge(relations, relation, source, target, time, expires)
+        edge = make_edge(relations, relation, source, target, label, time, expires)
         if edge < 0:
             return -edge
         _count(relations, plans, relation, outcome_of(False, False, False))
@@ -338,7 +342,7 @@ def _evict(relations, plans, output, tuples, i):
             window = relations.relation[relation].window
             fields = relations.window[window]
             if fields.kind == COUNT_WINDOW:
-                edge = find(relations, relation, source, target)
+                edge = find_labelled(relations, relation, source, target, label_of(relations, relation, label))
                 if edge != 0 and relations.edge[edge].expires != NOT_HELD:
                     expires = slide_after(relations, window, fields.number)
                     make_younger(relations, edge, tuples.timestamp[i], expires)
@@ -356,13 +360,13 @@ def _evict(relations, plans, output, tuples, i):
 
 
 @njit(cache=True, nogil=True)
-def _delete(relations, plans, output, relation, source, target):
+def _delete(relations, plans, output, relation, source, target, label):
     """Delete an edge from a relation."""
     state = plans.state
     if state.edge == 0:
         if is_elsewhere(relations, relation, source, target):
             return np.int64(DONE)
-        edge = find(relations, relation, source, target)
+        edge = find_labelled(relations, relation, source, target, label)
         is_held = edge != 0 and relations.edge[edge].expires != NOT_HELD
         _count(relations, plans, relation, outcome_of(True, is_held, False))
         if not is_held:
@@ -393,7 +397,7 @@ def _look_ahead(relations, tuples, i):
         source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
         relation = np.int64(relations.reader[relations.reader_first[label]])
         if not is_elsewhere(relations, relation, source, target):
-            _prefetch_all(relations, relation, source, target)
+            _prefetch_all(relations, relation, source, target, label_of(relations, relation, label))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -467,17 +471,17 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
             source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
             while relations.reader_first[label] + state.reader < relations.reader_first[label + 1]:
                 relation = np.int64(relations.reader[relations.reader_first[label] + state.reader])
-                window = relations.relation[relation].window
+                window, label_number = relations.relation[relation].window, label_of(relations, relation, label)
                 if source < 0:
                     code = _pass_by(relations, plans, relation, tuples.delete[i] != 0, tuples.timestamp[i])
                 elif tuples.delete[i] != 0:
-                    code = _delete(relations, plans, output, relation, source, target)
+                    code = _delete(relations, plans, output, relation, source, target, label_number)
                 else:
                     time = tuples.timestamp[i]
                     number = time
                     if relations.window[window].kind == COUNT_WINDOW:
                         number = relations.window[window].number
-                    code = _insert(relations, plans, output, relation, source, target, time, number)
+                    code = _insert(relations, plans, output, relation, source, target, label_number, time, number)
                 if code != DONE:
                     return code
                 state.reader += 1

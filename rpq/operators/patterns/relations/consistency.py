@@ -8,10 +8,10 @@ import numpy as np
 
 from rpq.compiled.views import view
 from rpq.operators.patterns import tables
-from rpq.operators.patterns.relations.edges import find, hash_of
+from rpq.operators.patterns.relations.edges import find_labelled, hash_of
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.relations.wheel import LEVELS, NEVER, SLOTS_A_LEVEL, SLOTS_A_WINDOW
-from rpq.operators.patterns.tables import BITS, IN, NONE, OUT, Relations
+from rpq.operators.patterns.tables import BITS, IN, NO_LABEL, NONE, OUT, Relations
 from rpq.stream.edges.outcomes import NOT_HELD
 
 
@@ -26,11 +26,15 @@ def check(store: RelationStore) -> None:
 
 def pairs_of(store: RelationStore, relation: int) -> set[tuple[int, int]]:
     """Return the edges of a relation: their sources and targets. O(edges of all relations)."""
-    return {(source, target) for number, source, target in _edges(store.relations).values() if number == relation}
+    return {(source, target) for number, source, target, _ in _edges(store.relations).values() if number == relation}
 
 
-def _edges(relations: Relations) -> dict[int, tuple[int, int, int]]:
-    """Return a mapping from edge to (relation, source, target); assert that all other edges are free."""
+_Edges = dict[int, tuple[int, int, int, int]]
+"""By their numbers: relation, source, target, and label."""
+
+
+def _edges(relations: Relations) -> _Edges:
+    """Return the edges; assert that all other edges are free."""
     state = relations.state
     records = relations.edge
     assert len(records) == state.edge_room, "the kernels have another edge capacity than the array"
@@ -44,32 +48,34 @@ def _edges(relations: Relations) -> dict[int, tuple[int, int, int]]:
         relation = int(records["relation"][edge])
         assert (relation == NONE) == (edge in free), f"edge {edge} of relation {relation} is free or not"
         if relation != NONE:
-            found[edge] = relation, int(records["source"][edge]), int(records["target"][edge])
+            label = int(records["place"][edge, OUT]) if relations.relation["has_labels"][relation] else NO_LABEL
+            assert (label >= 0) == relations.relation["has_labels"][relation], f"edge {edge} has the label {label}"
+            found[edge] = relation, int(records["source"][edge]), int(records["target"][edge]), label
     assert len(set(found.values())) == len(found), "an edge is there twice"
     assert state.live == len(found), f"{len(found)} edges, {state.live} counted"
     for number, fields in enumerate(relations.relation):
-        count = sum(relation == number for relation, _, _ in found.values())
+        count = sum(relation == number for relation, *_ in found.values())
         counted = int(fields["edges"])
         assert counted == count, f"relation {number} has {count} edges, {counted} counted"
         expires = records["expires"]
-        mine = [edge for edge, (relation, _, _) in found.items() if relation == number]
+        mine = [edge for edge, (relation, *_) in found.items() if relation == number]
         alone = [edge for edge in mine if expires[edge] == NOT_HELD]
         assert all(records["is_static"][edge] for edge in alone), "an edge that is not static is in no window"
         assert fields["static_alone"] == len(alone), f"relation {number}: {len(alone)} edges are static alone"
     return found
 
 
-def _check_table(relations: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
+def _check_table(relations: Relations, edges: _Edges) -> None:
     entries = [int(entry) for entry in relations.table if entry]
     assert sorted(entry & tables.LOW for entry in entries) == sorted(edges), "the hash table has other edges"
     assert 2 * len(entries) <= len(relations.table), "the hash table is too full"
     for entry in entries:
         edge = entry & tables.LOW
         assert entry >> 32 == hash_of(*edges[edge]), f"edge {edge} has another hash in the table"
-        assert find(view(relations), *edges[edge]) == edge, f"edge {edge} is not found"
+        assert find_labelled(view(relations), *edges[edge]) == edge, f"edge {edge} is not found"
 
 
-def _check_lists(relations: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
+def _check_lists(relations: Relations, edges: _Edges) -> None:
     """Assert that the lists of relations' sides and support lists are correct, and fill the arena without gaps."""
     state = relations.state
     assert state.arena == state.stride * state.vertices, "the arena is not behind the records"
@@ -115,11 +121,11 @@ def _supported_atoms(relations: Relations) -> list[int]:
 
 
 def _entries(
-    edges: dict[int, tuple[int, int, int]], number: int, side: int, is_supported: Callable[[int], bool]
+    edges: _Edges, number: int, side: int, is_supported: Callable[[int], bool]
 ) -> dict[int, list[tuple[int, int]]]:
     """Return a mapping from vertex to its neighbours on one side of a relation, with their edges."""
     found: dict[int, list[tuple[int, int]]] = {}
-    for edge, (relation, source, target) in edges.items():
+    for edge, (relation, source, target, _) in edges.items():
         near, far = (source, target) if side == OUT else (target, source)
         if relation == number and is_supported(far):
             found.setdefault(near, []).append((far, edge))
@@ -153,7 +159,7 @@ def _check_header(
     return regions
 
 
-def _check_wheels(relations: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
+def _check_wheels(relations: Relations, edges: _Edges) -> None:
     records = relations.edge
     waiting = {edge for edge in edges if records["expires"][edge] not in (NEVER, NOT_HELD)}
     for number, fields in enumerate(relations.window):

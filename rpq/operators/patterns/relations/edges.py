@@ -1,6 +1,7 @@
 """The edges of relations: the hash table of all edges, and kernels that enter, refresh and remove an edge.
 
-An edge changes in its lists, the hash table and the order of expiry at once.
+An edge changes in its lists, the hash table and the order of expiry at once. A `label` is the number of that of an edge of
+a relation of all labels, and `NO_LABEL` for other relations.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rpq.operators.patterns.tables import (
     NEED_ARENA,
     NEED_EDGES,
     NEED_TABLE,
+    NO_LABEL,
     OUT,
     UNDIVIDED,
 )
@@ -30,9 +32,10 @@ HASH = (1 << 31) - 1
 
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
-def hash_of(relation, source, target):
+def hash_of(relation, source, target, label):
     """Return a hash of 31 bits."""
-    key = (np.uint64(source) << np.uint64(32) | np.uint64(target)) + np.uint64(relation) * np.uint64(0xC2B2AE3D27D4EB4F)
+    number = np.uint64(relation) | np.uint64(label + 1) << np.uint64(32)
+    key = (np.uint64(source) << np.uint64(32) | np.uint64(target)) + number * np.uint64(0xC2B2AE3D27D4EB4F)
     key *= np.uint64(0x9E3779B97F4A7C15)
     return np.int64((key ^ (key >> np.uint64(32))) & np.uint64(HASH))
 
@@ -70,10 +73,30 @@ def mark_own(relations, relation, source, target, own):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def label_of(relations, relation, label):
+    """Return the label, of these in the relation, of an edge with a label id."""
+    return np.int64(relations.label_number[label]) if relations.relation[relation].has_labels != 0 else np.int64(NO_LABEL)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def stored_label(relations, edge):
+    """Return the label of an edge that is in a relation."""
+    record = relations.edge[edge]
+    has_labels = relations.relation[record.relation].has_labels != 0
+    return np.int64(record.place[OUT]) if has_labels else np.int64(NO_LABEL)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def find(relations, relation, source, target):
+    """Return the number of an edge of a relation of one label, or 0 if the relation does not have it."""
+    return find_labelled(relations, relation, source, target, np.int64(NO_LABEL))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def find_labelled(relations, relation, source, target, label):
     """Return the number of an edge, or 0 if the relation does not have it."""
     table, mask = relations.table, relations.state.mask
-    wanted = hash_of(relation, source, target)
+    wanted = hash_of(relation, source, target, label)
     place = wanted & mask
     while True:
         entry = table[place]
@@ -81,7 +104,8 @@ def find(relations, relation, source, target):
             return np.int64(0)
         if entry >> 32 == wanted:
             edge = relations.edge[entry & LOW]
-            if edge.source == source and edge.target == target and edge.relation == relation:
+            is_of_label = label < 0 or edge.place[OUT] == label
+            if edge.source == source and edge.target == target and edge.relation == relation and is_of_label:
                 return entry & LOW
         place = (place + 1) & mask
 
@@ -96,11 +120,11 @@ def enter(table, mask, hashed, edge):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def leave(relations, relation, source, target, edge):
+def leave(relations, relation, source, target, label, edge):
     """Remove an edge from the table, and close the gap."""
     table = relations.table
     mask = relations.state.mask
-    hashed = hash_of(relation, source, target)
+    hashed = hash_of(relation, source, target, label)
     wanted = hashed << 32 | edge
     gap = hashed & mask
     while table[gap] != wanted:
@@ -126,21 +150,21 @@ def enter_all(old, table, mask):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def prefetch_edge(relations, relation, source, target):
+def prefetch_edge(relations, relation, source, target, label):
     """Prefetch the place of an edge in the table."""
-    prefetch_at(relations.table, hash_of(relation, source, target) & relations.state.mask)
+    prefetch_at(relations.table, hash_of(relation, source, target, label) & relations.state.mask)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def prefetch_record(relations, relation, source, target):
     """Prefetch the record of the edge at that place, which most often is the edge that will be searched for."""
-    entry = relations.table[hash_of(relation, source, target) & relations.state.mask]
+    entry = relations.table[hash_of(relation, source, target, np.int64(NO_LABEL)) & relations.state.mask]
     if entry != 0:
         prefetch_at(relations.edge, entry & LOW)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def make_edge(relations, relation, source, target, time, expires):
+def make_edge(relations, relation, source, target, label, time, expires):
     """Enter an edge that is not in the relation; return its number, or minus a `NEED_` code."""
     state, fields = relations.state, relations.relation[relation]
     if 2 * (state.live + 1) > state.mask + 1:
@@ -161,6 +185,8 @@ def make_edge(relations, relation, source, target, time, expires):
     record.source = source
     record.target = target
     record.relation = relation
+    if label >= 0:
+        record.place[OUT] = label
     record.is_static = 0
     record.time = time
     record.expires = expires
@@ -171,7 +197,7 @@ def make_edge(relations, relation, source, target, time, expires):
         record.next = 0
     add(relations, relation, OUT, source, target, edge)
     add(relations, relation, IN, target, source, edge)
-    enter(relations.table, state.mask, hash_of(relation, source, target), edge)
+    enter(relations.table, state.mask, hash_of(relation, source, target, label), edge)
     return edge
 
 
@@ -210,10 +236,11 @@ def drop_edge(relations, edge):
     """Remove an edge from its relation."""
     state, record = relations.state, relations.edge[edge]
     source, target, relation = record.source, record.target, record.relation
+    label = stored_label(relations, edge)
     unlink(relations, edge)
     remove(relations, relation, OUT, source, edge)
     remove(relations, relation, IN, target, edge)
-    leave(relations, relation, source, target, edge)
+    leave(relations, relation, source, target, label, edge)
     record.relation = -1
     record.next = state.free_edge
     state.free_edge = edge
@@ -239,17 +266,18 @@ def fill_side(relations, relation, side):
 
 
 @njit(cache=True, nogil=True)
-def enter_edges(relations, relation, source, target, time, expires, at):
+def enter_edges(relations, relation, source, target, label, time, expires, at):
     """Enter edges from number `at[0]` on into a relation whose window has none of them; return DONE or a `NEED_` code."""
     has_loops = relations.relation[relation].is_loopless == 0
     while at[0] < len(source):
         i = at[0]
         if has_loops or source[i] != target[i]:
-            edge = find(relations, relation, np.int64(source[i]), np.int64(target[i]))
+            u, v, one = np.int64(source[i]), np.int64(target[i]), np.int64(label[i])
+            edge = find_labelled(relations, relation, u, v, one)
             if edge != 0:
                 enter_window(relations, edge, time[i], expires[i])
             else:
-                edge = make_edge(relations, relation, np.int64(source[i]), np.int64(target[i]), time[i], expires[i])
+                edge = make_edge(relations, relation, u, v, one, time[i], expires[i])
             if edge < 0:
                 return -edge
         at[0] += 1
@@ -257,17 +285,17 @@ def enter_edges(relations, relation, source, target, time, expires, at):
 
 
 @njit(cache=True, nogil=True)
-def enter_static(relations, relation, source, target, at):
+def enter_static(relations, relation, source, target, label, at):
     """Make edges from number `at[0]` on static in a relation, whether it has them or not; return DONE or a `NEED_` code."""
     has_loops = relations.relation[relation].is_loopless == 0
     while at[0] < len(source):
         i = at[0]
-        u, v = np.int64(source[i]), np.int64(target[i])
+        u, v, one = np.int64(source[i]), np.int64(target[i]), np.int64(label[i])
         if has_loops or u != v:
-            edge = find(relations, relation, u, v)
+            edge = find_labelled(relations, relation, u, v, one)
             if edge == 0:
                 never = np.int64(NOT_HELD)
-                edge = make_edge(relations, relation, u, v, never, never)
+                edge = make_edge(relations, relation, u, v, one, never, never)
                 if edge < 0:
                     return -edge
                 relations.relation[relation].static_alone += 1
@@ -285,15 +313,15 @@ def drop_all(relations, relation):
 
 
 @njit(cache=True, nogil=True)
-def find_edges(relations, relation, source, target, found):
+def find_edges(relations, relation, source, target, label, found):
     """Write the numbers of edges, 0 for those that the relation does not have."""
     for i in range(len(source)):
-        found[i] = find(relations, relation, np.int64(source[i]), np.int64(target[i]))
+        found[i] = find_labelled(relations, relation, np.int64(source[i]), np.int64(target[i]), np.int64(label[i]))
 
 
 @njit(cache=True, nogil=True)
-def find_expiries(relations, relation, source, target, found, absent):
+def find_expiries(relations, relation, source, target, label, found, absent):
     """Write the slides at which edges expire, `absent` for those that the relation does not have."""
     for i in range(len(source)):
-        edge = find(relations, relation, np.int64(source[i]), np.int64(target[i]))
+        edge = find_labelled(relations, relation, np.int64(source[i]), np.int64(target[i]), np.int64(label[i]))
         found[i] = relations.edge[edge].expires if edge != 0 else absent

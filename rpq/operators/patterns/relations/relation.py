@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,34 @@ from rpq.operators.patterns.relations.edges import (
     mark_own,
 )
 from rpq.operators.patterns.relations.wheel import NEVER, SLOTS_A_WINDOW
-from rpq.operators.patterns.tables import BITS, NONE, Edge, Relation, Relations, RelationState, Support, SupportFrame, Window
+from rpq.operators.patterns.tables import (
+    BITS,
+    NO_LABEL,
+    NONE,
+    Edge,
+    Relation,
+    Relations,
+    RelationState,
+    Support,
+    SupportFrame,
+    Window,
+)
 from rpq.stream.edges.outcomes import NOT_HELD
 
 _MOST_FRAMES = 34
+
+
+class LabelReaders(NamedTuple):
+    """What reads the edges of a label."""
+
+    relations: Sequence[int] = ()
+    """The relations that have its edges, at most one a window."""
+    windows: Sequence[int] = ()
+    """The count windows that number its inserts."""
+    number: int = NO_LABEL
+    """The label of its edges in relations that have labels."""
+
+
 _KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded": tables.UNBOUNDED}
 
 
@@ -56,6 +80,7 @@ class RelationStore:
             reader=np.zeros(0, np.int32),
             numbered_first=np.zeros(1, np.int32),
             numbered=np.zeros(0, np.int32),
+            label_number=np.zeros(0, np.int32),
             support=Support.zeros(0),
             support_link=np.zeros(1, np.int64),
             support_place=np.zeros(0, np.int32),
@@ -134,10 +159,13 @@ class RelationStore:
             state.next_boundary = min(state.next_boundary, cursor * slide)
         return row
 
-    def add_relation(self, window: int, *, loopless: bool = False, divided_by: int = tables.UNDIVIDED) -> int:
+    def add_relation(
+        self, window: int, *, loopless: bool = False, divided_by: int = tables.UNDIVIDED, has_labels: bool = False
+    ) -> int:
         """Add an empty relation under a window; return its number.
 
-        With `loopless` it has no edges from a vertex to itself; `divided_by` is that of `Relation`.
+        With `loopless` it has no edges from a vertex to itself; `divided_by` is that of `Relation`. With `has_labels` it has
+        the labels of its edges, and no plan may walk its lists.
         """
         number = len(self.relations.relation)
         if number == len(self._relation_room):
@@ -147,14 +175,30 @@ class RelationStore:
         row["cell"] = row["first_seed"] = row["first_support"] = NONE
         row["is_loopless"] = loopless
         row["divided_by"] = divided_by
+        row["has_labels"] = has_labels
         self.relations = self.relations._replace(relation=self._relation_room[: number + 1])
         return number
 
+    def keeps_sides(self, relation: int) -> bool:
+        """Return whether lists of a side of a relation are kept."""
+        return bool((self.relations.relation["cell"][relation] != NONE).any())
+
     def reuse_relation(
-        self, relation: int, window: int, *, loopless: bool = False, divided_by: int = tables.UNDIVIDED
+        self,
+        relation: int,
+        window: int,
+        *,
+        loopless: bool = False,
+        divided_by: int = tables.UNDIVIDED,
+        has_labels: bool = False,
     ) -> None:
-        """Turn a relation without readers and edges into another one; the sides that it keeps stay."""
+        """Turn a relation without readers and edges into another one; the sides that it keeps stay.
+
+        One that keeps sides cannot become one that `has_labels`.
+        """
+        assert not (has_labels and self.keeps_sides(relation)), "edges have no room for a label and a place in a list"
         fields = self.relations.relation[relation]
+        fields["has_labels"] = has_labels
         fields["window"] = window
         fields["is_loopless"] = loopless
         fields["divided_by"] = divided_by
@@ -172,28 +216,42 @@ class RelationStore:
         drop_all(view(self.relations), relation)
 
     def fill_relation(
-        self, relation: int, source: np.ndarray, target: np.ndarray, time: np.ndarray, expires: np.ndarray
+        self,
+        relation: int,
+        source: np.ndarray,
+        target: np.ndarray,
+        time: np.ndarray,
+        expires: np.ndarray,
+        *,
+        label: np.ndarray | None = None,
     ) -> None:
-        """Enter edges into an empty relation, with the slides at which they expire; nothing is enumerated."""
+        """Enter edges into an empty relation, with the slides at which they expire; nothing is enumerated.
+
+        Here and below, `label` has the numbers of the labels of edges, for a relation that has them.
+        """
         self.fills += 1
-        at = np.zeros(1, np.int64)
-        while (code := enter_edges(view(self.relations), relation, source, target, time, expires, at)) != tables.DONE:
+        at, label = np.zeros(1, np.int64), _labels(label, source)
+        while (code := enter_edges(view(self.relations), relation, source, target, label, time, expires, at)) != tables.DONE:
             self.grow(code)
 
-    def enter_static(self, relation: int, source: np.ndarray, target: np.ndarray) -> None:
+    def enter_static(
+        self, relation: int, source: np.ndarray, target: np.ndarray, *, label: np.ndarray | None = None
+    ) -> None:
         """Make edges of a relation static, so that they stay whether its window holds them or not; nothing is enumerated."""
         self.fills += 1
-        at = np.zeros(1, np.int64)
-        while (code := enter_static(view(self.relations), relation, source, target, at)) != tables.DONE:
+        at, label = np.zeros(1, np.int64), _labels(label, source)
+        while (code := enter_static(view(self.relations), relation, source, target, label, at)) != tables.DONE:
             self.grow(code)
 
-    def expiries(self, relation: int, source: np.ndarray, target: np.ndarray, absent: int) -> np.ndarray:
+    def expiries(
+        self, relation: int, source: np.ndarray, target: np.ndarray, absent: int, *, label: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the slides at which edges expire from a relation's window, or `absent` for edges that it does not have.
 
         Edges that are only static have `NOT_HELD`.
         """
         found = np.empty(len(source), np.int64)
-        find_expiries(view(self.relations), relation, source, target, found, absent)
+        find_expiries(view(self.relations), relation, source, target, _labels(label, source), found, absent)
         return found
 
     def holds(self, relation: int, source: int, target: int) -> bool:
@@ -206,8 +264,8 @@ class RelationStore:
         return None if time == NOT_HELD else time
 
     def _edge(self, relation: int, source: int, target: int) -> int:
-        found = np.zeros(1, np.int64)
-        find_edges(view(self.relations), relation, np.array([source]), np.array([target]), found)
+        found, one, other = np.zeros(1, np.int64), np.array([source]), np.array([target])
+        find_edges(view(self.relations), relation, one, other, _labels(None, one), found)
         return int(found[0])
 
     def current_edges(self, relation: int) -> int:
@@ -219,18 +277,30 @@ class RelationStore:
         """Return how many tuples with its label were inserted, refreshed, deleted, absent, late, passed by."""
         return self.relations.relation["outcomes"][relation].copy()
 
-    def read_labels(self, readers: Sequence[Sequence[int]], numbering: Sequence[Sequence[int]] | None = None) -> None:
-        """Make the edges of label i belong to the relations `readers[i]`, at most one a window.
+    def read_labels(self, labels: Sequence[LabelReaders], *, first: int = 0) -> None:
+        """Make the edges of label `first` + i be read by `labels[i]`, those of labels behind these by nothing.
 
-        Its inserts are numbered by the count windows `numbering[i]`, by default those of the relations.
+        Labels before `first` stay as they are. There is room for as many labels as before. O(labels given), and a copy.
         """
-        if numbering is None:
-            numbering = [[window for window in map(self._window_of, some) if self._counts(window)] for some in readers]
-        reader_first, reader = _ragged(readers)
-        numbered_first, numbered = _ragged(numbering)
-        self.relations = self.relations._replace(
-            reader_first=reader_first, reader=reader, numbered_first=numbered_first, numbered=numbered
+        relations, room = self.relations, max(first + len(labels), len(self.relations.label_number))
+        readers = relations.reader_first, relations.reader
+        numbering = relations.numbered_first, relations.numbered
+        reader_first, reader = _extend_ragged(*readers, first, [one.relations for one in labels], room)
+        numbered_first, numbered = _extend_ragged(*numbering, first, [one.windows for one in labels], room)
+        label_number = np.full(room, NO_LABEL, np.int32)
+        label_number[:first] = relations.label_number[:first]
+        label_number[first : first + len(labels)] = [one.number for one in labels]
+        self.relations = relations._replace(
+            reader_first=reader_first,
+            reader=reader,
+            numbered_first=numbered_first,
+            numbered=numbered,
+            label_number=label_number,
         )
+
+    def readers_of(self, relations: Sequence[int]) -> LabelReaders:
+        """Return the readers of a label that are these relations, and those of their windows that number inserts."""
+        return LabelReaders(relations, [window for window in map(self._window_of, relations) if self._counts(window)])
 
     def _window_of(self, relation: int) -> int:
         return int(self.relations.relation["window"][relation])
@@ -248,6 +318,7 @@ class RelationStore:
         fields = self.relations.relation[relation]
         if fields["cell"][side] != NONE:
             return
+        assert not fields["has_labels"], "edges have no room for a label and a place in a list"
         fields["cell"][side], fields["word"][side], fields["bit"][side] = self.take_headers(1)[0]
         edges = int(fields["edges"])
         # A list of n edges passes through regions of fewer than 4 n entries in all.
@@ -336,11 +407,24 @@ class RelationStore:
         self._note_capacities()
 
 
-def _ragged(lists: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return lists as (first, entries), in int32: list i is first[i] : first[i + 1] of the entries."""
-    first = np.zeros(len(lists) + 1, np.int32)
-    np.cumsum([len(entries) for entries in lists], out=first[1:])
-    return first, np.array([entry for entries in lists for entry in entries], np.int32)
+def _extend_ragged(
+    firsts: np.ndarray, entries: np.ndarray, begin: int, lists: Sequence[Sequence[int]], room: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return lists as (firsts, entries), in int32: list i is firsts[i] : firsts[i + 1] of the entries.
+
+    The first `begin` lists are those that are given in this form; then come `lists`, then empty ones up to `room` lists.
+    """
+    kept, end = int(firsts[begin]), begin + len(lists)
+    extended = np.empty(room + 1, np.int32)
+    extended[: begin + 1] = firsts[: begin + 1]
+    extended[begin + 1 : end + 1] = kept + np.cumsum([len(one) for one in lists])
+    extended[end + 1 :] = extended[end]
+    return extended, np.concatenate([entries[:kept], np.array([entry for one in lists for entry in one], np.int32)])
+
+
+def _labels(label: np.ndarray | None, edges: np.ndarray) -> np.ndarray:
+    """Return the numbers of the labels of edges (int32)."""
+    return np.full(len(edges), NO_LABEL, np.int32) if label is None else label
 
 
 def neighbours(store: RelationStore, relation: int, vertices: Sequence[int] | None, *, inward: bool) -> np.ndarray:

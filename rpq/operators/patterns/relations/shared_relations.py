@@ -1,8 +1,9 @@
 """The relations of all patterns of an engine by their content: atoms with equal reads share a relation.
 
-A relation is the edges of one label under one window, of the merged stream or of a named one. These determine its edges,
-except for queries that began with an empty window in mid-stream: queries of one such *origin* share relations of their
-own. Where paths are simple, no atom joins a vertex with itself: such atoms read a relation without loops.
+A relation is the edges of one label under one window, of the merged stream or of a named one; or those of all labels, which
+are then a third column, as numbers that all such relations share, whatever ids the labels have. These determine its edges,
+except for queries that began with an empty window in mid-stream: queries of one such *origin* share relations of their own.
+Where paths are simple, no atom joins a vertex with itself: such atoms read a relation without loops.
 
 A label has an id only while the stream has edges with it; the relation stays when the id is given up.
 """
@@ -10,7 +11,7 @@ A label has an id only while the stream has edges with it; the relation stays wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -18,8 +19,9 @@ import numpy as np
 from rpq.automata.symbols import LabelSymbol
 from rpq.language.readings import LabelSet
 from rpq.operators.patterns import tables
-from rpq.operators.patterns.relations.relation import RelationStore
-from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, merged_name, name_in
+from rpq.operators.patterns.relations.relation import LabelReaders, RelationStore
+from rpq.stream.chunk import Chunk
+from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, label_in, merged_name, name_in
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
 _DIVIDED_BY = {None: tables.UNDIVIDED, "source": tables.BY_SOURCE, "target": tables.BY_TARGET}
@@ -28,7 +30,8 @@ _DIVIDED_BY = {None: tables.UNDIVIDED, "source": tables.BY_SOURCE, "target": tab
 class Content(NamedTuple):
     """The content of a relation: the edges of a label under a window."""
 
-    label: LabelSymbol
+    label: LabelSymbol | None
+    """None: all labels without conditions, which its edges have."""
     window: AnyWindow
     numbered: LabelSet | None = None
     """The labels whose inserts a count window numbers."""
@@ -47,7 +50,18 @@ class Content(NamedTuple):
     @property
     def name(self) -> LabelName:
         """The name of its label in its stream."""
+        assert self.label is not None, "it has the edges of all labels"
         return name_in(self.label, self.stream)
+
+    def has(self, name: LabelName) -> bool:
+        """Return whether it has the edges of the graph with a label, as their stream names it.
+
+        >>> one, every = Content("a", Window(size=5, slide=1)), Content(None, Window(size=5, slide=1), stream="s")
+        >>> [content.has(name) for content in (one, every) for name in ("a", "b", StreamLabel("a", "s"))]
+        [True, False, False, False, False, True]
+        """
+        label = label_in(name, self.stream)
+        return isinstance(label, str) if self.label is None else label == self.label
 
     @property
     def extent(self) -> Hashable:
@@ -70,7 +84,11 @@ class SharedRelations:
         self._label_ids: dict[LabelName, int] = {}
         self._label_names: dict[int, LabelName] = {}
         self._label_room = 0
+        self._announced = 0  # label ids from here on have no relations in the store
         self._readers: dict[LabelName, list[int]] = {}  # label to the relations that read it
+        self._of_all_labels: list[Content] = []  # the relations of all labels
+        self._label_numbers: dict[str, int] = {}  # label to its number in these, for as long as the engine runs
+        self._labels_by_number: list[str] = []
         self._extents: Counter[Hashable] = Counter()  # extent to the number of its relations
         self._merged: Counter[LabelName] = Counter()  # label of the merged stream to the number of its names with ids
         self.static_graphs: set[str] = set()
@@ -84,17 +102,8 @@ class SharedRelations:
 
     def take(self, content: Content) -> None:
         """Take a relation for one more user. O(labels) where there was none."""
-        self.take_all([content])
-
-    def take_all(self, contents: Sequence[Content]) -> None:
-        """Take each of some relations for one more user. O(relations + labels) where there were none."""
-        are_announced = [self._take(content) for content in contents]
-        if any(are_announced):
+        if self._take(content):
             self._announce_labels()
-
-    def has_window(self, content: Content) -> bool:
-        """Return whether there is a window of the extent that a relation has."""
-        return content.extent in self._windows
 
     def _take(self, content: Content) -> bool:
         """Take a relation; return whether labels must be announced."""
@@ -102,15 +111,32 @@ class SharedRelations:
         if content in self._numbers:
             return False
         window, divided_by = self._window(content), _DIVIDED_BY[content.divided_by]
-        if self._idle:
-            number = self._idle.pop()
-            self.store.reuse_relation(number, window, loopless=content.loopless, divided_by=divided_by)
+        has_labels = content.label is None
+        number = self._take_idle(has_labels=has_labels)
+        if number is not None:
+            self.store.reuse_relation(
+                number, window, loopless=content.loopless, divided_by=divided_by, has_labels=has_labels
+            )
         else:
-            number = self.store.add_relation(window, loopless=content.loopless, divided_by=divided_by)
+            number = self.store.add_relation(
+                window, loopless=content.loopless, divided_by=divided_by, has_labels=has_labels
+            )
         self._numbers[content] = number
         self._extents[content.extent] += 1
-        self._readers.setdefault(content.name, []).append(number)
+        if has_labels:
+            self._of_all_labels.append(content)
+        else:
+            self._readers.setdefault(content.name, []).append(number)
         return self._bears_edges(content)
+
+    def _take_idle(self, *, has_labels: bool) -> int | None:
+        """Return a relation to be used again, None without one. O(1), and O(idle relations) for one that has labels."""
+        if not has_labels:
+            return self._idle.pop() if self._idle else None
+        suitable = next((number for number in self._idle if not self.store.keeps_sides(number)), None)
+        if suitable is not None:
+            self._idle.remove(suitable)
+        return suitable
 
     def release(self, content: Content) -> None:
         """Release a user's relation, after its plans. O(edges of all relations) where it was the last user."""
@@ -120,9 +146,12 @@ class SharedRelations:
         del self._users[content]
         number = self._numbers.pop(content)
         self._with_static.discard(content)
-        self._readers[content.name].remove(number)
-        if not self._readers[content.name]:
-            del self._readers[content.name]
+        if content.label is None:
+            self._of_all_labels.remove(content)
+        else:
+            self._readers[content.name].remove(number)
+            if not self._readers[content.name]:
+                del self._readers[content.name]
         self.store.empty_relation(number)
         self._idle.append(number)
         extent = content.extent
@@ -151,12 +180,42 @@ class SharedRelations:
                 self._numbered[number] = content
         return self._windows[extent]
 
-    def enter_static(self, content: Content, source: np.ndarray, target: np.ndarray) -> None:
-        """Enter all static edges of its label into a relation. O(edges), the first time."""
+    def enter_static(self, content: Content, chunk: Chunk, names: Sequence[LabelName]) -> None:
+        """Enter all static edges of a chunk with labels of these names into a relation. O(edges), the first time."""
         if content not in self._with_static:
             self._with_static.add(content)
-            own = self.store.are_own(self._numbers[content], source, target)
-            self.store.enter_static(self._numbers[content], source[own], target[own])
+            mine = np.isin(chunk.label, [*map(self.label_id, names)])
+            mine &= self.store.are_own(self._numbers[content], chunk.source, chunk.target)
+            source, target = chunk.source[mine], chunk.target[mine]
+            self.store.enter_static(self._numbers[content], source, target, label=self._numbers_of(content, chunk, mine))
+
+    def fill(self, content: Content, chunk: Chunk, mine: np.ndarray, expires: np.ndarray) -> None:
+        """Fill an empty relation with those edges of a chunk that are `mine`; `expires` has their slides. O(edges)."""
+        self.store.fill_relation(
+            self._numbers[content],
+            chunk.source[mine],
+            chunk.target[mine],
+            chunk.timestamp[mine],
+            expires,
+            label=self._numbers_of(content, chunk, mine),
+        )
+
+    def expiries(self, content: Content, chunk: Chunk, mine: np.ndarray, absent: int) -> np.ndarray:
+        """Return the slides at which edges of a chunk that are `mine` expire, `absent` for those that are not there."""
+        source, target, label = chunk.source[mine], chunk.target[mine], self._numbers_of(content, chunk, mine)
+        return self.store.expiries(self._numbers[content], source, target, absent, label=label)
+
+    def edges_of(self, content: Content, chunk: Chunk) -> np.ndarray:
+        """Return which edges of a chunk have labels of a relation, and loops only where these are in it (boolean)."""
+        if content.label is not None:
+            mine = chunk.label == self.label_id(content.name)
+        else:
+            mine = np.isin(chunk.label, [number for name, number in self._label_ids.items() if content.has(name)])
+        return mine & (chunk.source != chunk.target) if content.loopless else mine
+
+    def _numbers_of(self, content: Content, chunk: Chunk, mine: np.ndarray) -> np.ndarray | None:
+        """Return the numbers of the labels of those edges of a chunk that are `mine`, for a relation of all labels."""
+        return self.store.relations.label_number[chunk.label[mine]] if content.label is None else None
 
     def set_number(self, content: Content, number: int) -> None:
         """Set how many inserts the count window of a relation has numbered; with edges, it must be the same number."""
@@ -169,6 +228,7 @@ class SharedRelations:
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Register label ids with their names. O(labels given), amortised."""
         changed = False
+        fresh: dict[int, LabelName] = {}
         for number, name in zip(labels.tolist(), names, strict=True):
             old = self._label_names.get(number, name)
             if old != name and self._label_ids.get(old) == number:
@@ -179,7 +239,9 @@ class SharedRelations:
             if (graph := graph_of(name)) is not None:
                 self.static_graphs.add(graph)
             is_relevant = self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values())
-            changed |= is_relevant and self._label_ids.get(name) != number
+            if is_relevant and self._label_ids.get(name) != number:
+                changed |= number < self._announced
+                fresh[number] = name
             if name not in self._label_ids:
                 self._merged[merged_name(name)] += 1
             self._label_ids[name] = number
@@ -188,14 +250,20 @@ class SharedRelations:
                 changed = True
         if changed:
             self._announce_labels()
+        elif fresh:
+            self._announce_more_labels(fresh)
 
     def _is_read(self, name: LabelName) -> bool:
         """Return whether any relation reads tuples with a label, as its stream names it."""
-        return name in self._readers or merged_name(name) in self._readers
+        if name in self._readers or merged_name(name) in self._readers:
+            return True
+        return bool(self._of_all_labels) and isinstance(merged_name(name), str)
 
     def _bears_edges(self, content: Content) -> bool:
         """Return whether tuples with known labels belong to a relation, or are numbered by its window."""
-        return content.numbered is not None or content.name in self._label_ids or self._merged[content.name] > 0
+        if content.numbered is not None or content.label is None:
+            return True
+        return content.name in self._label_ids or self._merged[content.name] > 0
 
     def labels(self) -> tuple[np.ndarray, list[LabelName]]:
         """Return the known label ids, and their names."""
@@ -205,16 +273,49 @@ class SharedRelations:
         """Return the id of a label, or -1 if it has none."""
         return self._label_ids.get(label, -1)
 
+    def label_of(self, number: int) -> str:
+        """Return the label that has a number in relations of all labels."""
+        return self._labels_by_number[number]
+
+    def _number_label(self, label: LabelSymbol) -> int:
+        """Return the number of a label in relations of all labels, where it gets one if there are any."""
+        if not isinstance(label, str) or not (self._of_all_labels or label in self._label_numbers):
+            return tables.NO_LABEL
+        number = self._label_numbers.setdefault(label, len(self._labels_by_number))
+        if number == len(self._labels_by_number):
+            self._labels_by_number.append(label)
+        return number
+
     def _announce_labels(self) -> None:
-        """Update the store's relations of each label; a tuple of a named stream belongs to relations of both kinds."""
-        readers: list[list[int]] = [[] for _ in range(self._label_room)]
-        numbering: list[list[int]] = [[] for _ in range(self._label_room)]
+        """Update the store's relations of each label. O(labels)."""
+        readers = [LabelReaders()] * self._label_room
         for name, label in self._label_ids.items():
-            readers[label] += self._readers.get(merged_name(name), [])
-            if isinstance(name, StreamLabel):
-                readers[label] += self._readers.get(name, [])
-            numbering[label] += [window for window, content in self._numbered.items() if _numbers(content, name)]
-        self.store.read_labels(readers, numbering)
+            readers[label] = self._readers_of(name)
+        self._announced = max(self._label_ids.values(), default=-1) + 1
+        self.store.read_labels(readers)
+
+    def _announce_more_labels(self, names: Mapping[int, LabelName]) -> None:
+        """Update the store's relations of labels that are behind all others, by their ids. O(labels given), and a copy."""
+        first, self._announced = self._announced, max(names) + 1
+        numbers = range(first, self._announced)
+        readers = [self._readers_of(names[number]) if number in names else LabelReaders() for number in numbers]
+        self.store.read_labels(readers, first=first)
+
+    def _readers_of(self, name: LabelName) -> LabelReaders:
+        """Return what reads a label; a tuple of a named stream belongs to relations of both kinds."""
+        merged = merged_name(name)
+        readers = self._readers.get(merged, [])
+        if isinstance(name, StreamLabel):
+            readers = [*readers, *self._readers.get(name, [])]
+        if self._of_all_labels:
+            readers = [*readers, *(self._numbers[content] for content in self._of_all_labels if _reads(content, name))]
+        numbering = [window for window, content in self._numbered.items() if _numbers(content, name)]
+        return LabelReaders(readers, numbering, self._number_label(merged))
+
+
+def _reads(content: Content, name: LabelName) -> bool:
+    """Return whether a relation of all labels reads tuples with a label, as their stream names it."""
+    return content.has(name) or (content.stream is None and isinstance(merged_name(name), str))
 
 
 def _numbers(content: Content, name: LabelName) -> bool:
