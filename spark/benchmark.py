@@ -76,19 +76,24 @@ def replays(session: SparkSession, task: Mapping[str, Any]) -> Figures:
 
 
 def micro_batches(session: SparkSession, task: Mapping[str, Any]) -> Figures:
-    """Yield the figures of the micro-batches of a stream of files, one file each."""
+    """Yield the figures of the micro-batches of each stream of files, one file each."""
+    for one in task["streams"]:
+        yield from ({"stream": one["stream"], **figures} for figures in _micro_batches_of(session, one))
+
+
+def _micro_batches_of(session: SparkSession, stream: Mapping[str, Any]) -> Figures:
     from rpq.spark.stream.plan import stream_to
     from rpq.spark.workers import check_workers
 
-    query = _query(task["queries"][0])
+    query = _query(stream["query"])
     check_workers(session, query)
-    schema = session.read.parquet(task["data"]).schema
-    edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(task["data"])
-    folder = Path(task["folder"])
+    schema = session.read.parquet(stream["data"]).schema
+    edges = session.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(stream["data"])
+    folder = Path(stream["folder"])
     writer = stream_to(edges, str(folder / "streamed"), query, checkpoint=str(folder / "state"))
-    stream = writer.trigger(availableNow=True).start()
-    stream.awaitTermination()
-    for one in stream.recentProgress:
+    running = writer.trigger(availableNow=True).start()
+    running.awaitTermination()
+    for one in running.recentProgress:
         if one.numInputRows:
             counted = one.observedMetrics["rpq"]
             yield {

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REFRESH_SECONDS = 0.5
-_END_SECONDS = 30.0
 
 
 class Failure(click.ClickException):
@@ -47,17 +46,21 @@ def command_session(
     log: str | None,
     py_files: Sequence[str] = (),
     archives: Sequence[str] = (),
+    *,
+    end_seconds: float = 30.0,
 ) -> Iterator[SparkSession]:
     """Open a session, and its JVM, for a block; messages of the JVM and the workers go to the file `log`.
 
     Missing Java or PySpark is a usage error; an error of this package or of Spark inside the block becomes a `Failure`.
     Without `log`, messages go to a temporary file, which stays if the block fails.  SIGINT and SIGTERM end the block, and
-    the process with the status of the signal.
+    the process with the status of the signal.  The JVM may take `end_seconds` to end.
     """
     temporary = TemporaryFolder(log)
     failed = True
     try:
-        with end_on_signals(), _session(master, partitions, settings, temporary, py_files, archives) as session:
+        with end_on_signals(), _session(
+            master, partitions, settings, temporary, py_files, archives, end_seconds
+        ) as session:
             try:
                 yield session
             except click.ClickException:
@@ -90,6 +93,7 @@ def _session(
     temporary: TemporaryFolder,
     py_files: Sequence[str],
     archives: Sequence[str],
+    end_seconds: float,
 ) -> Iterator[SparkSession]:
     from rpq.spark.jvm.session import open_session
 
@@ -103,6 +107,7 @@ def _session(
                 archives=archives,
             )
     except PipelineError as error:
+        temporary.close(keeps_log=False)  # nothing has started
         raise click.UsageError(str(error)) from error
     except Exception as error:
         raise click.UsageError(f"Spark does not start: {first_line(error)}; its messages are in {temporary.log}") from error
@@ -110,10 +115,10 @@ def _session(
     try:
         yield session
     finally:
-        _stop(session)
+        _stop(session, end_seconds)
 
 
-def _stop(session: SparkSession) -> None:
+def _stop(session: SparkSession, seconds: float) -> None:
     """End a session, and wait until its JVM has removed its temporary folders."""
     from pyspark import SparkContext
 
@@ -127,7 +132,7 @@ def _stop(session: SparkSession) -> None:
     gateway.shutdown()
     process.stdin.close()  # the JVM ends with its input
     with suppress(subprocess.TimeoutExpired):
-        process.wait(_END_SECONDS)
+        process.wait(seconds)
     SparkContext._gateway = SparkContext._jvm = None
 
 

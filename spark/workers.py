@@ -7,6 +7,8 @@ them.  Afterwards a mark beside the kernels records this, so that workers that o
 from __future__ import annotations
 
 import logging
+import socket
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from rpq.compiled.kernel_sources import digest
 from rpq.language.kinds import kernels_of, one_query_of_each_kind
 from rpq.spark import worker_probe
 from rpq.spark.errors import PipelineError
-from rpq.spark.jvm.session import check_classic, task_slots, task_threads
+from rpq.spark.jvm.session import check_classic, is_local, task_slots, task_threads
 from rpq.spark.shipping import Shipped, equip_driver
 
 if TYPE_CHECKING:
@@ -62,7 +64,10 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     """
     check_classic(session)
     equip_driver(session)
-    reports = _probe_workers(session)
+    slots, threads, vertices = task_slots(session), task_threads(session), "int64" if integers else "string"
+    if _run_this_python(session) and (not queries or _is_ready(queries, vertices, threads)):
+        return Workers(machines=(socket.gethostname(),), workers=slots, compiled={})
+    reports = _probe_workers(session, slots)
     for report in reports:
         where = f"the executor on {report['host']} (Python {report['python']})"
         if report["problem"] is not None:
@@ -76,9 +81,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
             )
     compiled: dict[str, float] = {}
     if queries:
-        slots = task_slots(session)
-        vertices = "int64" if integers else "string"
-        task = WarmUp(one_query_of_each_kind(queries), vertices=vertices, threads=task_threads(session))
+        task = WarmUp(one_query_of_each_kind(queries), vertices=vertices, threads=threads)
         for host, seconds, reason in session.sparkContext.parallelize(range(slots), slots).mapPartitions(task).collect():
             if reason is not None:
                 compiled[host] = max(seconds, compiled.get(host, 0.0))
@@ -96,17 +99,20 @@ class WarmUp(Shipped):
         self._threads = threads
 
     def __call__(self, tasks: Any) -> list[tuple[str, float, str | None]]:
-        import socket
-
         return [(socket.gethostname(), *warm_up_once(self._queries, self._vertices, self._threads)) for _ in tasks]
 
 
-def _probe_workers(session: SparkSession) -> list[dict[str, Any]]:
+def _run_this_python(session: SparkSession) -> bool:
+    """Return whether workers run on this machine, the Python of this process and no shipped files: as this process does."""
+    context = session.sparkContext
+    return is_local(context.master) and context.pythonExec == sys.executable and not context._python_includes
+
+
+def _probe_workers(session: SparkSession, slots: int) -> list[dict[str, Any]]:
     """Return the reports of the workers of all task slots (`rpq.spark.worker_probe`)."""
     from pyspark import cloudpickle
     from pyspark.errors import PySparkException
 
-    slots = task_slots(session)
     cloudpickle.register_pickle_by_value(worker_probe)
     try:
         tasks = session.sparkContext.parallelize(range(slots), slots)
@@ -124,13 +130,29 @@ _LOCK = "compiling.lock"
 
 
 def warm_up_once(queries: Sequence[rpq.Query], vertices: str, threads: int) -> tuple[float, str | None]:
-    """Compile or load the kernels of queries; return the seconds, and the reason for compiling or None."""
+    """Compile or load the kernels of queries; return the seconds, and the reason for compiling or None.
+
+    If a process of this machine has done so before, kernels are loaded when they are needed.
+    """
+    if _is_ready(queries, vertices, threads):
+        return 0.0, None
     before = kernel_cache.why_compiled()
-    needed = (digest("rpq.engine.engine"), vertices, threads, sorted({str(kernels_of(query)) for query in queries}))
-    with _one_at_a_time(f"ready-{sha256(repr(needed).encode()).hexdigest()[:20]}"):
+    with _one_at_a_time(_mark(queries, vertices, threads)):
         seconds = sum(rpq.warm_up(query, vertices=vertices, threads=threads) for query in queries)
     after = kernel_cache.why_compiled()
     return seconds, after if after != before else None
+
+
+def _mark(queries: Sequence[rpq.Query], vertices: str, threads: int) -> str:
+    """Return the name of the file that exists when the kernels of these queries have been compiled on this machine."""
+    needed = (digest("rpq.engine.engine"), vertices, threads, sorted({str(kernels_of(query)) for query in queries}))
+    return f"ready-{sha256(repr(needed).encode()).hexdigest()[:20]}"
+
+
+def _is_ready(queries: Sequence[rpq.Query], vertices: str, threads: int) -> bool:
+    """Return whether the kernels of queries have been compiled on this machine."""
+    place = kernel_cache.writable_place(kernel_cache.__file__)
+    return place is not None and (place.directory / _mark(queries, vertices, threads)).exists()
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING
 from rpq.engine.running.limits import machine_memory
 from rpq.errors import install_command
 from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import class_archive
 from rpq.spark.jvm.hadoop_files import path_of
 from rpq.spark.shipping import accept_wheels, equip_driver
 
@@ -93,6 +93,8 @@ def open_session(
         chosen[_ARCHIVES] = ",".join(filter(None, [*archives, chosen.get(_ARCHIVES)]))
     if is_local(master):
         chosen |= local_settings(chosen)
+        if os.environ["PYSPARK_PYTHON"] == sys.executable and _DAEMON not in _default_settings():
+            chosen.setdefault(_DAEMON, "rpq.spark.worker_daemon")
     for key, value in chosen.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -152,8 +154,7 @@ def check_java() -> None:
 
     This Java is `$JAVA_HOME/bin/java` if JAVA_HOME is set, otherwise the first `java` on the PATH, as in Spark's launcher.
     """
-    home = os.environ.get("JAVA_HOME")
-    program = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    home, program = os.environ.get("JAVA_HOME"), class_archive.java_program()
     version = java_version(program) if program else None
     if version is not None and version >= OLDEST_JAVA:
         return
@@ -168,6 +169,7 @@ def check_java() -> None:
 
 _JAVA_OPTIONS, _MEMORY = "spark.driver.defaultJavaOptions", "spark.driver.memory"
 _COLLECTOR = "-XX:+UseParallelGC"
+_DAEMON = "spark.python.daemon.module"
 _MIN_MEMORY, _MAX_MEMORY = 1 << 10, 3 << 10
 """Megabytes of memory: Spark's default, and the amount beyond which more memory does not make Spark faster."""
 _MEMORY_DIVISOR = 4
@@ -193,7 +195,8 @@ def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
     existing = "\n".join([*(f"{key} {value}" for key, value in settings.items()), *of_environment, of_spark])
     chosen = {}
     if _JAVA_OPTIONS not in existing and not re.search(r"-XX:\S*GC\b", existing):
-        chosen[_JAVA_OPTIONS] = _COLLECTOR
+        sharing = "" if "ArchiveClassesAtExit" in existing else class_archive.options_to_load(spark_home())
+        chosen[_JAVA_OPTIONS] = f"{_COLLECTOR} {sharing}".strip()
     memory_options = r"spark\.driver\.memory\b|--driver-memory|-Xmx"
     if "SPARK_DRIVER_MEMORY" not in os.environ and not re.search(memory_options, existing):
         megabytes = machine_memory() // _MEMORY_DIVISOR >> 20
@@ -201,11 +204,15 @@ def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
     return chosen
 
 
+def spark_home() -> str:
+    """Return the folder of Spark that a session starts: SPARK_HOME, or else that of PySpark; empty if there is neither."""
+    found = find_spec("pyspark")
+    return os.environ.get("SPARK_HOME") or (found is not None and found.origin and os.path.dirname(found.origin)) or ""
+
+
 def _default_settings() -> str:
     """Return the text of the file of Spark's defaults, empty if there is none."""
-    found = find_spec("pyspark")
-    home = os.environ.get("SPARK_HOME") or (found is not None and found.origin and os.path.dirname(found.origin)) or ""
-    defaults = Path(os.environ.get("SPARK_CONF_DIR") or os.path.join(home, "conf"), "spark-defaults.conf")
+    defaults = Path(os.environ.get("SPARK_CONF_DIR") or os.path.join(spark_home(), "conf"), "spark-defaults.conf")
     return defaults.read_text(errors="replace") if defaults.is_file() else ""
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ pa = pytest.importorskip("pyarrow")
 
 import pyarrow.parquet as pq  # noqa: E402
 
+from rpq.compiled import kernel_cache  # noqa: E402
 from rpq.readers import open_reader  # noqa: E402
 from rpq.spark.batch import spark_inputs  # noqa: E402
 from rpq.spark.batch.splits import (  # noqa: E402
@@ -31,8 +34,8 @@ from rpq.spark.batch.splits import (  # noqa: E402
     split_json,
 )
 from rpq.spark.errors import PipelineError  # noqa: E402
-from rpq.spark.jvm import hadoop_files  # noqa: E402
-from rpq.spark.jvm.session import check_java, java_version, local_settings  # noqa: E402
+from rpq.spark.jvm import class_archive, hadoop_files  # noqa: E402
+from rpq.spark.jvm.session import check_java, java_version, local_settings, spark_home  # noqa: E402
 from tests.twins import left_to_ci  # noqa: E402
 
 
@@ -226,6 +229,44 @@ def test_a_jvm_on_this_machine_is_given_what_nobody_chose(tmp_path, monkeypatch)
     assert local_settings({}).keys() == {options}
     (tmp_path / "spark-defaults.conf").write_text(f"{options} -Dsome=thing\n")
     assert local_settings({}) == {}
+
+
+def test_a_jvm_on_this_machine_loads_the_classes_that_were_stored(tmp_path, monkeypatch):
+    """Those for its Java and its Spark, except while others are stored."""
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.setattr(kernel_cache.config, "CACHE_DIR", str(tmp_path / "kernels"))
+    kernel_cache.places.cache_clear()
+    archive = class_archive.place_of_archive(spark_home())
+    assert archive is not None and archive.is_relative_to(tmp_path)
+    options = "spark.driver.defaultJavaOptions"
+    assert "SharedArchiveFile" not in local_settings({})[options]
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    archive.write_bytes(b"")
+    assert f"-XX:SharedArchiveFile={archive}" in local_settings({})[options].split()
+    storing = {"spark.driver.extraJavaOptions": class_archive.options_to_store("new.jsa")}
+    assert "SharedArchiveFile" not in local_settings(storing)[options]
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert "SharedArchiveFile" not in local_settings({})[options]
+    kernel_cache.places.cache_clear()
+
+
+@pytest.mark.long
+def test_classes_are_stored_and_loaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_cache.config, "CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+    kernel_cache.places.cache_clear()
+    command = [sys.executable, "-m", "rpq.cli", "spark", "warm-up"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "classes of Spark: " in done.stderr, done.stderr
+    assert class_archive.options_to_load(spark_home())
+    (tmp_path / "in.txt").write_text("x\ty\ta\t1\n")
+    words = ["prepare", "--input", tmp_path / "in.txt", "--output", tmp_path / "data", "--master", "local[1]"]
+    done = subprocess.run([*command[:-1], *map(str, words)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "warning" not in done.stdout, done.stderr
+    kernel_cache.places.cache_clear()
 
 
 @pytest.mark.parametrize("command", ["prepare", "replay", "stream"])

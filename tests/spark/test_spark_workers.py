@@ -14,9 +14,10 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -25,16 +26,18 @@ pytest.importorskip("pandas")
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import cloudpickle
+from pyspark import SparkFiles, cloudpickle
 
 import rpq
-from rpq.spark import check_workers, worker_probe
+from rpq.compiled import kernel_cache
+from rpq.spark import check_workers, shipping, worker_probe
 from rpq.spark.batch.replay import RowBatches, Share, refuse_queries
 from rpq.spark.columns import EdgeModel, edge_model
 from rpq.spark.division import EdgeDivision, label_readers, partition_keys
 from rpq.spark.envelopes import PROPERTY, Divider, PlacedPacker, numbered_property
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import share_count
+from rpq.spark.shipping import equip_driver
 from tests.environments import ROOT
 
 Task = Callable[[Iterable[int]], Iterable[Any]]
@@ -46,8 +49,6 @@ class Context(SimpleNamespace):
     PACKAGE_EXTENSIONS = (".zip",)
     master = "spark://host:7077"
     pythonExec = sys.executable  # noqa: N815  # PySpark's names
-    environment: ClassVar[dict[str, str]] = {}
-    _python_includes: ClassVar[list[str]] = []
 
     def getConf(self) -> dict[str, str]:  # noqa: N802
         return {}
@@ -61,7 +62,8 @@ def played(executor: Callable[[Task, Iterable[int]], Iterable[Any]]) -> SimpleNa
 
     profiles = SimpleNamespace(defaultResourceProfile=lambda: None)
     java = SimpleNamespace(maxNumConcurrentTasks=lambda profile: 2, resourceProfileManager=lambda: profiles)
-    context = Context(defaultParallelism=64, parallelize=parallelize, _jsc=SimpleNamespace(sc=lambda: java))
+    nothing: dict[str, Any] = {"environment": {}, "_python_includes": []}
+    context = Context(defaultParallelism=64, parallelize=parallelize, _jsc=SimpleNamespace(sc=lambda: java), **nothing)
     return SimpleNamespace(conf={}, sparkContext=context)
 
 
@@ -99,6 +101,50 @@ def test_executors_find_the_package_in_a_wheel_that_is_shipped(tmp_path: Path) -
     assert loaded == [f"{wheel}/rpq/__init__.py"]
 
 
+def test_python_on_the_driver_finds_what_was_shipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It gets the environment of workers alone; a wheel that was submitted is imported by workers, too."""
+    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
+    session = played(lambda task, values: task(values))
+    context = session.sparkContext
+    context._python_includes, context.environment = ["one.zip"], {"PYTHONPATH": "/of/executors"}
+    context.getConf = lambda: {"spark.submit.pyFiles": "/somewhere/one.zip,/somewhere/two.whl"}
+    for _ in range(2):
+        equip_driver(session)
+        assert context._python_includes == ["one.zip", "two.whl"]
+        assert context.environment["PYTHONPATH"].split(os.pathsep) == [
+            str(tmp_path / "one.zip"), str(tmp_path / "two.whl"), "/of/executors"
+        ]  # fmt: skip
+    assert ".whl" in Context.PACKAGE_EXTENSIONS and ".zip" in Context.PACKAGE_EXTENSIONS
+
+
+def test_the_driver_runs_the_python_of_an_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By a link in its working folder, unless the environment is there already, or none was shipped."""
+    (tmp_path / "unpacked" / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "unpacked" / "env" / "bin" / "python").touch()
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / "unpacked"))
+    at_end: list[Callable[[], None]] = []
+    monkeypatch.setattr(shipping.atexit, "register", lambda function, *values: at_end.append(partial(function, *values)))
+    monkeypatch.chdir(tmp_path / "empty")
+    Path("env").symlink_to(tmp_path / "gone")  # of a driver that was killed
+    session = played(lambda task, values: task(values))
+    session.sparkContext.pythonExec = "./env/bin/python"
+    for _ in range(2):
+        equip_driver(session)
+        assert Path("env/bin/python").exists() and len(at_end) == 1
+    at_end[0]()
+    assert not [*Path().iterdir()]
+    Path("env/bin").mkdir(parents=True)
+    Path("env/bin/python").touch()
+    equip_driver(session)
+    assert not Path("env").is_symlink() and len(at_end) == 1
+    session.sparkContext.pythonExec = "other/bin/python"
+    with pytest.raises(PipelineError, match=r"workers run other/bin/python, .* --archives FILE#other, or unpack it there"):
+        equip_driver(session)
+    session.sparkContext.pythonExec = "python3"  # on the PATH
+    equip_driver(session)
+
+
 def test_slots_are_the_cores_of_executors() -> None:
     """Not `spark.default.parallelism`, except while there are no executors."""
     session = played(lambda task, values: task(values))
@@ -121,6 +167,28 @@ def test_executors_need_what_the_driver_has_by_a_wheel_an_archive_or_an_image(
     assert "numba" in report["problem"]
     with pytest.raises(PipelineError, match=r"cannot run queries: .*numba.*--py-files .*--archives.* or in an image"):
         check_workers(here)
+
+
+def test_workers_that_run_as_this_process_are_not_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Once the kernels of the queries have been compiled on this machine; until then a task compiles them."""
+    monkeypatch.setattr(kernel_cache.config, "CACHE_DIR", str(tmp_path))
+    kernel_cache.places.cache_clear()
+    calls = []
+
+    def executor(task: Task, values: Iterable[int]) -> Iterable[Any]:
+        calls.append(task)
+        return task(values)
+
+    monkeypatch.setattr(rpq, "warm_up", lambda query, **options: 0.5)
+    session, query = played(executor), rpq.Query("a/b*", window=rpq.Window(size=20, slide=5))
+    session.sparkContext.master = "local[2]"
+    assert str(check_workers(session)) == "2 workers on 1 machine ready" and not calls
+    assert str(check_workers(session, query)) == "1 worker on 1 machine ready" and len(calls) == 2
+    assert str(check_workers(session, query)) == "2 workers on 1 machine ready" and len(calls) == 2
+    session.sparkContext._python_includes.append("one.zip")
+    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
+    assert str(check_workers(session, query)) == "1 worker on 1 machine ready" and len(calls) == 4
+    kernel_cache.places.cache_clear()
 
 
 def tasks(

@@ -63,7 +63,7 @@ def measured(folder: Path, *options: object) -> dict[str, list[dict]]:
     )
     assert ran.exit_code == 0, ran.output
     result = json.loads((folder / "spark.json").read_text())
-    assert all(result["checks"].values()) and len(result["facts"]) == 3
+    assert all(result["checks"].values()) and len(result["facts"]) == 5
     by_kind: dict[str, list] = {}
     for record in result["records"]:
         by_kind.setdefault(record["what"], []).append(record)
@@ -84,7 +84,7 @@ def test_each_part_once(tmp_path, monkeypatch):
         monkeypatch.setattr(spark_speed, name, value)
     by_kind = measured(tmp_path, "--edges", 20_000, "--scale", 0.01, "--queries", "a2q/c2a*")
     assert {name: len(some) for name, some in by_kind.items()} == {
-        "replay": 2, "micro-batch": 1, "share": 3, "model": 7, "workers": 1
+        "replay": 2, "cold command": 1, "micro-batch": 1, "small micro-batch": 1, "share": 3, "model": 7, "workers": 1
     }  # fmt: skip
 
 
@@ -92,5 +92,5 @@ def test_each_part_once(tmp_path, monkeypatch):
 def test_all_of_it_on_a_small_stream(tmp_path):
     by_kind = measured(tmp_path, "--edges", 300_000, "--scale", 0.01)
     assert {name: len(some) for name, some in by_kind.items()} == {
-        "replay": 4, "micro-batch": 5, "share": 10, "model": 14, "workers": 4
+        "replay": 4, "cold command": 1, "micro-batch": 5, "small micro-batch": 5, "share": 10, "model": 14, "workers": 4
     }  # fmt: skip

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -91,12 +93,31 @@ BATCH, WINDOW, UNMEASURED, MEASURED = 100_000, 300_000, 20, 5
 the window, and for half a minute the JVM compiles code at the same time.
 """
 
+SMALL_BATCH = 3_000
+"""The tuples of a small micro-batch, whose time is that of Spark itself."""
+
+COLD_EDGES, COLD_PAIRS = 60_000, 7
+"""The edges of a replay that is a command of its own, and the number of pairs of such a command and an empty job."""
+
+EMPTY_JOB = """
+from pyspark.sql import SparkSession
+
+session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+session.range(1000).count()
+gateway = session.sparkContext._gateway
+session.stop()
+gateway.shutdown()
+gateway.proc.stdin.close()
+gateway.proc.wait()
+"""
+
 WARMUP_REPLAYS = 4
 """The number of unmeasured replays, for the same reason."""
 
 SHARES = (1, 2, 4, 8, 1000)
 WORKERS = (1, 2, 3, 4)
 MOST_REPLAY, LEAST_SPEEDUP, MOST_BATCH_SECONDS = 2.0, 1.6, 1.5
+MOST_SMALL_SECONDS, MOST_COLD = 0.8, 1.6
 WINDOW_OF_MODEL = 100_000_000
 GIGABYTE = 1e9
 
@@ -107,7 +128,10 @@ HOW = (
     "all processes (the JVM, its workers and `rpq run`) are restricted to one processor, because a session of `local[1]` "
     "would use more than one (its JVM compiles, collects and moves rows beside the worker). Micro-batches: 100,000 tuples "
     "of a2q and c2a each, over a window of 300,000 (timestamps are positions; the stream is repeated with other names of "
-    "vertices), wall seconds of a trigger after the first twenty, Parquet to Parquet, two shares on local[2]. Shares: "
+    "vertices), wall seconds of a trigger after the first twenty, Parquet to Parquet, two shares on local[2]; small ones "
+    "have 3,000. Cold commands: `rpq spark replay` of 60,000 edges from its start to its end, alternating with a program "
+    "that starts Spark and counts a thousand numbers, medians of wall seconds, and processor seconds "
+    "without those of Python workers. Shares: "
     "processor seconds of one of n engines over the whole stream, with rows counted. With so many shares that a share has "
     "no roots, the remaining work is what every share repeats (r); the rest is divided (w); packing, unpacking and the log "
     "of the window are measured separately (c). The model: 1 / (r + c + w / n) edges a second, one share a core. Workers: "
@@ -123,6 +147,9 @@ COLUMNS = (
     Column(key="seconds", heading="s", format=".2f"),
     Column(key="run_seconds", heading="rpq run, s", format=".2f"),
     Column(key="times_run", heading="× rpq run", format=".2f"),
+    Column(key="empty_seconds", heading="empty job, s", format=".2f"),
+    Column(key="times_empty", heading="× empty job", format=".2f"),
+    Column(key="empty_cpu_seconds", heading="empty job, CPU s", format=".2f"),
     Column(key="speedup", heading="× one core", format=".2f"),
     Column(key="tuples", heading="tuples", format=","),
     Column(key="window_edges", heading="window, tuples", format=","),
@@ -153,15 +180,16 @@ def measure(settings: Settings, say: Say) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="rpq-bench-spark-") as folder:
         bench = _Bench(Path(folder), stream, queries, settings, say)
         replays, rows_agree = bench.replays()
-        batches = bench.micro_batches()
+        cold = bench.cold_commands()
+        batches, small = bench.micro_batches()
         shares, costs = bench.shares()
         workers = bench.workers(costs)
-    records = [*replays, *batches, *shares, *_model_records(costs), *workers]
+    records = [*replays, cold, *batches, *small, *shares, *_model_records(costs), *workers]
     return Outcome(
         records=records,
         streams=[stream.describe()],
         checks={"a replay gives as many rows as rpq run": rows_agree},
-        facts=_bounds(replays, batches),
+        facts=_bounds(replays, cold, batches, small),
     )
 
 
@@ -211,23 +239,64 @@ class _Bench:
                 )
         return records, agree
 
-    def micro_batches(self) -> list[Record]:
-        """Measure the micro-batches after those that fill the window and warm the JVM."""
+    def cold_commands(self) -> Record:
+        """Measure a replay as a command of its own, and an empty job of Spark, in turn."""
+        self._say("cold commands, local[2] …")
+        query, data, output = self._queries[0], self._folder / "small", self._folder / "cold-rows"
+        data.mkdir()
+        edges = self._stream.table.slice(0, COLD_EDGES)
+        plain = {name: edges[name].cast(pa.string()) for name in ("source", "target", "label")}
+        table = pa.table({**plain, "timestamp": edges["timestamp"], "op": ["+"] * len(edges)})
+        pq.write_table(table, data / "0.parquet")
+        command = [sys.executable, "-m", "rpq.cli", "spark", "replay", query["expression"], "--master", "local[2]"]
+        command += ["--window", str(query["size"]), "--slide", str(query["slide"])]
+        command += ["--input", str(data), "--output", str(output), "--quiet"]
+        pairs = []
+        for _ in range(min(COLD_PAIRS, self._settings.repeat)):
+            pairs.append((_timed(command), _timed([sys.executable, "-c", EMPTY_JOB])))
+            shutil.rmtree(output)
+        replays, empty = zip(*pairs, strict=True)
+        seconds, empty_seconds = (median(one[0] for one in found) for found in (replays, empty))
+        return {
+            "what": "cold command",
+            "query": query["name"],
+            "cores": 2,
+            "tuples": len(edges),
+            "seconds": seconds,
+            "cpu_seconds": median(one[1] for one in replays),
+            "empty_seconds": empty_seconds,
+            "empty_cpu_seconds": median(one[1] for one in empty),
+            "times_empty": ratio(seconds, empty_seconds),
+        }
+
+    def micro_batches(self) -> tuple[list[Record], list[Record]]:
+        """Measure large and small micro-batches, after those that fill the window and warm the JVM."""
         self._say("micro-batches, local[2] …")
-        size = max(100, round(BATCH * self._settings.scale))
+        kinds = {"micro-batch": BATCH, "small micro-batch": SMALL_BATCH}
+        scale = self._settings.scale
+        streams = [self._stream_of_batches(what, max(100, round(size * scale))) for what, size in kinds.items()]
+        found = self._session("stream", master="local[2]", streams=streams)
+        shown = ("tuples", "rows", "window_edges", "seconds")
+        large, small = (
+            [
+                {"what": what, "query": BATCH_EXPRESSION, "cores": 2, **{name: one[name] for name in shown}}
+                for one in found
+                if one["stream"] == what and one["batch"] >= UNMEASURED
+            ]
+            for what in kinds
+        )
+        return large, small
+
+    def _stream_of_batches(self, what: str, size: int) -> dict[str, Any]:
+        """Write the files of a stream of micro-batches; return its description."""
         window = WINDOW * size // BATCH
-        folder = self._folder / "incoming"
+        folder = self._folder / what.replace(" ", "-")
         folder.mkdir()
         for number, table in enumerate(_batches(self._stream, size, UNMEASURED + MEASURED)):
             pq.write_table(table, folder / f"{number}.parquet")
             os.utime(folder / f"{number}.parquet", (10**9 + number,) * 2)
         query = {"expression": BATCH_EXPRESSION, "name": BATCH_EXPRESSION, "size": window, "slide": max(1, window // 30)}
-        found = self._session("stream", master="local[2]", data=str(folder), queries=[query])
-        shown = ("tuples", "rows", "window_edges", "seconds")
-        return [
-            {"what": "micro-batch", "query": BATCH_EXPRESSION, "cores": 2, **{name: one[name] for name in shown}}
-            for one in found[UNMEASURED:]
-        ]
+        return {"stream": what, "data": str(folder), "query": query, "folder": str(self._folder / f"{folder.name}-rows")}
 
     def shares(self) -> tuple[list[Record], dict[str, _Costs]]:
         """Measure the cost of a share, and derive the cost of an edge."""
@@ -367,16 +436,35 @@ def _model_records(costs: Mapping[str, _Costs]) -> Iterator[Record]:
             }
 
 
-def _bounds(replays: Sequence[Record], batches: Sequence[Record]) -> dict[str, Any]:
+def _timed(command: Sequence[str]) -> tuple[float, float]:
+    """Run a command; return its wall seconds, and the processor seconds of it and of the processes that it waited for."""
+    before, started = _child_seconds(), time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return time.perf_counter() - started, _child_seconds() - before
+
+
+def _child_seconds() -> float:
+    spent = os.times()
+    return spent.children_user + spent.children_system
+
+
+def _bounds(
+    replays: Sequence[Record], cold: Record, batches: Sequence[Record], small: Sequence[Record]
+) -> dict[str, Any]:
     """Describe whether a goal was reached."""
     two = [record for record in replays if record["cores"] == 2]
     times = max((record["times_run"] for record in replays), default=0.0)
     speedup = min((record["speedup"] for record in two), default=0.0)
-    seconds = median(record["seconds"] for record in batches)
+    seconds, small_seconds = (median(record["seconds"] for record in records) for records in (batches, small))
+    times_empty = cold["times_empty"]
     return {
         f"replay, at most {MOST_REPLAY:g} times rpq run": f"{times:.2f}, {_goal_text(times <= MOST_REPLAY)}",
         f"two cores, at least {LEAST_SPEEDUP:g} times one": f"{speedup:.2f}, {_goal_text(speedup >= LEAST_SPEEDUP)}",
         f"micro-batch, at most {MOST_BATCH_SECONDS:g} s": f"{seconds:.2f} s, {_goal_text(seconds <= MOST_BATCH_SECONDS)}",
+        f"small micro-batch, at most {MOST_SMALL_SECONDS:g} s": f"{small_seconds:.2f} s, "
+        f"{_goal_text(small_seconds <= MOST_SMALL_SECONDS)}",
+        f"cold replay, at most {MOST_COLD:g} times an empty job": f"{times_empty:.2f}, "
+        f"{_goal_text(times_empty <= MOST_COLD)}",
     }
 
 
