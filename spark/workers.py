@@ -19,7 +19,8 @@ from rpq.compiled.kernel_sources import digest
 from rpq.language.kinds import kernels_of, one_query_of_each_kind
 from rpq.spark import worker_probe
 from rpq.spark.errors import PipelineError
-from rpq.spark.jvm.session import check_classic, task_slots, task_threads
+from rpq.spark.jvm.connect import check_classic
+from rpq.spark.jvm.session import task_slots, task_threads
 from rpq.spark.shipping import Shipped
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     >>> print(check_workers(open_session(), query))  # doctest: +SKIP
     2 workers on 1 machine ready
     """
-    check_classic(session)
+    check_classic(session, "check_workers")
     reports = _probe_workers(session)
     for report in reports:
         where = f"the executor on {report['host']} (Python {report['python']})"

@@ -46,10 +46,10 @@ from rpq.spark.division import label_readers, partition_keys
 from rpq.spark.envelopes import Packer, numbered_property
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.connect import check_classic
 from rpq.spark.jvm.session import (
     STATE_STORE,
     STATE_STORE_KEY,
-    check_classic,
     share_count,
     task_threads,
     warn_of_shuffle_partitions,
@@ -178,7 +178,7 @@ def stream_to(
     """
     refuse_unsupported(queries, identity)
     _refuse_ties(queries, identity, sequence)
-    check_classic(edges.sparkSession)
+    check_classic(edges.sparkSession, "stream_to", "write the stream of rpq_changes, to files or with foreachBatch")
     refuse_other_rows(edges.sparkSession, output, checkpoint)
     changes = pack_changes(
         edges,
@@ -236,7 +236,8 @@ def pack_changes(
     refuse_unsupported(queries, identity)
     _refuse_ties(queries, identity, sequence)
     session = edges.sparkSession
-    check_classic(session)
+    if checkpoint is not None:
+        check_classic(session, "checkpoint=…", "leave it out (queries and shares are then compared when a micro-batch runs)")
     if on_error not in ("stop", "skip"):
         raise PipelineError(f"on_error is {on_error!r}; expected stop or skip")
     if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:
