@@ -78,7 +78,9 @@ def rows_of_engine(query: rpq.Query, **options: Any) -> Counter[tuple[Any, ...]]
     kinds = [pa.string()] * 3 + [pa.int64(), pa.string(), *properties]
     names = [column.split()[0] for column in SCHEMA.split(", ")]
     table = pa.table({name: pa.array([row[place] for row in ROWS], kinds[place]) for place, name in enumerate(names)})
-    found = rpq.Engine(query, **options).push(table.drop_columns(["seq"])).to_arrow(query.name)
+    has_ids = options.get("edges") == "id"
+    table = table.rename_columns([*names[:-1], "edge"]) if has_ids else table.drop_columns(["seq"])
+    found = rpq.Engine(query, **options).push(table).to_arrow(query.name)
     return Counter(tuple(row.values()) for row in found.to_pylist())
 
 
@@ -90,6 +92,7 @@ def rows_of(frame) -> Counter[tuple[Any, ...]]:
 
 
 WINDOW = rpq.Window(size=20, slide=5)
+WINDOWED = "SELECT ?x FROM NAMED WINDOW <w> [RANGE PT20S STEP PT5S] { WINDOW <w> { ?x <T> ?y . ?y <S> ?z } }"
 MATCH = "MATCH (a)-[e:T]->(b) WHERE NOT EXISTS { (b)-[:S]->() } RETURN a, sum(e.n) AS s"
 
 
@@ -116,17 +119,23 @@ MATCH = "MATCH (a)-[e:T]->(b) WHERE NOT EXISTS { (b)-[:S]->() } RETURN a, sum(e.
             {},
         ),
         (
+            "'T/S', 20, 5, identity => 'id', columns => 'edge=seq'",
+            lambda: rpq.Query("T/S", window=WINDOW),
+            {"edges": "id"},
+        ),
+        (
             "'SELECT ?x (COUNT(*) AS ?n) { ?x <T> ?y } GROUP BY ?x', 20, 5",
             lambda: rpq.Query("SELECT ?x (COUNT(*) AS ?n) { ?x <T> ?y } GROUP BY ?x", window=WINDOW),
             {},
         ),
+        (f"'{WINDOWED}', time_unit => 's'", lambda: rpq.Query(WINDOWED), {"time_unit": "s"}),
         (
             f"'{MATCH}', 20, 5, sequence => 'seq'",
             lambda: rpq.Query(MATCH, window=WINDOW),
             {},
         ),
     ],
-    ids=["path", "sources", "ordered", "pattern", "sparql", "match"],
+    ids=["path", "sources", "ordered", "pattern", "ids", "sparql", "declared", "match"],
 )
 def test_the_table_function_has_the_rows_of_the_engine(session, edges, arguments, query, options):
     pytest.importorskip("lark", reason="the extra match is not installed")
@@ -206,6 +215,7 @@ TUPLE = "source target label timestamp"
         (TUPLE, ["T", "9 apples", "1"], {}, "window: "),
         (TUPLE, ["T", "9d", "1d"], {}, "timestamps are plain numbers"),
         (TUPLE, [7, 9, 1], {}, "query is 7; expected text"),
+        (TUPLE, ["SELECT ?x { ?x <T> ?y }"], {}, "window is missing: write window and slide"),
         (TUPLE, ["T", 9, 1], {"max_delay": "3"}, "max_delay is no option of rpq_changes; there are sequence, time_unit"),
         (TUPLE, ["T", 9, 1], {"distinct": True}, "distinct is an option of graph patterns"),
         (TUPLE, ["T", 9, 1], {"identity": "id"}, "no column 'edge' with the ids of edges"),
