@@ -18,10 +18,10 @@ all edges and answers for its own roots.  This needs the extra `spark` and Java 
 how executors get this package.
 
 Batch jobs are in `batch`, streams in `stream`, and access to Spark in `jvm`.  Of the modules here, `cli`, `console` and
-`benchmark` are commands, `functions` has functions that stand on both, `motifs` is a notation of queries, and `worker_daemon`
-is the process from which workers on this machine are forked; the others are what batch jobs and streams share: `columns`,
-`division`, `envelopes`, `parquet_content`, `shipping`, `workers` and `worker_probe`, and `errors`.  They import `jvm`, but
-neither `batch` nor `stream`.
+`benchmark` are commands, `functions` has functions that stand on both, `motifs` is a notation of queries, and
+`worker_daemon` is the process from which workers on this machine are forked; the others are what batch jobs and streams
+share: `columns`, `division`, `envelopes`, `parquet_content`, `shipping`, `workers` and `worker_probe`, and `errors`.  They
+import `jvm`, but neither `batch` nor `stream`.
 """
 
 from __future__ import annotations

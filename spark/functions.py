@@ -12,6 +12,7 @@ import rpq
 from rpq.spark.batch.replay import replay
 from rpq.spark.columns import Identity
 from rpq.spark.errors import PipelineError
+from rpq.spark.jvm.session import check_version
 from rpq.spark.stream.plan import rpq_changes
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def register_functions(session: SparkSession) -> None:
     >>> register_functions(session)  # doctest: +SKIP
     >>> session.sql("SELECT * FROM rpq_changes(TABLE(edges), 'a2q/c2a*', '30d', '1d')").show()  # doctest: +SKIP
     """
+    check_version()
     from pyspark.sql.functions import udtf
 
     from rpq.spark.batch.table_function import RpqChanges

@@ -25,6 +25,8 @@ _TERM = re.compile(
 _LENGTH = re.compile(r"\*\s*(\d+)")
 _RANGE = re.compile(r"\*\s*(\d*)\s*\.\.\s*(\d*)")
 _MAX_LENGTH = 100
+_FORTH, _BACK, _BOTH, _EITHER = ("-", "->"), ("<-", "-"), ("<-", "->"), ("-", "-")
+"""The arrows of an edge, before and behind its name."""
 
 
 class _Edge(NamedTuple):
@@ -36,7 +38,7 @@ class _Edge(NamedTuple):
     edge: str
     target: str
     arrows: tuple[str, str]
-    length: int | None
+    length: int
 
 
 def motif(
@@ -108,9 +110,7 @@ def _terms(text: str) -> tuple[list[_Edge], list[str]]:
             alone.append(found["source"])
             continue
         arrows = ("<-" if found["back"] else "-", "->" if found["forth"] else "-")
-        edge = _Edge(
-            term.strip(), bool(found["negated"]), found["source"], found["edge"], found["target"], arrows, 1
-        )
+        edge = _Edge(term.strip(), bool(found["negated"]), found["source"], found["edge"], found["target"], arrows, 1)
         edges.append(edge._replace(length=_length(edge, found["length"])))
     return edges, alone
 
@@ -124,7 +124,7 @@ def _length(edge: _Edge, text: str | None) -> int:
         length = int(fixed[1])
         if not 0 < length <= _MAX_LENGTH:
             raise QueryError(f"{edge.text}: a length is a number from 1 to {_MAX_LENGTH}, not {length}")
-        if edge.arrows not in (("-", "->"), ("<-", "-")):
+        if edge.arrows not in (_FORTH, _BACK):
             raise QueryError(f"{edge.text}: paths of a length have a direction: write (a)-[*{length}]->(b)")
         return length
     least_and_most = _RANGE.fullmatch(text)
@@ -148,12 +148,14 @@ def _check_names(edges: Sequence[_Edge], positive: Sequence[_Edge], alone: Seque
             raise QueryError(f"{edge.text} names nothing: name a vertex or the edge, as in (a)-[]->()")
         if edge.is_negated and edge.edge:
             raise QueryError(f"{edge.text}: an edge that is not there has no name: write {_unnamed(edge)}")
-        if edge.edge and edge.arrows == ("<-", "->"):
+        if edge.arrows == _BOTH and not (edge.source and edge.target):
+            raise QueryError(f"{edge.text}: both edges end at the same vertex: name it")
+        if edge.edge and edge.arrows == _BOTH:
             raise QueryError(
                 f"{edge.text} is two edges: write ({edge.source})-[{edge.edge}1]->({edge.target}); "
                 f"({edge.target})-[{edge.edge}2]->({edge.source})"
             )
-        if edge.is_negated and edge.arrows in (("<-", "->"), ("-", "-")):
+        if edge.is_negated and edge.arrows in (_BOTH, _EITHER):
             raise QueryError(f"{edge.text}: an edge with a direction is negated: write !({edge.source})-[]->({edge.target})")
         if edge.edge in seen:
             raise QueryError(f"{edge.text}: another edge has the name {edge.edge} too; names of edges are different")
@@ -182,11 +184,10 @@ def _path(edge: _Edge, labels: Mapping[str, str]) -> str:
     """Return a term as a path of MATCH."""
     label = labels.get(edge.edge)
     of_label = "" if label is None else f":{label}"
-    if edge.arrows == ("<-", "->"):
+    if edge.arrows == _BOTH:
         step = f"-[{of_label}]->"
         return f"({edge.source}){step}({edge.target}), ({edge.target}){step}({edge.source})"
     first, last = edge.arrows
-    length = edge.length or 1
-    name = edge.edge if length == 1 else ""
+    name = edge.edge if edge.length == 1 else ""
     step = f"{first}[{name}{of_label}]{last}"
-    return f"({edge.source})" + "()".join([step] * length) + f"({edge.target})"
+    return f"({edge.source})" + "()".join([step] * edge.length) + f"({edge.target})"

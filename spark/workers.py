@@ -21,8 +21,10 @@ from rpq.compiled.kernel_sources import digest
 from rpq.language.kinds import kernels_of, one_query_of_each_kind
 from rpq.spark import worker_probe
 from rpq.spark.errors import PipelineError
-from rpq.spark.jvm.session import check_classic, is_local, task_slots, task_threads
-from rpq.spark.shipping import Shipped, equip_driver
+from rpq.spark.jvm.connect import check_classic
+from rpq.spark.jvm.session import is_local, task_slots, task_threads
+from rpq.spark.jvm.shipped_files import equip_driver
+from rpq.spark.shipping import Shipped
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +64,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     >>> print(check_workers(open_session(), query))  # doctest: +SKIP
     2 workers on 1 machine ready
     """
-    check_classic(session)
+    check_classic(session, "check_workers")
     equip_driver(session)
     slots, threads, vertices = task_slots(session), task_threads(session), "int64" if integers else "string"
     if _run_this_python(session) and (not queries or _is_ready(queries, vertices, threads)):

@@ -47,6 +47,7 @@ from rpq.spark.batch.splits import (
 from rpq.spark.columns import UNITS, edge_columns, parse_column_names
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.connect import check_classic
 from rpq.spark.jvm.data_sets import VERTICES
 from rpq.spark.jvm.session import describe_jobs
 
@@ -97,6 +98,7 @@ def prepare(
         raise PipelineError(f"vertices are 'text' or 'ids', on_error is 'stop' or 'skip', not {vertices!r}, {on_error!r}")
     lines = LineOptions(format=format, names=parse_column_names(columns, label), time_unit=time_unit)
     layout = find_text_format(format)
+    check_classic(spark, "prepare", "pass a data frame of edges to replay")
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
     settings = _Settings(lines, split_bytes)

@@ -56,10 +56,12 @@ from rpq.spark.envelopes import (
 )
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
-from rpq.spark.jvm.data_sets import VERTICES, edges_in, statistics_in
-from rpq.spark.jvm.session import check_classic, share_count, task_threads
+from rpq.spark.jvm.connect import check_classic
+from rpq.spark.jvm.data_sets import VERTICES, edges_in, file_sizes, statistics_in
+from rpq.spark.jvm.session import share_count, task_threads
+from rpq.spark.jvm.shipped_files import equip_driver
 from rpq.spark.parquet_content import ParquetContent, contents_writer
-from rpq.spark.shipping import Shipped, equip_driver
+from rpq.spark.shipping import Shipped
 from rpq.stream.arrays.fields import DELETE, EDGE
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 from rpq.stream.durations import NANOSECONDS
@@ -146,6 +148,7 @@ def replay_to(
     >>> replay_to(open_session(), "data", "rows", query)  # doctest: +SKIP
     {('a2q+', '+'): 1204, ('a2q+', '-'): 0}
     """
+    check_classic(spark, "replay_to", "write the data frame of replay, replay(…).write.parquet(…)")
     named = parse_column_names(columns, label, has_ids=edges == "id")
     plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges)
     if hadoop_files.exists(spark, output):
@@ -212,7 +215,6 @@ def _plan_replay(
         refuse_unsupported_values(queries, identity)
     except QueryError as error:
         raise PipelineError(str(error)) from error
-    check_classic(spark)
     equip_driver(spark)
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
@@ -299,11 +301,16 @@ def _pack_stream(
 
 
 def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> DataFrame:
+    from pyspark.errors import AnalysisException
     from pyspark.sql import functions as sql
 
-    if not hadoop_files.exists(changes.sparkSession, folder):
-        raise PipelineError(f"{folder}: is missing; names are available only for a data set that was prepared with ids")
-    vertices = changes.sparkSession.read.parquet(folder)
+    try:
+        vertices = changes.sparkSession.read.parquet(folder)
+        vertices.schema  # noqa: B018  # Spark Connect looks for the files here
+    except AnalysisException as missing:
+        raise PipelineError(
+            f"{folder}: is missing; names are available only for a data set that was prepared with ids"
+        ) from missing
     ends = [column for column, kind in zip(columns, kinds_of(columns), strict=True) if kind == "vertex"]
     for column in ends:
         named = vertices.select(sql.col("id").alias(column), sql.col("name").alias(f"{column}_name"))
@@ -461,7 +468,7 @@ def plain_vertex_type(edges: DataFrame) -> str | None:
 
 def can_read_whole(session: SparkSession, data: str) -> bool:
     """Return whether the files at a URI contain all columns, with none in names of folders (`label=a`), and are small."""
-    sizes = hadoop_files.file_sizes(session, data)
+    sizes = file_sizes(session, data)
     return max(sizes.values()) <= MAX_WHOLE_BYTES and not any("=" in uri for uri in sizes)
 
 

@@ -25,6 +25,7 @@ from rpq.engine.engine import Engine
 from rpq.errors import QueryError
 from rpq.language.notation import ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS, Language, language_of
 from rpq.language.query import query_in
+from rpq.language.sparql.algebra import reads_default
 from rpq.rows.changes import Changes
 from rpq.spark.columns import (
     UNITS,
@@ -198,7 +199,9 @@ def _query(text: str, window: Any, slide: Any, options: Mapping[str, Any]) -> rp
     language: Language = options.get("language") or language_of(text)
     further = {name: value for name, value in options.items() if name != "language"}
     if window is None and slide is None and language == "sparql":
-        return query_in(language, text, **further)  # the text may declare its windows
+        query: Any = query_in(language, text, **further)
+        if not reads_default(query.parsed.body):
+            return cast(rpq.Query, query)  # the text declares its windows
     if window is None or slide is None:
         missing = "window" if window is None else "slide"
         example = f"rpq_changes(TABLE(edges), {text!r}, '30d', '1d')"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpq.readers.parquet import STATISTICS, is_parquet
 from rpq.spark.errors import PipelineError, plain_message
-from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm import connect, hadoop_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +20,8 @@ VERTICES = "_vertices"
 
 def statistics_in(session: SparkSession, data: str) -> dict[str, Any]:
     """Return the statistics of the prepared data set at a URI, or an empty dictionary if it has none."""
-    text = hadoop_files.read_text(session, hadoop_files.join(data, STATISTICS))
+    uri = hadoop_files.join(data, STATISTICS)
+    text = connect.read_text(session, uri) if connect.is_connect(session) else hadoop_files.read_text(session, uri)
     if text is None:
         return {}
     try:
@@ -40,13 +41,24 @@ def edges_in(session: SparkSession, data: str) -> DataFrame:
     from pyspark.errors import PySparkException
 
     reader = session.read
-    if hadoop_files.is_folder(session, data) and not any("=" in name for name in hadoop_files.list_names(session, data)):
+    if connect.is_connect(session):
+        files = list(connect.file_sizes(session, data))
+        has_subfolders, names = True, files
+    else:
+        files = hadoop_files.list_files(session, data)
+        has_subfolders = hadoop_files.is_folder(session, data)
+        names = hadoop_files.list_names(session, data) if has_subfolders else []
+    if has_subfolders and not any("=" in name for name in names):
         reader = reader.option("recursiveFileLookup", True)
-    files = hadoop_files.list_files(session, data)
     try:
         return reader.parquet(data)
     except (PySparkException, Py4JJavaError) as error:
         raise PipelineError(f"{data}: {plain_message(error)}{_hint(data, files)}") from error
+
+
+def file_sizes(session: SparkSession, data: str) -> dict[str, int]:
+    """Return the sizes in bytes of the files of a data set, by URI.  Raises `PipelineError` if there are none."""
+    return connect.file_sizes(session, data) if connect.is_connect(session) else hadoop_files.file_sizes(session, data)
 
 
 def local_files(path: str) -> list[str] | None:

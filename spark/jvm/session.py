@@ -23,8 +23,9 @@ from rpq.engine.running.limits import machine_memory
 from rpq.errors import install_command
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import class_archive
+from rpq.spark.jvm.connect import is_connect, slots_of_server
 from rpq.spark.jvm.hadoop_files import path_of
-from rpq.spark.shipping import accept_wheels, equip_driver
+from rpq.spark.jvm.shipped_files import accept_wheels, equip_driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +78,7 @@ def open_session(
         from pyspark.sql import SparkSession
     except ImportError as missing:
         raise PipelineError(f"{missing}; install it with: {install_command('spark')}") from missing
+    check_version()
     os.environ.setdefault("PYSPARK_PYTHON", _python_in(archives[0]) if archives else sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("rpq")
@@ -133,9 +135,25 @@ def _python_in(archive: str) -> str:
     return f"./{name or os.path.basename(path)}/bin/python"
 
 
+OLDEST_SPARK = "4.0"
+"""The oldest Spark with `transformWithStateInPandas`, data sources and analyzed table functions in Python."""
+
+
+def check_version() -> None:
+    """Raise `PipelineError` unless PySpark is new enough."""
+    from pyspark import __version__ as found
+
+    if [int(part) for part in _RELEASE.findall(found)[:2]] < [int(part) for part in OLDEST_SPARK.split(".")]:
+        raise PipelineError(
+            f"PySpark {found} is installed, and Spark {OLDEST_SPARK} or newer is needed; install it with: "
+            f"{install_command('spark')}"
+        )
+
+
 OLDEST_JAVA = 17
 """The oldest Java on which Spark 4 runs."""
 
+_RELEASE = re.compile(r"\d+")
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -286,9 +304,13 @@ def describe_jobs(session: SparkSession, text: str) -> Iterator[None]:
 
 
 def share_count(session: SparkSession, partitions: int | None) -> int:
-    """Return the number of shares, `partitions` or one per task slot.  Raises `PipelineError` for an invalid number."""
+    """Return the number of shares, `partitions` or one per task slot.
+
+    Raises `PipelineError` for an invalid number or an old Spark.
+    """
+    check_version()
     if partitions is None:
-        return task_slots(session)
+        return max(1, slots_of_server(session) // task_threads(session)) if is_connect(session) else task_slots(session)
     if isinstance(partitions, bool) or not hasattr(partitions, "__index__") or partitions < 1:
         raise PipelineError(f"partitions is {partitions!r}; expected a whole number, at least 1")
     return int(partitions)
@@ -309,12 +331,3 @@ def warn_of_shuffle_partitions(session: SparkSession, shares: int) -> None:
         f"tasks. Write spark.conf.set({SHUFFLE_PARTITIONS!r}, {shares}) before the stream starts for the first time",
         stacklevel=3,
     )
-
-
-def check_classic(session: SparkSession) -> None:
-    """Raise `PipelineError` for a session of Spark Connect, which has no access to the JVM of the driver."""
-    if type(session).__module__.startswith("pyspark.sql.connect"):
-        raise PipelineError(
-            "this session is one of Spark Connect, which has no access to task slots and checkpoints: "
-            "run the program with spark-submit, or in a session of rpq.spark.open_session(master=…)"
-        )

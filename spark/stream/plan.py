@@ -46,15 +46,16 @@ from rpq.spark.division import label_readers, partition_keys
 from rpq.spark.envelopes import Packer, numbered_property
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.connect import check_classic
 from rpq.spark.jvm.session import (
     STATE_STORE,
     STATE_STORE_KEY,
-    check_classic,
     share_count,
     task_threads,
     warn_of_shuffle_partitions,
 )
-from rpq.spark.shipping import equip_driver, ship_value
+from rpq.spark.jvm.shipped_files import equip_driver
+from rpq.spark.shipping import ship_value
 from rpq.spark.stream import packed_rows, stream_identity
 from rpq.spark.stream.file_sink import FileSink, refuse_other_rows
 from rpq.spark.stream.packed_rows import FilePacking, RowUnpacker, StreamPacking, observe_figures
@@ -177,7 +178,7 @@ def stream_to(
     """
     refuse_unsupported(queries, identity)
     _refuse_ties(queries, identity, sequence)
-    check_classic(edges.sparkSession)
+    check_classic(edges.sparkSession, "stream_to", "write the stream of rpq_changes, to files or with foreachBatch")
     refuse_other_rows(edges.sparkSession, output, checkpoint)
     changes = pack_changes(
         edges,
@@ -235,7 +236,8 @@ def pack_changes(
     refuse_unsupported(queries, identity)
     _refuse_ties(queries, identity, sequence)
     session = edges.sparkSession
-    check_classic(session)
+    if checkpoint is not None:
+        check_classic(session, "checkpoint=…", "leave it out (queries and shares are then compared when a micro-batch runs)")
     equip_driver(session)
     if on_error not in ("stop", "skip"):
         raise PipelineError(f"on_error is {on_error!r}; expected stop or skip")

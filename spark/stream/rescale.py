@@ -23,7 +23,8 @@ from rpq.language import kinds
 from rpq.spark.columns import TRIPLES, EdgeModel, property_names, queries_in_unit, row_schema
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
-from rpq.spark.jvm.session import check_classic, share_count
+from rpq.spark.jvm.connect import check_classic
+from rpq.spark.jvm.session import share_count
 from rpq.spark.stream import file_sink, stream_identity
 from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from rpq.spark.stream.processor import Record
 
+_REPARTITION_SPARK = "4.2"
 _ALREADY = "STATE_REPARTITION_INVALID_CHECKPOINT.SHUFFLE_PARTITIONS_ALREADY_MATCH"
 
 
@@ -49,6 +51,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
 
     Returns `shares` and `queries` (names), each as (before, now), and `added`.  Raises `PipelineError` for unsuitable
     queries or checkpoints, and if a micro-batch has begun and not ended; to end it, start the stream once more unchanged.
+    Another number of shares needs Spark 4.2 or newer; queries can be changed on every Spark.
     O(window × shares).
 
     >>> import rpq
@@ -58,7 +61,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     """
     if queries:
         refuse_unsupported(queries, "parallel")  # before anything is read, which says what their edges are
-    check_classic(session)
+    check_classic(session, "rescale")
     content = stream_identity.read(session, checkpoint)
     if content is None:
         raise PipelineError(
@@ -78,6 +81,11 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     # Refuses other columns: all rows of a sink have the same columns.
     row_schema([*before, *now], content["vertices"], types, is_time=content["time_unit"] is not None)
     shares = share_count(session, partitions) if partitions is not None else int(content["shares"])
+    if shares != content["shares"] and not _can_repartition(session):
+        raise PipelineError(
+            f"another number of shares needs Spark {_REPARTITION_SPARK} or newer, and this is Spark {session.version}: "
+            "leave out partitions (--partitions), or continue the stream on a newer Spark first"
+        )
     _refuse_unfinished(session, checkpoint)
     records = _records(session, checkpoint)
     following: dict[str, Any] = {**content, "queries": _query_json(now), "shares": shares}
@@ -229,10 +237,17 @@ def _refuse_unfinished(session: SparkSession, checkpoint: str) -> None:
         )
 
 
+def _can_repartition(session: SparkSession) -> bool:
+    """Return whether this Spark can change the number of tasks of a state."""
+    return hasattr(session, "_streamingCheckpointManager")
+
+
 def _repartition(session: SparkSession, checkpoint: str, shares: int) -> None:
     """Change the number of tasks of the state to the number of shares."""
     from pyspark.errors import PySparkException
 
+    if not _can_repartition(session):
+        return  # the shares are the same
     try:
         session._streamingCheckpointManager.repartition(checkpoint, shares)
     except PySparkException as error:

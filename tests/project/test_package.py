@@ -236,7 +236,9 @@ def test_a_wheel_with_kernels_compiles_nothing_and_asks_for_the_numba_that_compi
     assert not os.path.exists(site / "rpq") and not list(site.rglob("*.nbc"))
 
 
-@pytest.mark.parametrize("extra", ["bench", "bench-kafka", "kafka", "match", "plot", "rdf", "serve", "spark", "sparql"])
+@pytest.mark.parametrize(
+    "extra", ["bench", "bench-kafka", "kafka", "match", "plot", "rdf", "serve", "spark", "spark-connect", "sparql"]
+)
 def test_what_is_missing_is_installed_by_a_command_that_names_the_packages_themselves(extra):
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 

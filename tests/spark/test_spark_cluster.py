@@ -21,7 +21,6 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -410,18 +409,3 @@ def test_what_another_release_packed_says_so(monkeypatch):
     monkeypatch.setattr(rpq, "__version__", "99.0")
     with pytest.raises(PipelineError, match=r"has streaming-rpq 99\.0, the driver has .*--py-files"):
         pickle.loads(packed)
-
-
-def test_spark_connect_is_refused():
-    from rpq.spark import replay, rpq_changes
-
-    class SparkSession:
-        """A stand-in with the name of a Spark Connect session."""
-
-    SparkSession.__module__ = "pyspark.sql.connect.session"
-
-    frame = SimpleNamespace(sparkSession=SparkSession())
-    with pytest.raises(PipelineError, match="Spark Connect"):
-        replay(SparkSession(), "data", QUERY)
-    with pytest.raises(PipelineError, match="Spark Connect"):
-        rpq_changes(frame, QUERY)

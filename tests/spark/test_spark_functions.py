@@ -1,4 +1,7 @@
-"""Edges of programs and of SQL: a step of `DataFrame.transform` and the table function have the rows of one engine."""
+"""Edges of programs and of SQL: a step of `DataFrame.transform` and the table function have the rows of one engine.
+
+Sessions in which a call cannot work refuse it, and say what it needs.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import datetime as dt
 import random
 from collections import Counter
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,14 +18,28 @@ pytest.importorskip("pyspark", reason="the extra spark is not installed")
 pytest.importorskip("pandas")
 
 import pyarrow as pa
+import pyspark
 from pyspark.errors import AnalysisException
 from pyspark.sql import types
 from pyspark.sql.udtf import AnalyzeArgument
 
 import rpq
-from rpq.spark import changes, motif, register_functions
+from rpq.spark import (
+    changes,
+    check_workers,
+    motif,
+    open_session,
+    prepare,
+    register_functions,
+    replay,
+    replay_to,
+    rescale,
+    rpq_changes,
+    stream_to,
+)
 from rpq.spark.batch.table_function import RpqChanges
 from rpq.spark.errors import PipelineError
+from rpq.spark.jvm.session import check_version
 
 SCHEMA = (
     "source string, target string, label string, timestamp bigint, op string, "
@@ -60,7 +78,9 @@ def rows_of_engine(query: rpq.Query, **options: Any) -> Counter[tuple[Any, ...]]
     kinds = [pa.string()] * 3 + [pa.int64(), pa.string(), *properties]
     names = [column.split()[0] for column in SCHEMA.split(", ")]
     table = pa.table({name: pa.array([row[place] for row in ROWS], kinds[place]) for place, name in enumerate(names)})
-    found = rpq.Engine(query, **options).push(table.drop_columns(["seq"])).to_arrow(query.name)
+    has_ids = options.get("edges") == "id"
+    table = table.rename_columns([*names[:-1], "edge"]) if has_ids else table.drop_columns(["seq"])
+    found = rpq.Engine(query, **options).push(table).to_arrow(query.name)
     return Counter(tuple(row.values()) for row in found.to_pylist())
 
 
@@ -72,6 +92,7 @@ def rows_of(frame) -> Counter[tuple[Any, ...]]:
 
 
 WINDOW = rpq.Window(size=20, slide=5)
+WINDOWED = "SELECT ?x FROM NAMED WINDOW <w> [RANGE PT20S STEP PT5S] { WINDOW <w> { ?x <T> ?y . ?y <S> ?z } }"
 MATCH = "MATCH (a)-[e:T]->(b) WHERE NOT EXISTS { (b)-[:S]->() } RETURN a, sum(e.n) AS s"
 
 
@@ -98,17 +119,23 @@ MATCH = "MATCH (a)-[e:T]->(b) WHERE NOT EXISTS { (b)-[:S]->() } RETURN a, sum(e.
             {},
         ),
         (
+            "'T/S', 20, 5, identity => 'id', columns => 'edge=seq'",
+            lambda: rpq.Query("T/S", window=WINDOW),
+            {"edges": "id"},
+        ),
+        (
             "'SELECT ?x (COUNT(*) AS ?n) { ?x <T> ?y } GROUP BY ?x', 20, 5",
             lambda: rpq.Query("SELECT ?x (COUNT(*) AS ?n) { ?x <T> ?y } GROUP BY ?x", window=WINDOW),
             {},
         ),
+        (f"'{WINDOWED}', time_unit => 's'", lambda: rpq.Query(WINDOWED), {"time_unit": "s"}),
         (
             f"'{MATCH}', 20, 5, sequence => 'seq'",
             lambda: rpq.Query(MATCH, window=WINDOW),
             {},
         ),
     ],
-    ids=["path", "sources", "ordered", "pattern", "sparql", "match"],
+    ids=["path", "sources", "ordered", "pattern", "ids", "sparql", "declared", "match"],
 )
 def test_the_table_function_has_the_rows_of_the_engine(session, edges, arguments, query, options):
     pytest.importorskip("lark", reason="the extra match is not installed")
@@ -188,6 +215,7 @@ TUPLE = "source target label timestamp"
         (TUPLE, ["T", "9 apples", "1"], {}, "window: "),
         (TUPLE, ["T", "9d", "1d"], {}, "timestamps are plain numbers"),
         (TUPLE, [7, 9, 1], {}, "query is 7; expected text"),
+        (TUPLE, ["SELECT ?x { ?x <T> ?y }"], {}, "window is missing: write window and slide"),
         (TUPLE, ["T", 9, 1], {"max_delay": "3"}, "max_delay is no option of rpq_changes; there are sequence, time_unit"),
         (TUPLE, ["T", 9, 1], {"distinct": True}, "distinct is an option of graph patterns"),
         (TUPLE, ["T", 9, 1], {"identity": "id"}, "no column 'edge' with the ids of edges"),
@@ -217,3 +245,36 @@ def test_an_analysis_asks_for_one_partition_in_order():
     assert found.withSinglePartition
     assert [one.name for one in found.orderBy] == ["CAST(`timestamp` AS bigint)", "(`op`) = '+'"]
     assert found.schema.simpleString() == "struct<query:string,source:string,target:string,timestamp:bigint,op:string>"
+
+
+def test_an_old_spark_is_refused_by_its_version(monkeypatch):
+    query = rpq.Query("a", window=WINDOW)
+    monkeypatch.setattr("rpq.spark.jvm.session.check_java", lambda: None)
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
+    for call in (open_session, lambda: register_functions(None), lambda: replay(None, None, query, partitions=2)):
+        with pytest.raises(PipelineError, match=r"PySpark 3\.5\.9 is installed, and Spark 4\.0 or newer is needed"):
+            call()
+    monkeypatch.setattr(pyspark, "__version__", "10.0.0.dev1")
+    check_version()
+
+
+def test_what_needs_a_jvm_is_refused_in_a_session_of_spark_connect():
+    query = rpq.Query("a", window=WINDOW)
+
+    class SparkSession:
+        """A stand-in with the name of a Spark Connect session."""
+
+    SparkSession.__module__ = "pyspark.sql.connect.session"
+
+    frame = SimpleNamespace(sparkSession=SparkSession())
+    calls = {
+        "check_workers": lambda: check_workers(SparkSession(), query),
+        "prepare": lambda: prepare(SparkSession(), "data", "prepared", format="edges"),
+        "replay_to": lambda: replay_to(SparkSession(), "data", "rows", query),
+        "rescale": lambda: rescale(SparkSession(), "state", partitions=2),
+        "checkpoint=…": lambda: rpq_changes(frame, query, checkpoint="state"),
+        "stream_to": lambda: stream_to(frame, "rows", query, checkpoint="state"),
+    }
+    for name, call in calls.items():
+        with pytest.raises(PipelineError, match=f"^{name} works in the JVM of the driver, .* Spark Connect"):
+            call()

@@ -110,6 +110,7 @@ def test_columns_conditions_and_the_name_are_those_asked_for():
         ("(a)-[]->(b); !(b)-[]-(a)", "an edge with a direction is negated: write !(b)-[]->(a)"),
         ("(a)-[]->(b); (c)", "(c) is in no edge, and vertices are known by edges: add one, as in (c)-[]->()"),
         ("(a)<-[e]->(b)", "is two edges: write (a)-[e1]->(b); (b)-[e2]->(a)"),
+        ("(a)<-[]->()", "both edges end at the same vertex: name it"),
         ("(a)-[e]->(b); (b)-[e]->(c)", "another edge has the name e too"),
         ("(a)-[a]->(b)", "a is the name of a vertex and of an edge; use two names"),
         ("(1)-[]->(b)", "the name 1 begins with a digit: write _1"),

@@ -30,14 +30,15 @@ from pyspark import SparkFiles, cloudpickle
 
 import rpq
 from rpq.compiled import kernel_cache
-from rpq.spark import check_workers, shipping, worker_probe
+from rpq.spark import check_workers, worker_probe
 from rpq.spark.batch.replay import RowBatches, Share, refuse_queries
 from rpq.spark.columns import EdgeModel, edge_model
 from rpq.spark.division import EdgeDivision, label_readers, partition_keys
 from rpq.spark.envelopes import PROPERTY, Divider, PlacedPacker, numbered_property
 from rpq.spark.errors import PipelineError
+from rpq.spark.jvm import shipped_files
 from rpq.spark.jvm.session import share_count
-from rpq.spark.shipping import equip_driver
+from rpq.spark.jvm.shipped_files import equip_driver
 from tests.environments import ROOT
 
 Task = Callable[[Iterable[int]], Iterable[Any]]
@@ -124,7 +125,7 @@ def test_the_driver_runs_the_python_of_an_archive(monkeypatch: pytest.MonkeyPatc
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / "unpacked"))
     at_end: list[Callable[[], None]] = []
-    monkeypatch.setattr(shipping.atexit, "register", lambda function, *values: at_end.append(partial(function, *values)))
+    monkeypatch.setattr(shipped_files.atexit, "register", lambda function, *values: at_end.append(partial(function, *values)))
     monkeypatch.chdir(tmp_path / "empty")
     Path("env").symlink_to(tmp_path / "gone")  # of a driver that was killed
     session = played(lambda task, values: task(values))
