@@ -201,5 +201,5 @@ def read_tuples(
     """
     names = columns or ColumnNames(fixed=True)
     detection = Detection(columns=names, only_json=only_json, time_unit=time_unit, rules=rules)
-    text = TextFile(InMemorySource(data, name=name), detect=detection)
+    text = TextFile(InMemorySource(data, name=name), detect=detection, label=names.constant_label)
     return list(text), text.warnings

@@ -312,3 +312,15 @@ def test_edges_belong_to_streams(tmp_path):
         ("a", None, False),
         ("b", None, True),
     ]
+
+
+def test_a_name_that_is_nearly_one_of_the_records_is_warned_of(tmp_path):
+    path = written(tmp_path, [START, CONNECT])
+    text = ECS.replace("process.parent.id", "process.parrent.id")
+    reader = open_reader("edges", path, rules=rules(text), on_error="skip")
+    list(reader)
+    (warning,) = reader.warnings
+    assert warning.endswith("the source of edge 1 ('spawned') in edges.toml; did you mean 'process.parent.id'?")
+    reader = open_reader("edges", written(tmp_path, [CONNECT]), rules=rules())
+    list(reader)
+    assert reader.warnings == []

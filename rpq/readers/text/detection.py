@@ -212,7 +212,9 @@ class Detection:
             parser, block = found[0].parser, found[1]
             if isinstance(parser, RecordParser):
                 list(parser.parse(block, stop=False))
-                known = replace(known, times=parser.reader.times or "integers")
+                is_json = isinstance(parser.inner, JsonLines)
+                keys = _keys(block.data, parser.reader.names) if is_json else parser.reader.names
+                known = replace(known, times=parser.reader.times or "integers", keys=keys)
             if isinstance(parser, JsonLines):
                 json = replace(parser.layout, further=json.further)
                 names = () if self.where is None else self.where.names
@@ -251,6 +253,7 @@ class Detection:
             quoted=layout if layout is not None and layout.has_quotes else None,
             predicate=predicate,
             properties={name: FURTHER + name for name in self.columns.properties},
+            warnings=() if self.known is None else rules.misspelt(self.known.keys),
         )
 
     def _json(self, line: bytes) -> DetectedFormat:

@@ -18,6 +18,7 @@ may be a number in one key and text in another.  Lists and objects are no vertic
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import tomllib
@@ -140,6 +141,20 @@ class EdgeRules:
             names |= rule.when.names if rule.when is not None else frozenset()
             names |= {of for name in properties if name != EDGE and (of := self.of_property(rule, name)) is not None}
         return tuple(sorted(names))
+
+    def misspelt(self, names: Sequence[str]) -> list[str]:
+        """Return a warning for each name of a value that no record at the beginning of a file has, but nearly.
+
+        >>> text = "[[edge]]\\nlabel='l'\\nsource='process.parnt'\\ntarget='to'\\ntimestamp='ts'"
+        >>> EdgeRules.parse(text, file="e.toml").misspelt(["process.parent", "ts"])[0].partition(", ")[2]
+        "the source of edge 1 ('l') in e.toml; did you mean 'process.parent'?"
+        """
+        return [
+            f"no record at the beginning has {name!r}, the {key} of {rule} in {self.file}; did you mean {near[0]!r}?"
+            for rule in self.rules
+            for key, name in rule.names.items()
+            if name not in names and (near := difflib.get_close_matches(name, names, n=1, cutoff=0.9))
+        ]
 
     def of_property(self, rule: EdgeRule, name: str) -> str | None:
         """Return the name of the values of a property: what the rule says, otherwise its own unless another rule says so.
@@ -338,7 +353,9 @@ class EdgeReader:
         return np.zeros(count, np.bool_)
 
     def _timestamps(self, column: pa.Array, bad: _Problems) -> pa.Array:
-        bad.add("timestamp", numpy_array(column.is_null()), "is missing or null; expected a time")
+        is_text = pa.types.is_string(column.type) or pa.types.is_dictionary(column.type)
+        texts = _texts(column) if is_text else column  # an empty one is null
+        bad.add("timestamp", numpy_array(texts.is_null()), "is missing or null; expected a time")
         if pa.types.is_temporal(column.type) or pa.types.is_integer(column.type):
             if pa.types.is_integer(column.type) and self.times is None and column.null_count < len(column):
                 self.times = "integers"
