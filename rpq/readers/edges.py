@@ -137,6 +137,7 @@ def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) ->
             columns=detection.columns,
             where=detection.where,
             rules=detection.rules,
+            time_unit=detection.unit,
         )
         return _OpenInput(name=path, input=parquet, vertex_type=parquet.vertex_type)
     if path != STANDARD_INPUT and os.path.isfile(path):

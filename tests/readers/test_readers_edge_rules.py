@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
+from rpq.cli.inputs import topic_input_of
+from rpq.cli.request import RunSettings
 from rpq.errors import InputError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, EdgeRules, open_reader, parse_where
@@ -324,3 +326,12 @@ def test_a_name_that_is_nearly_one_of_the_records_is_warned_of(tmp_path):
     reader = open_reader("edges", written(tmp_path, [CONNECT]), rules=rules())
     list(reader)
     assert reader.warnings == []
+
+
+def test_topics_have_rules_which_read_no_metadata(tmp_path):
+    (tmp_path / "edges.toml").write_text(EDGE)
+    settings = RunSettings(inputs=("kafka://localhost/t",), format="jsonl", edges_from=str(tmp_path / "edges.toml"))
+    assert topic_input_of(settings, ()).rules.rules == rules(EDGE).rules
+    (tmp_path / "edges.toml").write_text(EDGE.replace("'t'", "'@time'"))
+    with pytest.raises(InputError, match="edge 1 .'a'., key 'timestamp': @time is metadata of a message"):
+        topic_input_of(settings, ())
