@@ -101,7 +101,12 @@ class EdgeRules:
 
     @classmethod
     def read(cls, path: str) -> EdgeRules:
-        """Read a file of rules.  Raises `InputError`, which names the edge and the key."""
+        """Read a file of rules.  Raises `InputError`, which names the edge and the key.
+
+        >>> EdgeRules.read("nothing.toml")
+        Traceback (most recent call last):
+        rpq.errors.InputError: nothing.toml: cannot be read: No such file or directory
+        """
         try:
             with open(path, encoding="utf-8") as opened:
                 text = opened.read()
@@ -112,7 +117,12 @@ class EdgeRules:
 
     @classmethod
     def parse(cls, text: str, *, file: str) -> EdgeRules:
-        """Parse the text of a file of rules."""
+        """Parse the text of a file of rules.
+
+        >>> EdgeRules.parse("[[edge]]\\nlabel='l'\\nsource='from'", file="e.toml")
+        Traceback (most recent call last):
+        rpq.errors.InputError: e.toml: edge 1 ('l'), key 'target': is missing; expected the key of a record that has it
+        """
         try:
             found = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -126,16 +136,31 @@ class EdgeRules:
 
     @property
     def identity(self) -> str:
-        """A text that is the same for the same rules."""
+        """A text that is the same for the same rules.
+
+        >>> text = "[[edge]]\\nlabel='l'\\nsource='from'\\ntarget='to'\\ntimestamp='ts'"
+        >>> EdgeRules.parse(text, file="e.toml").identity == EdgeRules.parse(text + " ", file="e.toml").identity
+        False
+        """
         return f"{os.path.abspath(self.file)} ({self.digest})"
 
     @cached_property
     def ends(self) -> frozenset[str]:
-        """The names of values that are no objects and no lists."""
+        """The names of values that are no objects and no lists.
+
+        >>> text = "[[edge]]\\nlabel='l'\\nsource='from.id'\\ntarget='to'\\ntimestamp='ts'"
+        >>> sorted(EdgeRules.parse(text, file="e.toml").ends)
+        ['from.id', 'to', 'ts']
+        """
         return frozenset(name for rule in self.rules for name in rule.names.values())
 
     def all_names(self, properties: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of all values that are read, for edges with these properties."""
+        """Return the names of all values that are read, for edges with these properties.
+
+        >>> text = "[[edge]]\\nlabel='l'\\nsource='from.id'\\ntarget='to'\\ntimestamp='ts'\\nproperties={sum='amount'}"
+        >>> EdgeRules.parse(text, file="e.toml").all_names(["sum"])
+        ('amount', 'from.id', 'to', 'ts')
+        """
         names = set(self.ends)
         for rule in self.rules:
             names |= rule.when.names if rule.when is not None else frozenset()
@@ -160,6 +185,11 @@ class EdgeRules:
         """Return the name of the values of a property: what the rule says, otherwise its own unless another rule says so.
 
         Returns None for a property that the edges of a rule do not have.
+
+        >>> text = "[[edge]]\\nlabel='l'\\nsource='from.id'\\ntarget='to'\\ntimestamp='ts'\\nproperties={sum='amount'}"
+        >>> rules = EdgeRules.parse(text, file="e.toml")
+        >>> rules.of_property(rules.rules[0], "sum"), rules.of_property(rules.rules[0], "currency")
+        ('amount', 'currency')
         """
         is_mapped = any(name in one.properties for one in self.rules)
         return rule.properties.get(name) if is_mapped else name
