@@ -19,7 +19,7 @@ from rpq.cli.inputs import topic_input_of
 from rpq.cli.request import RunSettings
 from rpq.errors import InputError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
-from rpq.readers import ColumnNames, EdgeRules, open_reader, parse_where
+from rpq.readers import ColumnNames, EdgeRules, WhereError, open_reader, parse_where
 from rpq.readers.edges import read_tuples
 from tests.kafka.test_kafka_messages import Sent
 from tests.twins import examples
@@ -335,3 +335,20 @@ def test_topics_have_rules_which_read_no_metadata(tmp_path):
     (tmp_path / "edges.toml").write_text(EDGE.replace("'t'", "'@time'"))
     with pytest.raises(InputError, match="edge 1 .'a'., key 'timestamp': @time is metadata of a message"):
         topic_input_of(settings, ())
+
+
+def test_the_first_record_with_a_time_decides_whether_it_has_an_edge_or_not(tmp_path):
+    path = written(tmp_path, [{"@timestamp": "2024-05-01T00:00:00Z"}, {**CONNECT, "@timestamp": "2024-05-01T00:00:01Z"}])
+    reader = open_reader("edges", path, rules=rules(), time_unit="s")
+    assert (reader.time_unit, edges_of(batch.columns for batch in reader)) == (
+        "s",
+        [("7", "10.0.0.1", "connected", 1714521601)],
+    )
+    path = written(tmp_path, [{"@timestamp": "2024-05-01T00:00:00Z"}, CONNECT])
+    with pytest.raises(InputError, match="2: column '@timestamp': '2' is not a time"):
+        edges_in(path)
+
+
+def test_a_condition_on_what_no_record_has_is_refused(tmp_path):
+    with pytest.raises(WhereError, match="unknown column 'hots'; did you mean 'host'"):
+        edges_in(written(tmp_path, [START]), where=parse_where("hots = 'h'"))

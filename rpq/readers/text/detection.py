@@ -245,7 +245,8 @@ class Detection:
             inner = LineParser(layout)
         predicate = None
         if self.where is not None:
-            untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in further}
+            there = further if self.known is None else self.known.keys
+            untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in there if name not in kinds}
             predicate = Predicate(self.where, {**kinds, **untyped})
         return DetectedFormat(
             parser=RecordParser(inner, reader, further=further),

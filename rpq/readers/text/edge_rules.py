@@ -299,6 +299,8 @@ class EdgeReader:
     def read(self, records: Mapping[str, pa.Array], count: int) -> RecordEdges:
         """Return the edges of `count` records, whose values are in columns by name.  O(records · rules)."""
         errors: dict[int, FieldError] = {}
+        if self.times is None:
+            self.times = self._kind_of_times(records)
         parts = [self._edges(rule, records, count, errors) for rule in range(len(self.rules.rules))]
         of_records = np.concatenate([part.pop("record") for part in parts])
         order = np.argsort(of_records, kind="stable")
@@ -382,13 +384,23 @@ class EdgeReader:
             return numpy_array(found.fill_null(False))
         return np.zeros(count, np.bool_)
 
+    def _kind_of_times(self, records: Mapping[str, pa.Array]) -> str | None:
+        """Return the kind of the first timestamp of these records, be it of an edge or not; None if there is none."""
+        for name in dict.fromkeys(rule.names["timestamp"] for rule in self.rules.rules):
+            column = records[name].drop_null()
+            if pa.types.is_temporal(column.type):
+                continue
+            texts = _texts(column).drop_null()
+            if len(texts):
+                first = texts[0].as_py().strip(" \t")
+                return "integers" if INTEGER.fullmatch(first) else time_kind(first) or "integers"
+        return None
+
     def _timestamps(self, column: pa.Array, bad: _Problems) -> pa.Array:
         is_text = pa.types.is_string(column.type) or pa.types.is_dictionary(column.type)
         texts = _texts(column) if is_text else column  # an empty one is null
         bad.add("timestamp", numpy_array(texts.is_null()), "is missing or null; expected a time")
         if pa.types.is_temporal(column.type) or pa.types.is_integer(column.type):
-            if pa.types.is_integer(column.type) and self.times is None and column.null_count < len(column):
-                self.times = "integers"
             if pa.types.is_date(column.type):
                 column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
             if pa.types.is_temporal(column.type) or self.times in (None, "integers"):
@@ -397,9 +409,6 @@ class EdgeReader:
         if texts.null_count == len(texts):
             return pa.array(np.zeros(len(texts), np.int64))
         texts = pc.utf8_trim(texts, " \t")
-        if self.times is None:
-            first = texts.drop_null()[0].as_py()
-            self.times = "integers" if INTEGER.fullmatch(first) else time_kind(first) or "integers"
         there = texts if not texts.null_count else texts.fill_null(texts.drop_null()[0])
         if self.times != "integers":
             found = times_of(there, kind=self.times, unit=self._unit)
