@@ -410,10 +410,10 @@ class EdgeReader:
             return pa.array(np.zeros(len(texts), np.int64))
         texts = pc.utf8_trim(texts, " \t")
         there = texts if not texts.null_count else texts.fill_null(texts.drop_null()[0])
-        if self.times != "integers":
-            found = times_of(there, kind=self.times, unit=self._unit)
-        else:
+        if self.times in (None, "integers"):
             found = _integers(there)
+        else:
+            found = times_of(there, kind=str(self.times), unit=self._unit)
         return found if found is not None else self._times_one_by_one(texts, bad)
 
     def _times_one_by_one(self, texts: pa.Array, bad: _Problems) -> pa.Array:
