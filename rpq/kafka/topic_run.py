@@ -31,7 +31,7 @@ from rpq.stream.arrays.fields import EDGE
 
 if TYPE_CHECKING:
     from rpq.language.query import Query
-    from rpq.readers import RdfReading
+    from rpq.readers import EdgeRules, RdfReading
     from rpq.rows.changes import SetAside
 
 CHECKPOINT_SECONDS = 30.0
@@ -189,6 +189,7 @@ def run_topics(
     time_unit: str | None = None,
     edges: Literal["triple", "parallel", "id"] = "triple",
     rdf: RdfReading | None = None,
+    rules: EdgeRules | None = None,
     max_delay: float = 1.0,
     on_error: str = "stop",
     upsert: bool = False,
@@ -209,9 +210,10 @@ def run_topics(
     after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.  A tuple waits for other partitions for
     at most `max_delay` seconds.  `edges` is that of an engine; messages have the properties that queries read, and with
     "id" the id of an edge, as further fields.  With `rdf` a message is a document of RDF, whose triples have the time that
-    it names, or that of columns="timestamp=@time".  `on_error` is "stop", "skip", or a topic for messages that are no
-    tuples.  With `upsert` rows that leave are tombstones.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness`
-    are those of an engine.  Raises `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
+    it names, or that of columns="timestamp=@time"; with `rules` it is a record that they make edges of.  `on_error` is
+    "stop", "skip", or a topic for messages that are no tuples.  With `upsert` rows that leave are tombstones.  `threads`,
+    `memory_limit`, `max_rows`, `max_ahead` and `witness` are those of an engine.  Raises
+    `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
 
     >>> import rpq
     >>> from rpq.kafka import run_topics
@@ -262,6 +264,7 @@ def run_topics(
             columns=messages,
             where=parse_where(where) if where is not None else None,
             rdf=rdf,
+            rules=rules,
             max_delay=max_delay,
             on_error="skip" if letters else on_error,
             until_end=until_end,
@@ -276,6 +279,7 @@ def run_topics(
         "columns": [columns, label, where, time_unit, upsert, *([] if max_ahead is None else [str(max_ahead)])],
         **({} if edges == "triple" else {"edges": edges}),
         **({} if rdf is None else {"rdf": repr(rdf)}),
+        **({} if rules is None else {"rules": rules.identity}),
     }
     run = TopicRun(
         source,

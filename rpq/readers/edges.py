@@ -137,6 +137,7 @@ def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) ->
             columns=detection.columns,
             where=detection.where,
             rules=detection.rules,
+            time_unit=detection.unit,
         )
         return _OpenInput(name=path, input=parquet, vertex_type=parquet.vertex_type)
     if path != STANDARD_INPUT and os.path.isfile(path):
@@ -201,5 +202,5 @@ def read_tuples(
     """
     names = columns or ColumnNames(fixed=True)
     detection = Detection(columns=names, only_json=only_json, time_unit=time_unit, rules=rules)
-    text = TextFile(InMemorySource(data, name=name), detect=detection)
+    text = TextFile(InMemorySource(data, name=name), detect=detection, label=names.constant_label)
     return list(text), text.warnings

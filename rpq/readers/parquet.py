@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError, did_you_mean
-from rpq.language.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
+from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.batch import left_after_condition
 from rpq.readers.column_names import EVENT, ColumnNames
@@ -30,7 +30,7 @@ from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.key_paths import leaves_of, names_of_schema, top_of, with_nested_columns, with_nested_fields
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules
 from rpq.readers.text.line_layout import FURTHER, NO_ID, no_operation
-from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE, EDGE, STREAM, FieldError
+from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE, EDGE, EPOCH, STREAM, FieldError, times_of
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, is_fit, plain_type, with_plain_columns
 from rpq.stream.arrays.values import EMPTY, boolean_of_text, booleans_of_text
 
@@ -88,6 +88,7 @@ class ParquetInput:
     "integers".  A row with a null, an empty name or an unknown op is a bad row: with `on_error="stop"` it raises
     `InputError` (with `row`, counted from 0 in its file) after the rows before it, with `"skip"` it is counted.
     `where` is a condition on the columns of the files that rows must meet; it raises `WhereError` if it does not fit them.
+    `time_unit` is that of times with a format (`ColumnNames.time_format`), which are text or numbers.
     """
 
     def __init__(
@@ -99,8 +100,10 @@ class ParquetInput:
         columns: ColumnNames | None = None,
         where: Where | None = None,
         rules: EdgeRules | None = None,
+        time_unit: str = DEFAULT_UNIT,
     ) -> None:
         self.name = path
+        self._text_unit = time_unit
         self.rejected = 0
         self.rejections: list[str] = []
         self.filtered = 0
@@ -113,15 +116,13 @@ class ParquetInput:
         self._files = _files(path)
         self.bytes_total = sum(os.path.getsize(file) for file in self._files)
         self._bytes_read = 0.0
-        if self._columns.time_format is not None:
-            raise InputError(f"{path}: has columns with types; --time-format is for times in text and in JSON", file=path)
         schemas = {file: self._schema(file) for file in self._files}
         if rules is None:
             kinds = {file: _check_schema(file, schema, self._columns) for file, schema in schemas.items()}
         else:
             kinds = {file: ("text", _check_records(file, schema, rules, self._columns)) for file, schema in schemas.items()}
         self.vertex_type, unit = kinds[self._files[0]]
-        self.time_unit = unit or _prepared_unit(path)
+        self.time_unit = time_unit if unit == _OF_TEXT else unit or _prepared_unit(path)
         for file, kind in kinds.items():
             if kind != kinds[self._files[0]]:
                 raise InputError(
@@ -229,7 +230,7 @@ class ParquetInput:
         for field in schema:
             kind, unit = kind_of_type(field.type)
             kinds[field.name] = ColumnKind(key=FURTHER + field.name, kind=kind, unit=unit)
-        return EdgeReader(self._rules, self._columns, unit=self.time_unit or DEFAULT_UNIT, kinds=kinds, further=further)
+        return EdgeReader(self._rules, self._columns, unit=self._text_unit, kinds=kinds, further=further)
 
     def _predicate(self, schema: pa.Schema) -> Predicate | None:
         """Bind the condition to the columns of a file; the input's own names take precedence over those of a tuple."""
@@ -264,6 +265,9 @@ class ParquetInput:
         bad, columns = np.zeros(batch.num_rows, np.bool_), {}
         wrong: dict[str, np.ndarray] = {}
         for name in batch.schema.names:
+            if name == "timestamp" and self._columns.time_format is not None:
+                columns[name], wrong[name] = _formatted(batch.column(name), self._columns.time_format, self._text_unit)
+                continue
             columns[name], wrong[name] = _convert(batch.column(name), name)
         edges = further[FURTHER + self._columns[EDGE]] if self._columns.has_ids else None
         if edges is not None:
@@ -437,13 +441,14 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
         allowed = {
             "source": _is_text(type_) or pa.types.is_integer(type_),
             "target": _is_text(type_) or pa.types.is_integer(type_),
-            "timestamp": pa.types.is_integer(type_) or pa.types.is_timestamp(type_) or pa.types.is_date(type_),
+            "timestamp": _may_be_time(type_, columns),
             "event": _is_text(type_) or pa.types.is_integer(type_),
             DELETE: _is_text(type_) or pa.types.is_boolean(type_),
         }.get(column, _is_text(type_))
         if not allowed:
+            given = columns.time_format
             expected = {
-                "timestamp": "integers or timestamps",
+                "timestamp": "integers or timestamps" if given is None else f"text for --time-format {given}",
                 "label": "text",
                 "stream": "text",
                 "event": "text or integers",
@@ -454,7 +459,7 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
             raise InputError(f"{path}: column '{name}' has the type {type_}; expected {expected}", file=path, column=name)
     types = {column: plain_type(type_) for column, type_ in types.items()}
     if columns.text_vertices:
-        return "text", _unit(types["timestamp"]) if columns.timed else None
+        return "text", _unit_of_times(types["timestamp"], columns) if columns.timed else None
     if _is_text(types["source"]) != _is_text(types["target"]):
         raise InputError(
             f"{path}: column '{columns['target']}' is {types['target']}, '{columns['source']}' is {types['source']}; "
@@ -462,7 +467,8 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
             file=path,
             column=columns["target"],
         )
-    return "text" if _is_text(types["source"]) else "integers", _unit(types["timestamp"]) if columns.timed else None
+    unit = _unit_of_times(types["timestamp"], columns) if columns.timed else None
+    return "text" if _is_text(types["source"]) else "integers", unit
 
 
 def _check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: ColumnNames) -> str | None:
@@ -477,10 +483,11 @@ def _check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: Colu
                 found = f"found {', '.join(nested)}{did_you_mean(name, nested)}"
                 raise InputError(f"{place} {reason}; {found}", file=path, column=name)
             type_ = plain_type(schema.field(name).type)
-            if pa.types.is_nested(type_) or (pa.types.is_floating(type_) and key == "timestamp"):
+            is_wrong = key == "timestamp" and not _may_be_time(type_, columns) and not _is_text(type_)
+            if pa.types.is_nested(type_) or is_wrong:
                 raise InputError(f"{place} has the type {type_}", file=path, column=name)
             if key == "timestamp":
-                units[DEFAULT_UNIT if _is_text(type_) else _unit(type_)] = f"'{name}' of {rule}"
+                units[_unit_of_times(type_, columns)] = f"'{name}' of {rule}"
     for name in columns.properties:
         if name != EDGE and all(rules.of_property(rule, name) not in schema.names for rule in rules.rules):
             raise InputError(f"{path}: column '{name}' is missing; {columns.use_of(name)}", file=path, column=name)
@@ -488,6 +495,38 @@ def _check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: Colu
         described = " and ".join(f"{name} in {unit or 'plain numbers'}" for unit, name in units.items())
         raise InputError(f"{path}: timestamps must have one unit; found {described}", file=path)
     return next(iter(units))
+
+
+_OF_TEXT = "of text"
+"""In place of the unit of times in text, which the user gives."""
+
+
+def _may_be_time(type_: pa.DataType, columns: ColumnNames) -> bool:
+    """Return whether a column of a type has timestamps; in a format they are text, and seconds may be numbers."""
+    if columns.time_format is None:
+        return bool(pa.types.is_integer(type_) or pa.types.is_timestamp(type_) or pa.types.is_date(type_))
+    is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_)
+    return _is_text(type_) or (columns.time_format == EPOCH and bool(is_number))
+
+
+def _unit_of_times(type_: pa.DataType, columns: ColumnNames) -> str | None:
+    return _OF_TEXT if columns.time_format is not None or _is_text(type_) else _unit(type_)
+
+
+def _formatted(column: pa.Array, format: str, unit: str) -> tuple[pa.Array, np.ndarray]:
+    """Return times in a format as integers, and the mask of values that are none."""
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    texts = UntypedColumn(column).texts()
+    wrong = _mask(texts.is_null())
+    found = times_of(texts.drop_null(), kind=format, unit=unit)
+    if found is None:
+        rows = (texts.slice(row, 1) for row in range(len(texts)))
+        each = [None if row.null_count else times_of(row, kind=format, unit=unit) for row in rows]
+        wrong = np.array([one is None for one in each], np.bool_)
+        found = pa.array([one[0].as_py() for one in each if one is not None], pa.int64())
+    values = np.zeros(len(texts), np.int64)
+    values[~wrong] = found.to_numpy()
+    return pa.array(values), wrong
 
 
 def _unit(type_: pa.DataType) -> str | None:
@@ -577,6 +616,8 @@ def _row_error(
             problem = "is null; expected a value"
         elif value == "":
             problem = EMPTY
+        elif name == "timestamp" and columns.time_format is not None:
+            problem = f"{value!r} is not a time of --time-format {columns.time_format}"
         elif isinstance(value, int) and value > 2**63 - 1:
             problem = f"{value} does not fit 64 bits; expected at most 2⁶³ − 1"
         else:

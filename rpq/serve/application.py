@@ -155,6 +155,7 @@ class Application:
             read = partial(read_tuple_body, stream=stream, time_unit=unit, further=self.service.further_columns)
             read = partial(read, documents=self.service.documents, timestamp=wanted.timestamp)
             read = partial(read, rules=self.service.rules, names=self.service.names)
+            read = partial(read, renamed=wanted.columns, label=wanted.label)
             if len(body) <= SMALL_BODY:
                 columns, warnings = read(body, type_)
             else:

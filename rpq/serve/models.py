@@ -196,6 +196,10 @@ class Witness(Struct, frozen=True):
 class PostedStream(RequestFields, frozen=True):
     stream: Annotated[str | None, Meta(description="The stream that all belong to.")] = None
     timestamp: Annotated[Integer | None, Meta(description="The time of all triples of RDF.")] = None
+    columns: Annotated[
+        str | None, Meta(description="The names of columns, as in --columns: source=user.id,target=item,timestamp=ts.")
+    ] = None
+    label: Annotated[str | None, Meta(description="The label of all edges, which then need no column for it.")] = None
 
 
 class Applied(Struct, frozen=True):

@@ -318,6 +318,8 @@ def read_tuple_body(
     timestamp: int | None = None,
     rules: EdgeRules | None = None,
     names: ColumnNames | None = None,
+    renamed: str | None = None,
+    label: str | None = None,
 ) -> PostedTuples:
     """Read the tuples of a body whose content type is one of `TUPLE_TYPES`, in their order.
 
@@ -325,12 +327,19 @@ def read_tuple_body(
     edges, and `edge` where edges have ids.  Raises `InputError`, with a line number for formats that have lines;
     then none of the tuples may be applied.  JSON lines and CSV are read as files are.  RDF is read by `documents`, with the
     `timestamp`, if it is not None.  With `rules` JSON lines and CSV are records that they make edges of; `names` has the
-    format of their times and the kind of their vertices.  O(bytes).
+    format of their times and the kind of their vertices.  `renamed` and `label` are `--columns` and `--label` for this body.
+    O(bytes).
     """
     if stream is not None:
         check_stream(stream)
     if timestamp is not None and type_ not in SYNTAX_OF_TYPE:
         raise InputError("?timestamp= is the time of triples of RDF; other tuples have a column 'timestamp'")
+    if renamed is not None or label is not None:
+        given = "?columns=" if renamed is not None else "?label="
+        if rules is not None or type_ not in (*JSON_LINES, *CSV):
+            reason = "--edges-from names the columns of records" if rules is not None else "its columns have fixed names"
+            raise InputError(f"{given} is for JSON lines and CSV; {reason}")
+        names = _renamed(names or ColumnNames(), renamed, label, further)
     if type_ in SYNTAX_OF_TYPE:
         columns, warnings = _read_rdf(body, SYNTAX_OF_TYPE[type_], documents, timestamp), list[str]()
     elif type_ in ARROW:
@@ -348,6 +357,11 @@ def read_tuple_body(
         raise InputError("the tuples have a column 'stream', and ?stream= names one for all: give one of the two")
     named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
     return PostedTuples(columns.append_column("stream", named.cast(LABEL_TYPE)), warnings)
+
+
+def _renamed(names: ColumnNames, renamed: str | None, label: str | None, further: Sequence[str]) -> ColumnNames:
+    parsed = ColumnNames.parse(renamed, label=label, properties=further)
+    return replace(parsed, time_format=names.time_format, text_vertices=names.text_vertices)
 
 
 def _read_rdf(

@@ -13,6 +13,7 @@ import rpq
 from rpq.errors import InputError
 from rpq.kafka import run_topics
 from rpq.kafka.client import KafkaError
+from rpq.readers import EdgeRules
 from tests.kafka_topics import dealt, edges
 
 WINDOW = rpq.Window(size=40, slide=5)
@@ -384,3 +385,24 @@ def test_messages_are_edges_that_a_match_text_binds(kafka, tmp_path) -> None:
     found = Counter(tuple(str(row[name]) for name in names) for row in kafka.rows(written))
     assert found == Counter(tuple(map(str, row))[1:] for row in made)
     assert len(made) > 50 and {row[-1] for row in made} == {"+", "-"}
+
+
+def test_a_run_may_end_between_the_edges_of_one_message(kafka, tmp_path) -> None:
+    read, written = kafka.new(), kafka.new()
+    values = [{"ts": time, "from": f"v{time}", "via": f"w{time}", "to": f"v{time + 1}"} for time in range(1, 6)]
+    kafka.send(read, [json.dumps(value) for value in values])
+    text = 'timestamp = "ts"\n[[edge]]\nlabel = "a"\nsource = "from"\ntarget = "via"\n'
+    text += '[[edge]]\nlabel = "b"\nsource = "via"\ntarget = "to"\nwhen = "to is not null"\n'
+    (tmp_path / "edges.toml").write_text(text)
+    for limit in (3, 4, None):
+        run_topics(
+            rpq.Query("a/b", window=rpq.Window(size=100, slide=10)),
+            input=kafka.uri(read),
+            output=kafka.uri(written),
+            rules=EdgeRules.read(str(tmp_path / "edges.toml")),
+            checkpoint=tmp_path / "run.state",
+            limit=limit,
+            until_end=True,
+        )
+    pairs = [(row["source"], row["target"], row["timestamp"]) for row in kafka.rows(written)]
+    assert pairs == [(f"v{time}", f"v{time + 1}", time) for time in range(1, 6)]

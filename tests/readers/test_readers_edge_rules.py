@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
+from rpq.cli.inputs import topic_input_of
+from rpq.cli.request import RunSettings
 from rpq.errors import InputError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
-from rpq.readers import ColumnNames, EdgeRules, open_reader, parse_where
+from rpq.readers import ColumnNames, EdgeRules, WhereError, open_reader, parse_where
 from rpq.readers.edges import read_tuples
 from tests.kafka.test_kafka_messages import Sent
 from tests.twins import examples
@@ -312,3 +314,41 @@ def test_edges_belong_to_streams(tmp_path):
         ("a", None, False),
         ("b", None, True),
     ]
+
+
+def test_a_name_that_is_nearly_one_of_the_records_is_warned_of(tmp_path):
+    path = written(tmp_path, [START, CONNECT])
+    text = ECS.replace("process.parent.id", "process.parrent.id")
+    reader = open_reader("edges", path, rules=rules(text), on_error="skip")
+    list(reader)
+    (warning,) = reader.warnings
+    assert warning.endswith("the source of edge 1 ('spawned') in edges.toml; did you mean 'process.parent.id'?")
+    reader = open_reader("edges", written(tmp_path, [CONNECT]), rules=rules())
+    list(reader)
+    assert reader.warnings == []
+
+
+def test_topics_have_rules_which_read_no_metadata(tmp_path):
+    (tmp_path / "edges.toml").write_text(EDGE)
+    settings = RunSettings(inputs=("kafka://localhost/t",), format="jsonl", edges_from=str(tmp_path / "edges.toml"))
+    assert topic_input_of(settings, ()).rules.rules == rules(EDGE).rules
+    (tmp_path / "edges.toml").write_text(EDGE.replace("'t'", "'@time'"))
+    with pytest.raises(InputError, match="edge 1 .'a'., key 'timestamp': @time is metadata of a message"):
+        topic_input_of(settings, ())
+
+
+def test_the_first_record_with_a_time_decides_whether_it_has_an_edge_or_not(tmp_path):
+    path = written(tmp_path, [{"@timestamp": "2024-05-01T00:00:00Z"}, {**CONNECT, "@timestamp": "2024-05-01T00:00:01Z"}])
+    reader = open_reader("edges", path, rules=rules(), time_unit="s")
+    assert (reader.time_unit, edges_of(batch.columns for batch in reader)) == (
+        "s",
+        [("7", "10.0.0.1", "connected", 1714521601)],
+    )
+    path = written(tmp_path, [{"@timestamp": "2024-05-01T00:00:00Z"}, CONNECT])
+    with pytest.raises(InputError, match="2: column '@timestamp': '2' is not a time"):
+        edges_in(path)
+
+
+def test_a_condition_on_what_no_record_has_is_refused(tmp_path):
+    with pytest.raises(WhereError, match="unknown column 'hots'; did you mean 'host'"):
+        edges_in(written(tmp_path, [START]), where=parse_where("hots = 'h'"))

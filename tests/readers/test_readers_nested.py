@@ -20,6 +20,7 @@ from rpq.readers import ColumnNames, open_reader, parse_where
 from rpq.readers.key_paths import name_of, path_of
 from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, parse_exact
+from rpq.serve.requests import read_tuple_body
 from tests.twins import examples
 
 MAPPING = "source=process.parent.id,target=process.id,label=event.action,timestamp=@timestamp"
@@ -201,3 +202,17 @@ def test_ordinary_nested_records_take_the_quick_way(change):
 def test_a_path_has_a_name_that_means_it(steps):
     path = ("k", *steps)
     assert path_of(name_of(path)) == path
+
+
+def test_posts_name_their_columns():
+    body = json.dumps(event(3)).encode()
+    further = {"stream": None, "time_unit": None}
+    names = "source=process.parent.id,target=process.id,timestamp=@timestamp"
+    read = read_tuple_body(body, "application/x-ndjson", renamed=names, label="l", **further)
+    assert read.columns.to_pylist() == [{**edge(3), "label": "l"}]
+    with pytest.raises(InputError, match="the columns source and target are missing; .*give --columns source=process"):
+        read_tuple_body(body, "application/x-ndjson", renamed="label=event.action,timestamp=@timestamp", **further)
+    with pytest.raises(InputError, match="columns= is for JSON lines and CSV; its columns have fixed names"):
+        read_tuple_body(b"", "application/n-quads", renamed="source=x", **further)
+    with pytest.raises(InputError, match="label= is for JSON lines and CSV"):
+        read_tuple_body(b"", "application/vnd.apache.arrow.stream", label="x", **further)

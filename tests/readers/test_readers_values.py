@@ -26,6 +26,7 @@ from rpq.stream.durations import NANOSECONDS
 from tests.kafka.test_kafka_messages import Sent
 from tests.twins import examples
 
+RULES = '[[edge]]\nlabel = "l"\nsource = "source"\ntarget = "target"\ntimestamp = "timestamp"\n'
 EPOCH = ColumnNames(time_format="epoch")
 TEXT = ColumnNames(text_vertices=True)
 
@@ -150,8 +151,36 @@ def test_vertices_may_be_numbers_and_text(tmp_path):
     assert column(open_reader("edges", tmp_path / "mixed.parquet", columns=TEXT), "source") == ["1"]
     with pytest.raises(InputError, match="--vertices text makes numbers texts"):
         open_reader("edges", tmp_path / "mixed.parquet")
-    with pytest.raises(InputError, match="--time-format is for times in text and in JSON"):
-        open_reader("edges", tmp_path / "mixed.parquet", columns=EPOCH)
+
+
+@pytest.mark.parametrize(
+    ("format", "times", "expected"),
+    [
+        ("epoch", pa.array([1.5, 2.0, None, 3.25]), [1500, 2000, 3250]),
+        ("epoch", pa.array(["1.5", "soon", "2", "3.25"]), [1500, 2000, 3250]),
+        ("epoch", pa.array([1, 2, 3, 4]), [1000, 2000, 3000, 4000]),
+        ("%d/%m/%Y", pa.array(["02/01/1970", "03/01/1970", "", "x"]).dictionary_encode(), [86_400_000, 2 * 86_400_000]),
+    ],
+)
+def test_columns_of_parquet_have_formats(tmp_path, format, times, expected):
+    names = pa.array(["x"] * 4)
+    pq.write_table(pa.table({"source": names, "target": names, "label": names, "timestamp": times}), tmp_path / "t.parquet")
+    columns, rules = ColumnNames(time_format=format), EdgeRules.parse(RULES, file="e.toml")
+    reader = open_reader("edges", tmp_path / "t.parquet", columns=columns, time_unit="ms", on_error="skip")
+    assert (reader.time_unit, column(reader, "timestamp")) == ("ms", expected)
+    assert reader.rejected == 4 - len(expected)
+    of_rules = open_reader("edges", tmp_path / "t.parquet", columns=columns, time_unit="ms", on_error="skip", rules=rules)
+    assert (of_rules.time_unit, column(of_rules, "timestamp"), of_rules.rejected) == ("ms", expected, reader.rejected)
+    if reader.rejected:
+        with pytest.raises(InputError, match="row [12] .counted from 0.: column 'timestamp': .*is (null|not a time|empty)"):
+            rows(open_reader("edges", tmp_path / "t.parquet", columns=columns))
+
+
+def test_typed_columns_that_have_no_format_are_refused(tmp_path):
+    table = pa.table({"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": pa.array([1], pa.timestamp("ms"))})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"'timestamp' has the type timestamp\[ms\]; expected text for --time-format epoch"):
+        open_reader("edges", tmp_path / "t.parquet", columns=EPOCH)
 
 
 def test_messages_and_records_have_such_values(tmp_path):

@@ -212,7 +212,9 @@ class Detection:
             parser, block = found[0].parser, found[1]
             if isinstance(parser, RecordParser):
                 list(parser.parse(block, stop=False))
-                known = replace(known, times=parser.reader.times or "integers")
+                is_json = isinstance(parser.inner, JsonLines)
+                keys = _keys(block.data, parser.reader.names) if is_json else parser.reader.names
+                known = replace(known, times=parser.reader.times or "integers", keys=keys)
             if isinstance(parser, JsonLines):
                 json = replace(parser.layout, further=json.further)
                 names = () if self.where is None else self.where.names
@@ -243,7 +245,8 @@ class Detection:
             inner = LineParser(layout)
         predicate = None
         if self.where is not None:
-            untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in further}
+            there = further if self.known is None else self.known.keys
+            untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in there if name not in kinds}
             predicate = Predicate(self.where, {**kinds, **untyped})
         return DetectedFormat(
             parser=RecordParser(inner, reader, further=further),
@@ -251,6 +254,7 @@ class Detection:
             quoted=layout if layout is not None and layout.has_quotes else None,
             predicate=predicate,
             properties={name: FURTHER + name for name in self.columns.properties},
+            warnings=() if self.known is None else rules.misspelt(self.known.keys),
         )
 
     def _json(self, line: bytes) -> DetectedFormat:

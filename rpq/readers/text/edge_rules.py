@@ -18,6 +18,7 @@ may be a number in one key and text in another.  Lists and objects are no vertic
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import tomllib
@@ -100,7 +101,12 @@ class EdgeRules:
 
     @classmethod
     def read(cls, path: str) -> EdgeRules:
-        """Read a file of rules.  Raises `InputError`, which names the edge and the key."""
+        """Read a file of rules.  Raises `InputError`, which names the edge and the key.
+
+        >>> EdgeRules.read("nothing.toml")
+        Traceback (most recent call last):
+        rpq.errors.InputError: nothing.toml: cannot be read: No such file or directory
+        """
         try:
             with open(path, encoding="utf-8") as opened:
                 text = opened.read()
@@ -111,7 +117,12 @@ class EdgeRules:
 
     @classmethod
     def parse(cls, text: str, *, file: str) -> EdgeRules:
-        """Parse the text of a file of rules."""
+        """Parse the text of a file of rules.
+
+        >>> EdgeRules.parse("[[edge]]\\nlabel='l'\\nsource='from'", file="e.toml")
+        Traceback (most recent call last):
+        rpq.errors.InputError: e.toml: edge 1 ('l'), key 'target': is missing; expected the key of a record that has it
+        """
         try:
             found = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -125,26 +136,60 @@ class EdgeRules:
 
     @property
     def identity(self) -> str:
-        """A text that is the same for the same rules."""
+        """A text that is the same for the same rules.
+
+        >>> text = "[[edge]]\\nlabel='l'\\nsource='from'\\ntarget='to'\\ntimestamp='ts'"
+        >>> EdgeRules.parse(text, file="e.toml").identity == EdgeRules.parse(text + " ", file="e.toml").identity
+        False
+        """
         return f"{os.path.abspath(self.file)} ({self.digest})"
 
     @cached_property
     def ends(self) -> frozenset[str]:
-        """The names of values that are no objects and no lists."""
+        """The names of values that are no objects and no lists.
+
+        >>> text = "[[edge]]\\nlabel='l'\\nsource='from.id'\\ntarget='to'\\ntimestamp='ts'"
+        >>> sorted(EdgeRules.parse(text, file="e.toml").ends)
+        ['from.id', 'to', 'ts']
+        """
         return frozenset(name for rule in self.rules for name in rule.names.values())
 
     def all_names(self, properties: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of all values that are read, for edges with these properties."""
+        """Return the names of all values that are read, for edges with these properties.
+
+        >>> text = "[[edge]]\\nlabel='l'\\nsource='from.id'\\ntarget='to'\\ntimestamp='ts'\\nproperties={sum='amount'}"
+        >>> EdgeRules.parse(text, file="e.toml").all_names(["sum"])
+        ('amount', 'from.id', 'to', 'ts')
+        """
         names = set(self.ends)
         for rule in self.rules:
             names |= rule.when.names if rule.when is not None else frozenset()
             names |= {of for name in properties if name != EDGE and (of := self.of_property(rule, name)) is not None}
         return tuple(sorted(names))
 
+    def misspelt(self, names: Sequence[str]) -> list[str]:
+        """Return a warning for each name of a value that no record at the beginning of a file has, but nearly.
+
+        >>> text = "[[edge]]\\nlabel='l'\\nsource='process.parnt'\\ntarget='to'\\ntimestamp='ts'"
+        >>> EdgeRules.parse(text, file="e.toml").misspelt(["process.parent", "ts"])[0].partition(", ")[2]
+        "the source of edge 1 ('l') in e.toml; did you mean 'process.parent'?"
+        """
+        return [
+            f"no record at the beginning has {name!r}, the {key} of {rule} in {self.file}; did you mean {near[0]!r}?"
+            for rule in self.rules
+            for key, name in rule.names.items()
+            if name not in names and (near := difflib.get_close_matches(name, names, n=1, cutoff=0.9))
+        ]
+
     def of_property(self, rule: EdgeRule, name: str) -> str | None:
         """Return the name of the values of a property: what the rule says, otherwise its own unless another rule says so.
 
         Returns None for a property that the edges of a rule do not have.
+
+        >>> text = "[[edge]]\\nlabel='l'\\nsource='from.id'\\ntarget='to'\\ntimestamp='ts'\\nproperties={sum='amount'}"
+        >>> rules = EdgeRules.parse(text, file="e.toml")
+        >>> rules.of_property(rules.rules[0], "sum"), rules.of_property(rules.rules[0], "currency")
+        ('amount', 'currency')
         """
         is_mapped = any(name in one.properties for one in self.rules)
         return rule.properties.get(name) if is_mapped else name
@@ -254,6 +299,8 @@ class EdgeReader:
     def read(self, records: Mapping[str, pa.Array], count: int) -> RecordEdges:
         """Return the edges of `count` records, whose values are in columns by name.  O(records · rules)."""
         errors: dict[int, FieldError] = {}
+        if self.times is None:
+            self.times = self._kind_of_times(records)
         parts = [self._edges(rule, records, count, errors) for rule in range(len(self.rules.rules))]
         of_records = np.concatenate([part.pop("record") for part in parts])
         order = np.argsort(of_records, kind="stable")
@@ -337,11 +384,23 @@ class EdgeReader:
             return numpy_array(found.fill_null(False))
         return np.zeros(count, np.bool_)
 
+    def _kind_of_times(self, records: Mapping[str, pa.Array]) -> str | None:
+        """Return the kind of the first timestamp of these records, be it of an edge or not; None if there is none."""
+        for name in dict.fromkeys(rule.names["timestamp"] for rule in self.rules.rules):
+            column = records[name].drop_null()
+            if pa.types.is_temporal(column.type):
+                continue
+            texts = _texts(column).drop_null()
+            if len(texts):
+                first = texts[0].as_py().strip(" \t")
+                return "integers" if INTEGER.fullmatch(first) else time_kind(first) or "integers"
+        return None
+
     def _timestamps(self, column: pa.Array, bad: _Problems) -> pa.Array:
-        bad.add("timestamp", numpy_array(column.is_null()), "is missing or null; expected a time")
+        is_text = pa.types.is_string(column.type) or pa.types.is_dictionary(column.type)
+        texts = _texts(column) if is_text else column  # an empty one is null
+        bad.add("timestamp", numpy_array(texts.is_null()), "is missing or null; expected a time")
         if pa.types.is_temporal(column.type) or pa.types.is_integer(column.type):
-            if pa.types.is_integer(column.type) and self.times is None and column.null_count < len(column):
-                self.times = "integers"
             if pa.types.is_date(column.type):
                 column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
             if pa.types.is_temporal(column.type) or self.times in (None, "integers"):
@@ -350,14 +409,11 @@ class EdgeReader:
         if texts.null_count == len(texts):
             return pa.array(np.zeros(len(texts), np.int64))
         texts = pc.utf8_trim(texts, " \t")
-        if self.times is None:
-            first = texts.drop_null()[0].as_py()
-            self.times = "integers" if INTEGER.fullmatch(first) else time_kind(first) or "integers"
         there = texts if not texts.null_count else texts.fill_null(texts.drop_null()[0])
-        if self.times != "integers":
-            found = times_of(there, kind=self.times, unit=self._unit)
-        else:
+        if self.times in (None, "integers"):
             found = _integers(there)
+        else:
+            found = times_of(there, kind=str(self.times), unit=self._unit)
         return found if found is not None else self._times_one_by_one(texts, bad)
 
     def _times_one_by_one(self, texts: pa.Array, bad: _Problems) -> pa.Array:
