@@ -125,7 +125,8 @@ def test_the_driver_runs_the_python_of_an_archive(monkeypatch: pytest.MonkeyPatc
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / "unpacked"))
     at_end: list[Callable[[], None]] = []
-    monkeypatch.setattr(shipped_files.atexit, "register", lambda function, *values: at_end.append(partial(function, *values)))
+    register = lambda function, *values: at_end.append(partial(function, *values))  # noqa: E731
+    monkeypatch.setattr(shipped_files.atexit, "register", register)
     monkeypatch.chdir(tmp_path / "empty")
     Path("env").symlink_to(tmp_path / "gone")  # of a driver that was killed
     session = played(lambda task, values: task(values))
