@@ -348,8 +348,11 @@ def test_what_spark_cannot_divide_is_said():
     assert describe_division(ends, shares=1) == "one share evaluates it as a whole"
     with_path = describe_division(query("?x a ?y . ?y b+ ?z"), shares=3)
     assert with_path.endswith("each edge of a is in one, each edge of b is in all")
+    beginning = "divided by ?x, where its paths begin: a share sees all edges that the query reads"
+    assert describe_division(query("?x a+ ?y"), shares=4) == describe_division(query("?x a* ?y")) == beginning
     assert "of its cell, and all edges of its paths" in describe_division(query("?x a ?y . ?y b+ ?z"))
-    assert "it has a path (a+) and no other edge with a column" in str(division_warning(query("?x a+ ?y")))
+    ends_alone = query("?x a+ ?y", select=["y"])
+    assert "it has a path (a+) and no other edge with a column" in str(division_warning(ends_alone))
     assert "no column is a vertex: select a variable" in str(division_warning(query("?x ?e:a ?y", select=["e.n"])))
     pytest.importorskip("rdflib")
     question = "SELECT ?x WHERE { ?x <a>+ ?y . ?y <b> ?z }"
