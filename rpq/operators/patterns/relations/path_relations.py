@@ -322,6 +322,7 @@ class PathRelations:
         self._window: int | None = None
         self._idle: list[int] = []
         self._vertices = 0
+        self._known = 0  # ids below may be those of vertices
         self._graph: SnapshotGraph | None = None
         self.spent = np.zeros(1, np.int64)
         """The cycles that each tuple of the last chunk took in all indexes."""
@@ -397,6 +398,7 @@ class PathRelations:
         In `changed` queries constants have other ids now.
         """
         self._vertices, self._graph = vertices, graph
+        self._known = max(self._known, int(fresh.max(initial=-1)) + 1)
         for relation in self._by_content.values():
             relation.make_room(vertices, graph.capacity)
             for need in relation.needs:
@@ -448,7 +450,7 @@ class PathRelations:
             assert need is not None
             ids = self._ids(need)
             if need.is_of_all:
-                yield from self._own(need, np.arange(self._vertices)).tolist()
+                yield from self._own(need, np.arange(self._known)).tolist()
             elif need.relation is None:
                 assert ids is not None
                 yield from ids
