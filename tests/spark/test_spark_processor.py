@@ -333,6 +333,17 @@ def stored_tuples(parts: Partitions) -> int:
     return sum(rows for key in parts.keys for some in parts.record(key).log_parts().values() for rows, _ in some)
 
 
+def test_the_command_explains_a_division():
+    from click.testing import CliRunner
+
+    from rpq.spark.cli import spark
+
+    triangle = "?x a ?y . ?y a ?z . ?z a ?x"
+    shown = CliRunner().invoke(spark, ["explain", triangle, "--partitions", "64"], catch_exceptions=False)
+    assert "divided by ?x, ?y, ?z into 4 × 4 × 4 = 64 cells" in shown.output
+    assert "each edge of a is in up to 12" in shown.output
+
+
 def test_what_spark_cannot_divide_is_said():
     chain = query("?x a ?y . ?y b ?z")
     assert describe_division(chain) == "divided by ?y: a share sees only the edges at its own vertices"
