@@ -493,7 +493,6 @@ def stream_command(**options: Any) -> None:
 
 @spark.command("explain", cls=SeveralValuesCommand, short_help="Show how shares divide queries.")
 @click.argument("expressions", metavar="EXPRESSION...", nargs=-1)
-@click.option("--partitions", type=click.IntRange(min=1), help="Number of shares, for which the cells and copies are shown.")
 @_query_options
 def explain_command(**options: Any) -> None:
     """Show how shares divide the queries EXPRESSION, or why more shares do not make them faster.  Spark is not started.

@@ -259,15 +259,17 @@ def describe_division(query: rpq.Query, *, shares: int | None = None, sizes: Map
     cube = query.hypercube
     if cube is None:
         return "divided by the roots of the trees of its paths: a share sees all edges that the query reads"
+    if shares == 1:
+        return "one share evaluates it as a whole"
     grid = cube.grid(_SOME_SHARES if shares is None else shares, Share.of(0, 1, sizes or {}).sizes)
     names = ", ".join(f"?{name}" for name in grid.dimensions)
     everywhere = ", and all edges of its paths" if cube.paths.named or cube.paths.has_others else ""
+    if not cube.is_divided:
+        return f"divided by {names}, where its paths begin: a share sees all edges that the query reads"
     if shares is None:
         is_centre = len(grid.dimensions) == 1 and not everywhere and all(grid.copies(one.label) == 1 for one in cube.reads)
         own = "the edges at its own vertices" if is_centre else f"the edges of its cell{everywhere}"
         return f"divided by {names}: a share sees only {own}"
-    if grid.cells == 1:
-        return f"one {'share evaluates' if shares == 1 else 'cell: one share evaluates'} it as a whole"
     counts = " × ".join(map(str, grid.dimensions.values()))
     cells = f"{counts} = {grid.cells}" if len(grid.dimensions) > 1 else counts
     copies = {label: grid.copies(label) for label in dict.fromkeys(one.label for one in cube.reads)}
@@ -291,13 +293,18 @@ def division_warning(query: rpq.Query) -> str | None:
     True
     """
     cube = query.hypercube
-    if not isinstance(query, (PatternQuery, SparqlQuery)) or (cube is not None and cube.is_divided):
+    if not isinstance(query, (PatternQuery, SparqlQuery)) or (cube is not None and (cube.is_divided or _has_roots(cube))):
         return None
     by = "the first share outputs its rows" if cube is None else f"its rows are divided by ?{cube.columns[0][0]}"
     return (
         f"query {query.name!r} is not divided, as {_undivided_reason(query)}: every share evaluates all of it, and {by}; "
         "more shares do not make it faster"
     )
+
+
+def _has_roots(cube: Hypercube) -> bool:
+    """Return whether the roots of a path are divided."""
+    return not {name for name, _ in cube.columns}.isdisjoint(cube.roots)
 
 
 def _undivided_reason(query: PatternQuery | SparqlQuery) -> str:

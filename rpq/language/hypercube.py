@@ -76,7 +76,7 @@ class Hypercube:
     """How a query can be divided by hypercube shares.
 
     `columns` are the variables that can be dimensions, each with its place in rows; `reads` the edges that atoms read, and
-    `paths` the labels of which every cell needs all edges.
+    `paths` the labels of which every cell needs all edges. A path counts as much as the edges of an atom.
 
     >>> triangle = [EdgeRead("a", *ends) for ends in ("xy", "yz", "zx")]
     >>> cube = Hypercube(columns=(("x", 0), ("y", 1), ("z", 2)), reads=tuple(triangle))
@@ -87,10 +87,12 @@ class Hypercube:
     columns: tuple[tuple[str, int], ...]
     reads: tuple[EdgeRead, ...] = ()
     paths: LabelSet = _NO_LABELS
+    roots: tuple[str, ...] = ()
+    """The variables at which paths begin: a cell grows only trees with its coordinate there."""
 
     @property
     def is_divided(self) -> bool:
-        """True if shares can have fewer edges than all; else only the rows are divided, by the first of the columns."""
+        """True if shares can have fewer edges than all; else only rows are divided, and roots of paths if there are any."""
         names = {name for name, _ in self.columns}
         return any(not names.isdisjoint(read[1:]) and not self.everywhere(read.label) for read in self.reads)
 
@@ -116,7 +118,8 @@ def _grid(cube: Hypercube, count: int, sizes: tuple[tuple[str, int], ...]) -> Gr
         label: [{place[end] for end in read[1:] if end in place} for read in cube.reads if read.label == label]
         for label in labels
     }
-    weights = [(known.get(label, usual), incident[label]) for label in labels]
+    weights: list[tuple[float, Sequence[set[int]]]] = [(known.get(label, usual), incident[label]) for label in labels]
+    weights += [(usual, [{place[name]}]) for name in cube.roots if name in place]
     return Grid(cube=cube, counts=_best_counts(len(cube.columns), weights, count))
 
 
@@ -204,13 +207,13 @@ class Grid:
         return min(found, self.cells)
 
 
-def undivided(name: str, column: int) -> Hypercube:
-    """Return how shares divide only the rows of a query, by a column: each has all edges.
+def undivided(name: str, column: int, *, roots: tuple[str, ...] = ()) -> Hypercube:
+    """Return how shares divide the rows of a query by a column, and trees at these `roots`: each has all edges.
 
     >>> undivided("x", 0).grid(6).dimensions, undivided("x", 0).is_divided
     ({'x': 6}, False)
     """
-    return Hypercube(columns=((name, column),), paths=LabelSet(frozenset(), others=True))
+    return Hypercube(columns=((name, column),), paths=LabelSet(frozenset(), others=True), roots=roots)
 
 
 def reads_of(atoms: Iterable[Atom]) -> tuple[tuple[EdgeRead, ...], tuple[Atom, ...]]:
@@ -230,6 +233,11 @@ def reads_of(atoms: Iterable[Atom]) -> tuple[tuple[EdgeRead, ...], tuple[Atom, .
             source, target = (end.name if isinstance(end, Variable) else None for end in edge[::2])
             reads[EdgeRead(text_of(edge[1]), source, target)] = None
     return tuple(reads), tuple(others)
+
+
+def roots_of(paths: Iterable[Atom]) -> tuple[str, ...]:
+    """Return the variables that are subjects of path atoms, each as often as it is one."""
+    return tuple(atom.subject.name for atom in paths if isinstance(atom.subject, Variable))
 
 
 def has_bare_path(atoms: Sequence[Atom]) -> bool:

@@ -18,7 +18,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import condition_of, conditions_in, parse_expression
 from rpq.language.edge_variables import Filter, Value
-from rpq.language.hypercube import Hypercube, has_bare_path, reads_of, undivided
+from rpq.language.hypercube import Hypercube, has_bare_path, reads_of, roots_of, undivided
 from rpq.language.notation import (
     CHOICES,
     ORDER_OPTIONS,
@@ -592,9 +592,9 @@ class PatternQuery(Query):
         if not columns:
             return None
         if has_bare_path(pattern.atoms):
-            return undivided(*columns[0])
+            return undivided(*columns[0], roots=roots_of(pattern.atoms))
         reads, paths = reads_of(pattern.atoms)
-        return Hypercube(columns=columns, reads=reads, paths=labels_of(paths))
+        return Hypercube(columns=columns, reads=reads, paths=labels_of(paths), roots=roots_of(paths))
 
     @property
     def labels(self) -> frozenset[LabelSymbol] | None:

@@ -191,6 +191,22 @@ def test_a_share_has_the_fewest_edges_that_a_grid_allows(text: str, shares: int)
     assert load == pytest.approx(brute_force_load(query, shares))
 
 
+def test_the_trees_of_paths_are_divided():
+    """A share grows those with its coordinate at the root, so that each is in as many shares as other dimensions have."""
+    query = query_of_text("?x a+ ?y . ?y b ?z")
+    assert query.hypercube.grid(6).dimensions == {"x": 3, "y": 2}
+    chooser = random.Random(3)
+    rows = [(f"v{chooser.randrange(30)}", f"v{chooser.randrange(30)}", chooser.choice("aab"), 1) for _ in range(60)]
+
+    def trees(**options) -> int:
+        engine = rpq.Engine(query, **options)
+        engine.push_rows(rows)
+        (found,) = [one.trees for one in engine.explain("q").relations if one.trees is not None]
+        return found
+
+    assert sum(trees(share=(number, 6)) for number in range(6)) == 2 * trees()
+
+
 def test_sizes_shape_the_grid():
     """The smaller a relation is, the more it is replicated."""
     cube = query_of_text("?x a ?y . ?y b ?z . ?z c ?w").hypercube

@@ -333,6 +333,17 @@ def stored_tuples(parts: Partitions) -> int:
     return sum(rows for key in parts.keys for some in parts.record(key).log_parts().values() for rows, _ in some)
 
 
+def test_the_command_explains_a_division():
+    from click.testing import CliRunner
+
+    from rpq.spark.cli import spark
+
+    triangle = "?x a ?y . ?y a ?z . ?z a ?x"
+    shown = CliRunner().invoke(spark, ["explain", triangle, "--partitions", "64"], catch_exceptions=False)
+    assert "divided by ?x, ?y, ?z into 4 × 4 × 4 = 64 cells" in shown.output
+    assert "each edge of a is in up to 12" in shown.output
+
+
 def test_what_spark_cannot_divide_is_said():
     chain = query("?x a ?y . ?y b ?z")
     assert describe_division(chain) == "divided by ?y: a share sees only the edges at its own vertices"
@@ -348,8 +359,11 @@ def test_what_spark_cannot_divide_is_said():
     assert describe_division(ends, shares=1) == "one share evaluates it as a whole"
     with_path = describe_division(query("?x a ?y . ?y b+ ?z"), shares=3)
     assert with_path.endswith("each edge of a is in one, each edge of b is in all")
+    beginning = "divided by ?x, where its paths begin: a share sees all edges that the query reads"
+    assert describe_division(query("?x a+ ?y"), shares=4) == describe_division(query("?x a* ?y")) == beginning
     assert "of its cell, and all edges of its paths" in describe_division(query("?x a ?y . ?y b+ ?z"))
-    assert "it has a path (a+) and no other edge with a column" in str(division_warning(query("?x a+ ?y")))
+    ends_alone = query("?x a+ ?y", select=["y"])
+    assert "it has a path (a+) and no other edge with a column" in str(division_warning(ends_alone))
     assert "no column is a vertex: select a variable" in str(division_warning(query("?x ?e:a ?y", select=["e.n"])))
     pytest.importorskip("rdflib")
     question = "SELECT ?x WHERE { ?x <a>+ ?y . ?y <b> ?z }"

@@ -108,7 +108,14 @@ class PatternHost:
         """True if there is one share, to which all rows belong."""
         self._hashes = np.zeros(0, np.uint64)  # of the names of vertices, where there are several shares
         self._guard = resources.guard
-        self.paths = PathRelations(self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard)
+        self.paths = PathRelations(
+            self.store,
+            self.relations,
+            self.constants,
+            capacity=capacity,
+            guard=resources.guard,
+            have_coordinate=self._have_coordinate,
+        )
         # For queries with paths, by their window, the labels that a count window numbers, and origin; for queries with
         # several windows, by their readings and origin.
         self._memberships: dict[Hashable, WindowMembership] = {} if lead is None else lead._memberships
@@ -170,9 +177,15 @@ class PatternHost:
     def are_own(self, rows: np.ndarray, cell: Cell) -> np.ndarray:
         """Return which rows of vertex ids belong to a cell. O(rows · dimensions)."""
         own = np.ones(len(rows), bool)
-        for column, count, number in cell:
-            own &= self._hashes[rows[:, column]] % np.uint64(count) == number
+        for column, total, number in cell:
+            own &= self._have_coordinate(rows[:, column], (number, total))
         return own
+
+    def _have_coordinate(self, vertices: np.ndarray, coordinate: tuple[int, int]) -> np.ndarray:
+        """Return which vertices have a coordinate (number, of how many)."""
+        number, total = coordinate
+        have: np.ndarray = self._hashes[vertices] % np.uint64(total) == number
+        return have
 
     def new_origin(self) -> int:
         """Return a number for a query that starts with an empty window in mid-stream: its relations hold fewer edges."""
@@ -464,7 +477,7 @@ class PatternHost:
         for name in sorted(changed):
             self.members[name].resolve(fresh=without_edges)
             self._changed_members.add(name)
-        self.paths.make_room(self._own_room, graph, changed=changed)
+        self.paths.make_room(self._own_room, graph, changed=changed, fresh=fresh)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""

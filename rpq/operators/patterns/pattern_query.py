@@ -14,7 +14,7 @@ import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import LimitError
-from rpq.language.hypercube import Cell
+from rpq.language.hypercube import Cell, Share
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.language.protocol import Figures, Resources
 from rpq.language.query import PatternQuery
@@ -96,7 +96,14 @@ class RunningPattern(HostedQuery):
         self._parts: dict[int, list[MeaningPart]] = {}  # meaning to its parts
         self._joined_meanings: set[int] = set()  # meanings whose parts deliver rows to it
         self._most_rows = resources.rows.limit if question.report == "change" and self.reports_joins else None
-        self._relations = ReadRelations(self._joined, atoms, self._host, origin=self._origin, divided_by=divided_by)
+        self._relations = ReadRelations(
+            self._joined,
+            atoms,
+            self._host,
+            origin=self._origin,
+            divided_by=divided_by,
+            coordinates=_coordinates_of(question, resources.share),
+        )
         self._start()
 
     @property
@@ -460,6 +467,17 @@ class RunningPattern(HostedQuery):
         if not self._is_direct:
             rows = {meaning: self._rows_of_parts(meaning) for meaning in self._joined_meanings}
             self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
+
+
+def _coordinates_of(question: PatternQuery, share: Share) -> dict[str, tuple[int, int]]:
+    """Return the coordinates of a share (number, of how many) by variable, as plans have it."""
+    cube = question.hypercube
+    if cube is None or share.total == 1:
+        return {}
+    found = cube.grid(share.total, share.sizes).coordinates(share.number)
+    if found is None:  # no vertex has these
+        found = {name: (1, 1) for name, _ in cube.columns}
+    return {variable(name): coordinate for name, coordinate in found.items()}
 
 
 def division_of(question: PatternQuery) -> str | None:

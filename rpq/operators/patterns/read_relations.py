@@ -6,7 +6,7 @@ streams. Both take relations of labels and of paths from the host and fill them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +67,7 @@ class ReadRelations:
 
     `RunningPattern` says what is joined and reported; this class takes the relations from the host, fills them and counts
     tuples. `origin` is the host's number for queries that count edges from the same moment. `divided_by` is the variable by
-    which threads divide the pattern.
+    which threads divide the pattern; `coordinates` are those of the share (number, of how many) by variable.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class ReadRelations:
         *,
         origin: int,
         divided_by: str | None = None,
+        coordinates: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         self._question = question
         self._host = host
@@ -87,6 +88,14 @@ class ReadRelations:
         self._edge_reads = sorted(ends, key=lambda read: (read[0], read[1] or ""))
         self._labels = sorted({label for label, _ in ends})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
+        known = coordinates or {}
+        self._coordinates: dict[PathRead, list[tuple[int, int] | None]] = {}
+        """For each path the coordinates of its roots in this share, one for each atom; None for an atom that needs all."""
+        for atom in atoms:
+            if isinstance(atom.reads, PathRead):
+                name = atom.variables[0]
+                own = self._coordinates.setdefault(atom.reads, [])
+                own.append(None if name is None else known.get(name))
         self._is_counted = question.window.kind == "count"
         self._derived_paths: list[DerivedPath] = []
         self.begin_at(origin)
@@ -147,6 +156,13 @@ class ReadRelations:
         is_loopless, end = self._question.paths == "simple", divided_end((source, target), self._divided_by)
         return self._host.relations[self._content(read, loopless=is_loopless, end=end)]
 
+    def _needs(self, read: PathRead) -> set[Need | None]:
+        """Return the roots that the atoms of a path need, less those that other shares have."""
+        need, coordinates = self._need(read.roots), self._coordinates[read]
+        if None in coordinates:
+            return {need}
+        return {Need(None, own=own) if need is None else need._replace(own=own) for own in coordinates}
+
     def _need(self, roots: Roots) -> Need | None:
         if isinstance(roots, Neighbours):
             content = self._content(roots.label, loopless=self._question.paths == "simple")
@@ -178,10 +194,9 @@ class ReadRelations:
         for content in self._of_edges:
             self._host.relations.take(content)
         self._derived_paths = [
-            DerivedPath(
-                read, content_of(read.expression, self._question, self.origin, order=read.order), self._need(read.roots)
-            )
+            DerivedPath(read, content_of(read.expression, self._question, self.origin, order=read.order), need)
             for read in self._paths
+            for need in self._needs(read)
         ]
         for read, pairs, need in self._derived_paths:
             self._host.paths.take(pairs, read.expression, self._question, need)

@@ -96,6 +96,7 @@ def _concatenate_changes(parts: Sequence[Changes]) -> Changes:
     return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs, spent)
 
 
+_NO_VERTICES = np.zeros(0, np.int32)
 _BYTES_A_PAIR = 100
 """The approximate size of a pair in a relation: its record, and its entries in the hash table and in two lists."""
 
@@ -127,12 +128,19 @@ class PathContent(NamedTuple):
 class Need(NamedTuple):
     """The roots that an atom needs: vertices with these names, or their neighbours in a relation.
 
-    Without names, all vertices that have a neighbour there.
+    Without names, all vertices that have a neighbour there, and without a relation all vertices. With `own`, (number, of how
+    many), only those with this coordinate in a dimension by which shares divide the atom.
     """
 
     names: frozenset[str] | None
     relation: Content | None = None
     inward: bool = False
+    own: tuple[int, int] | None = None
+
+    @property
+    def is_of_all(self) -> bool:
+        """True if it is for all vertices with a coordinate."""
+        return self.names is None and self.relation is None
 
 
 def content_of(
@@ -255,6 +263,15 @@ class PathRelation:
         found = vertices if isinstance(vertices, np.ndarray) else np.fromiter(vertices, np.int64)
         return np.unique(found[self._is_root[found] == 0])
 
+    def add_bare_roots(self, vertices: np.ndarray) -> None:
+        """Make vertices roots that have no edges yet."""
+        self._is_root[vertices] = 1
+
+    @property
+    def keeps_roots(self) -> bool:
+        """True if all vertices are roots, or all with some coordinate of shares."""
+        return any(need is None or need.is_of_all for need in self.needs)
+
     def surplus_roots(self, wanted: Iterable[int]) -> np.ndarray:
         """Return the roots that are not among the wanted vertices. O(vertices)."""
         is_surplus = self._is_root.copy()
@@ -284,8 +301,17 @@ class PathRelations:
     """The owner of derived relations: it gives them to queries and takes them back, and applies chunks to their indexes."""
 
     def __init__(
-        self, store: RelationStore, relations: SharedRelations, constants: Constants, *, capacity: int, guard: Guard
+        self,
+        store: RelationStore,
+        relations: SharedRelations,
+        constants: Constants,
+        *,
+        capacity: int,
+        guard: Guard,
+        have_coordinate: Callable[[np.ndarray, tuple[int, int]], np.ndarray],
     ) -> None:
+        """`have_coordinate` returns which vertices have a coordinate (number, of how many) of shares."""
+        self._have_coordinate = have_coordinate
         self._store = store
         self._relations = relations
         self._constants = constants
@@ -296,6 +322,7 @@ class PathRelations:
         self._window: int | None = None
         self._idle: list[int] = []
         self._vertices = 0
+        self._known = 0  # ids below may be those of vertices
         self._graph: SnapshotGraph | None = None
         self.spent = np.zeros(1, np.int64)
         """The cycles that each tuple of the last chunk took in all indexes."""
@@ -363,11 +390,20 @@ class PathRelations:
         for relation in self._by_content.values():
             relation.set_labels(labels, names)
 
-    def make_room(self, vertices: int, graph: SnapshotGraph, *, changed: Collection[str]) -> None:
-        """Make room for vertex ids below a number and for the graph; in `changed` queries constants have other ids now."""
+    def make_room(
+        self, vertices: int, graph: SnapshotGraph, *, changed: Collection[str], fresh: np.ndarray = _NO_VERTICES
+    ) -> None:
+        """Make room for vertex ids below a number and for the graph, of which some are `fresh`.
+
+        In `changed` queries constants have other ids now.
+        """
         self._vertices, self._graph = vertices, graph
+        self._known = max(self._known, int(fresh.max(initial=-1)) + 1)
         for relation in self._by_content.values():
             relation.make_room(vertices, graph.capacity)
+            for need in relation.needs:
+                if need is not None and need.is_of_all:
+                    relation.add_bare_roots(self._own(need, fresh))
             relation.is_dirty = relation.is_dirty or not relation.overruns.keys().isdisjoint(changed)
 
     def advance(self, time: int) -> Changes:
@@ -413,11 +449,18 @@ class PathRelations:
         for need in relation.needs:
             assert need is not None
             ids = self._ids(need)
-            if need.relation is None:
+            if need.is_of_all:
+                yield from self._own(need, np.arange(self._known)).tolist()
+            elif need.relation is None:
                 assert ids is not None
                 yield from ids
             else:
-                yield from neighbours(self._store, self._relations[need.relation], ids, inward=need.inward).tolist()
+                near = neighbours(self._store, self._relations[need.relation], ids, inward=need.inward)
+                yield from self._own(need, near).tolist()
+
+    def _own(self, need: Need, vertices: np.ndarray) -> np.ndarray:
+        """Return the vertices that have the coordinate of a need, if it has one."""
+        return vertices if need.own is None else vertices[self._have_coordinate(vertices, need.own)]
 
     def _candidates(self, relation: PathRelation, chunk: Chunk, named: Chunk) -> np.ndarray:
         """Return the vertices that a chunk may make needed as roots, and that are not roots yet."""
@@ -433,7 +476,7 @@ class PathRelations:
             of_label &= far >= 0  # the names of an edge that is passed by have no ids
             if (ids := self._ids(need)) is not None:
                 of_label &= np.isin(near, ids)
-            found.append(relation.missing_roots(far[of_label]))
+            found.append(relation.missing_roots(self._own(need, far[of_label])))
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def _ids(self, need: Need) -> list[int] | None:
@@ -469,7 +512,7 @@ class PathRelations:
         for relation in self._by_content.values():
             index = relation.index
             index.sweep()
-            if None in relation.needs or not len(roots := relation.surplus_roots(self._wanted_roots(relation))):
+            if relation.keeps_roots or not len(roots := relation.surplus_roots(self._wanted_roots(relation))):
                 continue
             gone = index.answers()
             gone = gone[np.isin(gone >> 32, roots)]
