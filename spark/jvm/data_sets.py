@@ -42,10 +42,10 @@ def edges_in(session: SparkSession, data: str) -> DataFrame:
     reader = session.read
     if hadoop_files.is_folder(session, data) and not any("=" in name for name in hadoop_files.list_names(session, data)):
         reader = reader.option("recursiveFileLookup", True)
-    files = hadoop_files.list_files(session, data)
     try:
         return reader.parquet(data)
     except (PySparkException, Py4JJavaError) as error:
+        files = hadoop_files.list_files(session, data)
         raise PipelineError(f"{data}: {plain_message(error)}{_hint(data, files)}") from error
 
 
