@@ -53,6 +53,7 @@ def edges_in(session: SparkSession, data: str) -> DataFrame:
     try:
         return reader.parquet(data)
     except (PySparkException, Py4JJavaError) as error:
+        files = hadoop_files.list_files(session, data)
         raise PipelineError(f"{data}: {plain_message(error)}{_hint(data, files)}") from error
 
 
