@@ -46,7 +46,8 @@ class EdgeColumns(NamedTuple):
     tuples: DataFrame
     vertex: str  # the type of vertices, as Spark writes it
     is_time: bool  # whether timestamps were dates or times
-    properties: Mapping[str, str] = MappingProxyType({})  # the types that properties have in rows, as Spark writes them
+    properties: Mapping[str, str] = MappingProxyType({})
+    """The types that properties, and the ids of edges in `edge`, have in rows, as Spark writes them."""
 
 
 def parse_column_names(columns: str | None, label: str | None, *, has_ids: bool = False) -> ColumnNames | None:
@@ -129,7 +130,9 @@ def edge_columns(
         for place, (name, kind) in enumerate(kinds_of_properties.items())
     ]
     if has_ids:
-        columns.append(_id_column(edges, names).alias(numbered_property(len(properties))))
+        id_name, kinds_of_properties[EDGE] = _id_column(edges, names)
+        ids = sql.col(_quoted(id_name)).cast(kinds_of_properties[EDGE])
+        columns.append(ids.alias(numbered_property(len(properties))))
     if with_place:
         columns += _places(edges)
     return EdgeColumns(edges.select(*columns), kind, is_time, kinds_of_properties)
@@ -139,10 +142,11 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _id_column(edges: DataFrame, names: ColumnNames | None) -> Column:
-    """Return the column of the ids of edges.  Raises `PipelineError` if there is none, or of another type."""
-    from pyspark.sql import functions as sql
+def _id_column(edges: DataFrame, names: ColumnNames | None) -> tuple[str, str]:
+    """Return the name of the column of the ids of edges, and their type in rows.
 
+    Raises `PipelineError` if there is no such column, or one of another type.
+    """
     name = EDGE if names is None else names[EDGE]
     if edges.columns.count(name) != 1:
         raise PipelineError(
@@ -152,7 +156,7 @@ def _id_column(edges: DataFrame, names: ColumnNames | None) -> Column:
     kind = edges.schema[name].dataType
     if not _is_integer(kind) and kind.simpleString() != "string":
         raise PipelineError(f"column {name!r} is of type {kind.simpleString()}; ids of edges are integers or text")
-    return sql.col(_quoted(name)).cast("bigint" if _is_integer(kind) else "string")
+    return name, "bigint" if _is_integer(kind) else "string"
 
 
 def _property_type(edges: DataFrame, name: str) -> str:
@@ -287,9 +291,12 @@ def _time_as_number(time: Column, unit: str) -> Column:
     return numbers[unit](time.cast("timestamp"))
 
 
-def row_schema(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[str, str] | None = None) -> str:
-    """Return the schema of the rows of queries as Spark writes it, with vertices of type `vertex`, and of properties.
+def row_schema(
+    queries: Sequence[rpq.Query], vertex: str, properties: Mapping[str, str] | None = None, *, is_time: bool = False
+) -> str:
+    """Return the schema of the rows of queries as Spark writes it, with vertices of type `vertex`.
 
+    `properties` are the types of properties and ids, as in `EdgeColumns`, and `is_time` says whether timestamps were times.
     Raises `PipelineError` if the queries have different columns, as one data frame has one schema.
 
     >>> row_schema([rpq.Query("a", window=rpq.Window(size=1, slide=1))], "bigint")
@@ -301,7 +308,7 @@ def row_schema(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[st
         raise PipelineError(f"the queries have different columns: {found}; run those with the same columns together")
     (columns,) = different
     types = {"vertex": vertex, "count": "bigint", "text": "string", "result": vertex}
-    values = value_columns(queries, properties or {})
+    values = value_columns(queries, properties or {}, is_time=is_time)
     typed = [(name, values.get(name) or types[kind]) for name, kind in zip(columns, kinds_of(columns), strict=True)]
     return ", ".join(
         [
@@ -313,8 +320,8 @@ def row_schema(queries: Sequence[rpq.Query], vertex: str, properties: Mapping[st
     )
 
 
-def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the columns of queries with values of properties, or with aggregates of them, and their types."""
+def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str], *, is_time: bool) -> dict[str, str]:
+    """Return the columns of queries with values, ids and timestamps of edges, or aggregates of them, and their types."""
     found = {}
     for query in queries:
         for name, source, value in selected_columns(query):
@@ -322,6 +329,10 @@ def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str]) -
                 found[name] = "double"
             elif value.kind == "property":
                 found[name] = _type_of_sum(properties[value.name]) if source == "sum" else properties[value.name]
+            elif value.kind == "timestamp":
+                found[name] = "timestamp" if is_time else "bigint"
+            elif value.kind == "number":
+                found[name] = properties[EDGE]
     return found
 
 
@@ -369,10 +380,12 @@ class EdgeModel(Shipped):
         return {"edges": self.identity, "time_unit": self.time_unit}
 
     def typed(self, rows: pa.Table) -> pa.Table:
-        """Return rows of queries in which values of properties have the types of their columns."""
+        """Return rows of queries in which values of edges have the types of their columns."""
         for name, kind in self.values.items():
-            place = rows.schema.get_field_index(name)
-            rows = rows.set_column(place, pa.field(name, kind), rows[name].cast(kind))
+            place, column = rows.schema.get_field_index(name), rows[name]
+            if pa.types.is_timestamp(kind) and pa.types.is_integer(column.type):  # a timestamp of an edge, in its unit
+                column = column.cast(pa.timestamp(self.time_unit)).cast(pa.timestamp("us"))
+            rows = rows.set_column(place, pa.field(name, kind), column.cast(kind))
         return rows
 
 
@@ -381,11 +394,16 @@ TRIPLES = EdgeModel()
 
 
 def edge_model(
-    queries: Sequence[rpq.Query], identity: Identity, *, time_unit: str | None, properties: Mapping[str, str]
+    queries: Sequence[rpq.Query],
+    identity: Identity,
+    *,
+    time_unit: str | None,
+    properties: Mapping[str, str],
+    is_time: bool = False,
 ) -> EdgeModel:
-    """Return the model of edges for queries; `properties` maps properties to their types, as Spark writes them."""
+    """Return the model of edges for queries; `properties` and `is_time` are those of `row_schema`."""
     columns = (*property_names(queries), *([EDGE] if identity == "id" else []))
-    values = {name: arrow_type(kind) for name, kind in value_columns(queries, properties).items()}
+    values = {name: arrow_type(kind) for name, kind in value_columns(queries, properties, is_time=is_time).items()}
     return EdgeModel(identity=identity, time_unit=time_unit, columns=columns, values=values)
 
 
@@ -403,12 +421,13 @@ def refuse_unsupported_values(queries: Sequence[rpq.Query], identity: str) -> No
     if identity == "triple":
         refuse_edge_values([query for query in queries if is_ordered(query)], "on Spark")
     for query in queries:
-        refused = (name for name, _, value in selected_columns(query) if value.kind in ("number", "timestamp"))
-        if (name := next(refused, None)) is not None:
+        numbers = (name for name, _, value in selected_columns(query) if value.kind == "number")
+        if identity != "id" and (name := next(numbers, None)) is not None:
             shown = f"?{name}" if isinstance(query, EdgeValuesQuery) else name
             raise QueryError(
-                f"query {query.name!r} selects {shown}, and on Spark vertices and properties of edges are selected: run it "
-                "with rpq run over files, or leave it out"
+                f"query {query.name!r} selects {shown}, and on Spark an edge without an id has no number, for no share sees "
+                "all inserts in one order: let edges have ids (--edges id; in Python of replays edges='id', of streams "
+                "identity='id'), run it with rpq run over files, or leave it out"
             )
 
 

@@ -220,9 +220,11 @@ def _plan_replay(
         numbers={key: number for number, key in enumerate(keys)},
         threads=task_threads(spark),
         memory_limit=memory_limit,
-        edges=edge_model(queries, identity, time_unit=stream.unit, properties=stream.properties),
+        edges=edge_model(
+            queries, identity, time_unit=stream.unit, properties=stream.properties, is_time=stream.is_time
+        ),
     )
-    schema = row_schema(queries, stream.vertex, stream.properties)
+    schema = row_schema(queries, stream.vertex, stream.properties, is_time=stream.is_time)
     return _Replay(envelopes, share, schema, stream.is_time, unit)
 
 

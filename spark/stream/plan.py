@@ -60,7 +60,6 @@ from rpq.spark.stream.file_sink import FileSink, refuse_other_rows
 from rpq.spark.stream.packed_rows import FilePacking, RowUnpacker, StreamPacking, observe_figures
 from rpq.spark.stream.rescale import Move, plan_move
 from rpq.spark.stream.stream_identity import refuse_unsupported
-from rpq.stream.arrays.fields import EDGE
 from rpq.stream.durations import NANOSECONDS, DurationError, parse_duration
 
 if TYPE_CHECKING:
@@ -256,7 +255,9 @@ def pack_changes(
         tuples = drop_bad_tuples(tuples, id_column=id_column)
     keys = partition_keys(shares)
     known = queries_in_unit(queries, time_unit if is_time else None)
-    model = edge_model(known, identity, time_unit=time_unit if is_time else None, properties=types)
+    model = edge_model(
+        known, identity, time_unit=time_unit if is_time else None, properties=types, is_time=is_time
+    )
     delay = _parse_delay(max_delay, time_unit if is_time else None)
     moved: Move | None = None
     if checkpoint is not None:
@@ -271,7 +272,7 @@ def pack_changes(
             columns=None if names is None else {"label constant": label, **dict(sorted(names.renamed))},
             output=None if output is None else hadoop_files.qualify(session, output),
             edges=identity,
-            properties={**types, **({} if id_column is None else {EDGE: tuples.schema[id_column].dataType.simpleString()})},
+            properties=types,
         )
         content = stream_identity.begin(session, checkpoint, about)
         moved = None if content is None else plan_move(session, checkpoint, content, known, keys, model)
@@ -303,7 +304,7 @@ def pack_changes(
         )
     )
     rows = packed if counts is None else observe_figures(packed, counts)
-    return PackedChanges(rows, row_schema(queries, kind, types), is_time)
+    return PackedChanges(rows, row_schema(queries, kind, types, is_time=is_time), is_time)
 
 
 def _refuse_ties(queries: Sequence[rpq.Query], identity: str, sequence: str | None) -> None:

@@ -76,7 +76,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
             "this query, which reads the data again"
         )
     # Refuses other columns: all rows of a sink have the same columns.
-    row_schema([*before, *now], content["vertices"], types)
+    row_schema([*before, *now], content["vertices"], types, is_time=content["time_unit"] is not None)
     shares = share_count(session, partitions) if partitions is not None else int(content["shares"])
     _refuse_unfinished(session, checkpoint)
     records = _records(session, checkpoint)

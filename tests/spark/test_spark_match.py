@@ -84,11 +84,56 @@ def test_a_replay_of_a_data_frame_has_the_rows_of_the_engine(session, text, kind
     assert found.total() > 100
 
 
-def test_what_a_replay_has_no_types_for_is_refused(session):
+def test_numbers_of_parallel_edges_are_refused(session):
     frame = session.createDataFrame(drawn_edges(3), SCHEMA)
-    for text in ("MATCH (a)-[e:T]->(b) RETURN a, e", "MATCH (a)-[e:T]->(b) RETURN a, max(e.timestamp) AS e"):
-        with pytest.raises(PipelineError, match="selects e, and on Spark vertices and properties of edges are selected"):
-            pipeline.replay(session, frame, rpq.Query(text, window=WINDOW), edges="parallel")
+    query = rpq.Query("MATCH (a)-[e:T]->(b) RETURN a, e", window=WINDOW)
+    with pytest.raises(PipelineError, match="selects e, and on Spark an edge without an id has no number"):
+        pipeline.replay(session, frame, query, edges="parallel")
+
+
+@pytest.mark.parametrize("is_time", [False, True])
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"expression": "?x ?e:T ?y . ?y ?f:S ?z", "select": ["e", "f", "z", "f.timestamp"]},
+        {"expression": "MATCH (x)-[e:T]->(y) RETURN x, y, e AS k, max(e.timestamp) AS latest"},
+    ],
+)
+def test_ids_and_timestamps_of_edges_have_the_types_of_an_engine(session, tmp_path, described, is_time):
+    """In replays and streams, as data frames and as files."""
+    edges = [(*row[:4], number % 70) for number, row in enumerate(drawn_edges(200)) if row[4] == "+"]
+    window = rpq.Window(size="20s", slide="5s") if is_time else WINDOW
+    query = rpq.Query(**described, window=window, name="q")
+    names = ("source", "target", "label", "timestamp", "edge")
+    columns = {name: [row[place] for row in edges] for place, name in enumerate(names)}
+    columns["sequence"] = [*range(len(edges))]
+    table = pa.table(columns)
+    if is_time:
+        times = pa.array([time * 10**6 for time in columns["timestamp"]], pa.timestamp("us", "UTC"))
+        table = table.set_column(3, "timestamp", times)
+    pq.write_table(table, tmp_path / "edges.parquet")
+    expected = rpq.Engine(query, edges="id").push(table.drop_columns(["sequence"])).to_arrow("q")
+    assert len(expected) > 100
+
+    def check(rows: pa.Table) -> None:
+        by = [(name, "ascending") for name in expected.column_names]
+        assert rows.cast(expected.schema).sort_by(by).to_pylist() == expected.sort_by(by).to_pylist()
+        assert [pa.types.is_timestamp(kind) for kind in rows.schema.types] == [
+            pa.types.is_timestamp(kind) for kind in expected.schema.types
+        ]
+
+    frame = session.read.parquet(str(tmp_path / "edges.parquet"))
+    options = {"partitions": 2, "sequence": "sequence"}
+    check(pipeline.replay(session, frame, query, edges="id", **options).toArrow())
+    pipeline.replay_to(session, frame, str(tmp_path / "replayed"), query, edges="id", **options)
+    check(pq.read_table(tmp_path / "replayed"))
+    (tmp_path / "in").mkdir()
+    pq.write_table(table, tmp_path / "in" / "1.parquet")
+    stream = session.readStream.schema(frame.schema).parquet(str(tmp_path / "in"))
+    state, rows = str(tmp_path / "state"), str(tmp_path / "rows")
+    writer = pipeline.stream_to(stream, rows, query, checkpoint=state, identity="id", **options)
+    writer.trigger(availableNow=True).start().awaitTermination()
+    check(session.read.parquet(rows).toArrow())
 
 
 def test_the_command_replays_what_binds_edges_without_properties(rpq_on_spark, tmp_path):

@@ -576,6 +576,7 @@ VALUE_QUERIES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("(a|b[n <= 2])+", {"semantics": "implicit"}),
         ("?x a[n > 1] ?y . ?y b ?z", {"select": ("x", "y")}),
         ("?x ?e:a ?y", {"select": ("x", "e.n")}),
+        ("?x ?e:a ?y", {"select": ("y", "e.timestamp")}),
         ("a[n > 0]/b*", {"select": LENGTHS}),
         ("(a|b)+", {"select": LENGTHS}),
     ],
@@ -585,12 +586,15 @@ VALUE_QUERIES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("a/(a|b)*", {"select": LENGTHS}),
         ("a[n > 0]/(a|b)", {"order": "non_decreasing", "max_gap": 4, "semantics": "implicit"}),
         ("?x ?e:a ?y . ?y ?f:(a|b) ?z", {"select": ("x", "y"), "filter": "?f.n >= ?e.n and ?x <> ?z"}),
+        ("?x ?e:a ?y . ?y ?f:b ?z", {"select": ("x", "e.timestamp", "f.timestamp")}),
     ],
     "id": [
         ("a[n > 1]/b*", {}),
         ("(a|b)+", {"order": "increasing", "max_span": 6, "semantics": "implicit"}),
         ("?x a[n > 1] ?y . ?y b ?z", {"select": ("x", "y"), "distinct": True}),
         ("!(a)/b?", {}),
+        ("?x ?e:(a|b) ?y", {"select": ("x", "e", "e.timestamp")}),
+        ("?x ?e:a ?y . ?y ?f:b ?z", {"select": ("e", "f", "z")}),
     ],
 }
 
@@ -621,7 +625,7 @@ class ValuePartitions(Partitions):
     """All partitions of queries that read values of edges."""
 
     def __init__(self, *queries: rpq.Query, partitions: int, identity: Any, delay: int = 0) -> None:
-        self.model = edge_model(queries, identity, time_unit=None, properties={"n": "bigint"})
+        self.model = edge_model(queries, identity, time_unit=None, properties={"n": "bigint", "edge": "string"})
         self.delay = delay
         self.workers: dict[str, EngineCache] = {}
         self._begin(queries, partitions)
@@ -703,7 +707,9 @@ def test_random_streams_of_values(identity: Any):
         asked = [query(described[0], size=size, slide=slide, **{"semantics": "explicit", **described[1], "name": "q"})]
         further = [query("b/a?", size=10, slide=3, name="other")] if asked[0].columns == ("source", "target") else []
         parts = ValuePartitions(*asked, partitions=partitions, identity=identity)
-        engine = rpq.Engine(*asked, edges=identity, keep=rpq.Window(size=300, slide=1))
+        # What `keep` keeps is not late where edges have neither an identity nor properties.
+        keep = rpq.Window(size=300, slide=1) if further else None
+        engine = rpq.Engine(*asked, edges=identity, keep=keep)
         late = 0
         for number, batch in enumerate(batches):
             worker = data.draw(st.sampled_from(("one", "one", "two", "three", f"new {number}")))
