@@ -11,6 +11,7 @@ from json import loads
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from starlette.requests import Request
@@ -272,13 +273,18 @@ NAME = "the body"
 JSON_LINES = ("application/x-ndjson", "application/jsonl")
 CSV = ("text/csv", "text/tab-separated-values")
 ARROW = ("application/vnd.apache.arrow.stream",)
-TUPLE_TYPES = (*JSON_LINES, *CSV, *ARROW, *SYNTAX_OF_TYPE)
+JSON = "application/json"
+TUPLE_TYPES = (*JSON_LINES, JSON, *CSV, *ARROW, *SYNTAX_OF_TYPE)
 
 TUPLE_SCHEMAS = {
     JSON_LINES[0]: {
         "type": "string",
         "description": "An object a line: source, target, label, timestamp[, op or delete][, stream].",
         "examples": ['{"source":"x","target":"y","label":"a","timestamp":1}\n'],
+    },
+    JSON: {
+        "description": "Such an object, or an array of them.",
+        "examples": [[{"source": "x", "target": "y", "label": "a", "timestamp": 1}]],
     },
     CSV[0]: {
         "type": "string",
@@ -332,7 +338,9 @@ def read_tuple_body(
     elif type_ in ARROW:
         columns, warnings = _read_arrow(body, further)
     else:
-        only_json = type_ in JSON_LINES
+        if type_ == JSON:
+            body = _json_lines(body)
+        only_json = type_ == JSON or type_ in JSON_LINES
         names = ColumnNames(fixed=True, properties=tuple(further))
         batches, warnings = read_tuples(body, name=NAME, only_json=only_json, time_unit=time_unit, columns=names)
         columns = concatenate(batches)
@@ -342,6 +350,20 @@ def read_tuple_body(
         raise InputError("the tuples have a column 'stream', and ?stream= names one for all: give one of the two")
     named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
     return PostedTuples(columns.append_column("stream", named.cast(LABEL_TYPE)), warnings)
+
+
+def _json_lines(body: bytes) -> bytes:
+    """Return a JSON object, or each of an array of them, as a line of its own, with its numbers as they are written.
+
+    Raises `InputError`. O(bytes).
+    """
+    try:
+        document = msgspec.json.decode(body, type=msgspec.Raw)
+        objects = msgspec.json.decode(document, type=list[msgspec.Raw]) if bytes(document).startswith(b"[") else [document]
+    except msgspec.DecodeError as error:
+        raise InputError(f"{NAME}: is no JSON: {error}; several objects, a line each, are {JSON_LINES[0]}") from error
+    # Line ends stand between tokens alone: in texts they are escaped.
+    return b"".join(bytes(one).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for one in objects)
 
 
 def _read_rdf(
