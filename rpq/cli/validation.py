@@ -44,7 +44,10 @@ def check_request(request: RunRequest) -> None:
     _check_files(request)
     for path in settings.static:
         if not (os.path.isfile(path) or os.path.isdir(path)):
-            what = "is no file or folder" if os.path.exists(path) or path == "-" else "there is no such file"
+            from rpq.readers.source import refused_scheme
+
+            missing = refused_scheme(path) or "there is no such file"
+            what = "is no file or folder" if os.path.exists(path) or path == "-" else missing
             raise click.UsageError(f"--static {path}: {what}; edges without time are read as a whole before the first tuple")
     if settings.static and settings.static_format not in formats():
         raise click.UsageError(f"unknown format {settings.static_format!r}: expected one of {', '.join(formats())}")

@@ -8,6 +8,7 @@ name on the left, and constants that are compared one form.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 from collections import defaultdict
@@ -208,9 +209,48 @@ def parse_expression(text: str) -> Expression:
     >>> print(parse_expression("a[n > 1.0 and n > 1]+/!(b)['x' = kind]"))
     a[n > 1]+/!b[kind = 'x']
     """
-    tree = parse(text, read_condition=_normal_form)
+    try:
+        tree = parse(text, read_condition=_normal_form)
+    except automata.ExpressionError as error:
+        raise with_hint(error) from None
     _check_number(tree, text, 1)
     return tree
+
+
+_FIRST_WORD = re.compile(r"\s*([A-Za-z]+)(\s*\(|\s*[?*{]|\s+\w(?=.*\{))", re.DOTALL)
+_THREE_WORDS = re.compile(r"\s*([^\s?]+)\s+(\S+)\s+([^\s?]+)\s*")
+_KEYWORDS_BEFORE = {"(": ("MATCH",), "?": ("SELECT",), "*": ("SELECT",), "{": ("CONSTRUCT", "ASK")}
+
+
+def with_hint(error: automata.ExpressionError) -> automata.ExpressionError:
+    """Return an error about a text that is no path or pattern, with what it may have been meant to be.
+
+    >>> print(with_hint(automata.ExpressionError("unexpected '('", 7, "the end", "MATHC (a)-[:pays]->(b) RETURN a")))
+    column 7: unexpected '('; expected the end; did you mean MATCH?
+      MATHC (a)-[:pays]->(b) RETURN a
+            ^
+    """
+    hint = _hint(error.expression, error.column - 1)
+    if hint is None:
+        return error
+    return automata.ExpressionError(error.message, error.column, f"{error.expected}; {hint}", error.expression)
+
+
+def _hint(text: str, place: int) -> str | None:
+    first = _FIRST_WORD.match(text)
+    if first is not None and first.end(1) <= place:
+        known = _KEYWORDS_BEFORE.get(first[2].strip(), ("SELECT", "CONSTRUCT", "REGISTER", "PREFIX"))
+        near = difflib.get_close_matches(first[1].upper(), known, n=1, cutoff=0.75)
+        if near and near[0] != first[1].upper():
+            return f"did you mean {near[0]}?"
+    words = _THREE_WORDS.fullmatch(text)
+    if words is not None and place == words.start(2):
+        source, path, target = words.groups()
+        return (
+            f"paths from or to a vertex are a pattern with a variable, {source} {path} ?y or ?x {path} {target}, or the "
+            f"path alone with --source {source}"
+        )
+    return None
 
 
 def parse_expression_prefix(text: str, start: int) -> tuple[Expression, int]:

@@ -30,7 +30,7 @@ from rpq.automata.expressions import Expression, Inverse, Label
 from rpq.automata.parser import parse_name
 from rpq.automata.symbols import LabelSymbol, bare_name_end, lexical_form, starts_name, write_name
 from rpq.errors import ExpressionError, QueryError
-from rpq.language.conditions import parse_expression_prefix
+from rpq.language.conditions import parse_expression_prefix, with_hint
 from rpq.language.edge_steps import is_one_step
 from rpq.language.edge_variables import Filter, Value, read_filter, value_of
 from rpq.language.time_order import TimeOrder, time_order
@@ -141,6 +141,13 @@ def parse_pattern(text: str) -> tuple[Atom, ...]:
     >>> [str(atom) for atom in parse_pattern("?x a2q / c2a* ?y . ?y knows bob")]
     ['?x a2q/c2a* ?y', '?y knows bob']
     """
+    try:
+        return _atoms_of(text)
+    except automata.ExpressionError as error:
+        raise with_hint(error) from None
+
+
+def _atoms_of(text: str) -> tuple[Atom, ...]:
     atoms: list[Atom] = []
     place = _skip(text, 0)
     while place < len(text) or not atoms:

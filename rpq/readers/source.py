@@ -13,6 +13,7 @@ import bz2
 import io
 import lzma
 import os
+import re
 import select
 import stat
 import time
@@ -207,6 +208,40 @@ class Block:
     line: int
 
 
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_PIPED = {
+    "http": "curl -sS {path}",
+    "https": "curl -sS {path}",
+    "s3": "aws s3 cp {path} -",
+    "gs": "gcloud storage cat {path}",
+    "hdfs": "hdfs dfs -cat {path}",
+    "mqtt": "mosquitto_sub -L {path}",
+    "mqtts": "mosquitto_sub -L {path}",
+}
+"""Commands that write what a URI names to standard output."""
+
+
+def refused_scheme(path: str) -> str | None:
+    """Return why a URI is not read as an input, and what to do instead; None for a path of a file.
+
+    >>> refused_scheme("s3://bucket/edges.csv")
+    's3:// is not read here; copy it to a file, or pipe it in: aws s3 cp s3://bucket/edges.csv - | rpq run … --input -'
+    >>> refused_scheme("edges.csv")
+    """
+    found = _SCHEME.match(path)
+    if found is None:
+        return None
+    scheme = found[1].lower()
+    what = f"{found[1]}:// is not read here"
+    if scheme == "file":
+        return f"{what}; give the path alone, {path[found.end() :]}"
+    if scheme == "kafka":
+        return f"{what}; topics are read with --input of rpq run, rpq serve and rpq spark stream"
+    if (command := _PIPED.get(scheme)) is not None:
+        return f"{what}; copy it to a file, or pipe it in: {command.format(path=path)} | rpq run … --input -"
+    return f"{what}; expected the path of a file, - for standard input, or kafka://BROKER/TOPIC"
+
+
 class ByteSource:
     """The bytes of one input: a path, or `-` for standard input; compression is recognised by the first bytes.
 
@@ -299,6 +334,8 @@ class ByteSource:
             raise InputError(f"{what} damaged: {error}", file=self.name) from error
 
     def _unreadable(self, error: OSError) -> InputError:
+        if (refusal := refused_scheme(self.path)) is not None:
+            return InputError(f"{self.name}: {refusal}", file=self.name)
         return InputError(f"{self.name}: cannot be read: {error.strerror or error}", file=self.name)
 
 

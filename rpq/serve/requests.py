@@ -11,6 +11,7 @@ from json import loads
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from starlette.requests import Request
@@ -273,13 +274,18 @@ NAME = "the body"
 JSON_LINES = ("application/x-ndjson", "application/jsonl")
 CSV = ("text/csv", "text/tab-separated-values")
 ARROW = ("application/vnd.apache.arrow.stream",)
-TUPLE_TYPES = (*JSON_LINES, *CSV, *ARROW, *SYNTAX_OF_TYPE)
+JSON = "application/json"
+TUPLE_TYPES = (*JSON_LINES, JSON, *CSV, *ARROW, *SYNTAX_OF_TYPE)
 
 TUPLE_SCHEMAS = {
     JSON_LINES[0]: {
         "type": "string",
         "description": "An object a line: source, target, label, timestamp[, op or delete][, stream].",
         "examples": ['{"source":"x","target":"y","label":"a","timestamp":1}\n'],
+    },
+    JSON: {
+        "description": "Such an object, or an array of them.",
+        "examples": [[{"source": "x", "target": "y", "label": "a", "timestamp": 1}]],
     },
     CSV[0]: {
         "type": "string",
@@ -336,19 +342,24 @@ def read_tuple_body(
         raise InputError("?timestamp= is the time of triples of RDF; other tuples have a column 'timestamp'")
     if renamed is not None or label is not None:
         given = "?columns=" if renamed is not None else "?label="
-        if rules is not None or type_ not in (*JSON_LINES, *CSV):
+        if rules is not None or type_ not in (JSON, *JSON_LINES, *CSV):
             reason = "--edges-from names the columns of records" if rules is not None else "its columns have fixed names"
-            raise InputError(f"{given} is for JSON lines and CSV; {reason}")
+            raise InputError(f"{given} is for JSON and CSV; {reason}")
         names = _renamed(names or ColumnNames(), renamed, label, further)
     if type_ in SYNTAX_OF_TYPE:
         columns, warnings = _read_rdf(body, SYNTAX_OF_TYPE[type_], documents, timestamp), list[str]()
     elif type_ in ARROW:
         columns, warnings = _read_arrow(body, further)
     else:
-        only_json = type_ in JSON_LINES
+        only_json = type_ in (JSON, *JSON_LINES)
         names = replace(names or ColumnNames(fixed=True), properties=tuple(further))
         batches, warnings = read_tuples(
-            body, name=NAME, only_json=only_json, time_unit=time_unit, columns=names, rules=rules
+            _json_lines(body) if type_ == JSON else body,
+            name=NAME,
+            only_json=only_json,
+            time_unit=time_unit,
+            columns=names,
+            rules=rules,
         )
         columns = concatenate(batches)
     if columns is None or stream is None:
@@ -362,6 +373,20 @@ def read_tuple_body(
 def _renamed(names: ColumnNames, renamed: str | None, label: str | None, further: Sequence[str]) -> ColumnNames:
     parsed = ColumnNames.parse(renamed, label=label, properties=further)
     return replace(parsed, time_format=names.time_format, text_vertices=names.text_vertices)
+
+
+def _json_lines(body: bytes) -> bytes:
+    """Return a JSON object, or each of an array of them, as a line of its own, with its numbers as they are written.
+
+    Raises `InputError`. O(bytes).
+    """
+    try:
+        document = msgspec.json.decode(body, type=msgspec.Raw)
+        objects = msgspec.json.decode(document, type=list[msgspec.Raw]) if bytes(document).startswith(b"[") else [document]
+    except msgspec.DecodeError as error:
+        raise InputError(f"{NAME}: is no JSON: {error}; several objects, a line each, are {JSON_LINES[0]}") from error
+    # Line ends stand between tokens alone: in texts they are escaped.
+    return b"".join(bytes(one).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for one in objects)
 
 
 def _read_rdf(

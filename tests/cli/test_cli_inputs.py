@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rpq import Query, Window
+from rpq import ExpressionError, Query, Window
 from rpq.cli import inputs
 from rpq.readers import open_reader
 
@@ -117,6 +117,57 @@ def test_columns_are_told_of_before_windows(run, tmp_path, content, message):
     (tmp_path / "edges").write_text(content)
     status, _, err = run("a+", "--input", tmp_path / "edges", *WINDOW)
     assert status == 1 and message in err and "unit" not in err
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("s3://b/k.csv", "s3:// is not read here; copy it to a file, or pipe it in: aws s3 cp s3://b/k.csv - | rpq run"),
+        ("https://x.org/k.parquet", "https:// is not read here; copy it to a file, or pipe it in: curl -sS https://x.org"),
+        ("mqtt://h/t", "mqtt:// is not read here; copy it to a file, or pipe it in: mosquitto_sub -L mqtt://h/t | rpq run"),
+        ("ftp://h/k.nt", "ftp:// is not read here; expected the path of a file, - for standard input, or kafka://"),
+        ("file:///k.jsonl", "file:// is not read here; give the path alone, /k.jsonl"),
+    ],
+)
+@pytest.mark.parametrize("option", ["--input", "--static"])
+def test_schemes_that_are_not_read_are_refused_as_such(run, stream, option, path, message):
+    inputs = ["--input", stream, *NAMES] if option == "--static" else []
+    status, _, err = run("follows", *inputs, option, path, *WINDOW, "--output", "-")
+    assert status == (2 if option == "--static" else 1) and f"{path}: {message}" in err
+    assert "no such file" not in err.lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("MATHC (a)-[e:follows]->(b) RETURN a", "or the end; did you mean MATCH?"),
+        ("SELCT ?x { ?x <follows> ?y }", "'^'; did you mean SELECT?"),
+        ("SELECTT * { ?x <follows> ?y }", "'^'; did you mean SELECT?"),
+        (
+            "p1 spawned+/connected host",
+            "or the end; paths from or to a vertex are a pattern with a variable, p1 spawned+/connected ?y or ?x "
+            "spawned+/connected host, or the path alone with --source p1",
+        ),
+    ],
+)
+def test_texts_that_were_meant_otherwise_get_a_hint(run, stream, tmp_path, text, message):
+    status, _, err = run(text, "--input", stream, *NAMES, *WINDOW, "--output", "-")
+    assert status == 2 and message in err
+    with pytest.raises(ExpressionError, match=re.escape(message)):
+        Query(text, window=Window(size=1, slide=1))
+
+
+@pytest.mark.parametrize("text", ["a b", "?x a|| ?y", "match/", "selectable b", "p1 a q. b"])
+def test_other_texts_get_none(text):
+    with pytest.raises(ExpressionError) as caught:
+        Query(text, window=Window(size=1, slide=1))
+    assert "did you mean" not in str(caught.value) and "--source" not in str(caught.value)
+
+
+def test_a_missing_label_names_the_option(run, tmp_path):
+    (tmp_path / "in.csv").write_text("source,target,timestamp\nx,y,1\n")
+    status, _, err = run("a", "--input", tmp_path / "in.csv", "--window", "10", "--slide", "1", "--output", "-")
+    assert status == 1 and "column 'label': is missing" in err and "give --label LABEL" in err
 
 
 @pytest.mark.ci

@@ -432,7 +432,7 @@ ON_SPARK = {
     [
         (rpq.Query("a+", window=WINDOW, order="increasing"), {}, "paths in time order.*leave out the order"),
         (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {"identity": "parallel"}, r"selects \?e,.*leave it out"),
-        (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e.timestamp"]), {}, r"selects \?e.timestamp,"),
+        (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {}, r"selects \?e, and on Spark an edge without an id"),
         (CONDITION, {"identity": "ids"}, "'triple', 'parallel' or 'id'"),
         (CONDITION, {}, r"source, label and target, with its properties \(n\).*sequence=.*identity='parallel'"),
         (rpq.Query("a+", window=WINDOW), {"identity": "id"}, "the edge with its id, and .*sequence="),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import rpq
 from rpq.cli.group import main
 from rpq.operators.patterns.joins import plan_tables
+from tests.calls import counted_calls
 from tests.twins import examples, tiny
 
 WINDOW = rpq.Window(size=10, slide=3)
@@ -409,3 +410,20 @@ def test_a_constant_comes_back_as_another_vertex_for_all_that_ask_the_same(text:
     assert expected
     assert found == {query.name: expected for query in queries}
     engine._check()
+
+
+def test_registering_a_query_in_mid_stream_looks_at_no_other_one():
+    """The size of each query that runs was asked for anew, for each of a list."""
+
+    def calls_to_register(count: int, others: int) -> int:
+        window = rpq.Window(size=10, slide=1)
+        queries = [rpq.Query(f"?x a[n > {number}] ?y", window=window, name=f"q{number}") for number in range(others + count)]
+        engine = rpq.Engine(rpq.Query("?x b[n > 0] ?y", window=window, name="first"))
+        engine.insert("x", "y", "b", 1)
+        engine.register(queries[:others])
+        with counted_calls() as calls:
+            engine.register(queries[others:])
+        return calls.count
+
+    few, many = (calls_to_register(30, others) - calls_to_register(10, others) for others in (20, 100))
+    assert many - few < 20 * 80 // 2

@@ -212,7 +212,7 @@ def test_posts_name_their_columns():
     assert read.columns.to_pylist() == [{**edge(3), "label": "l"}]
     with pytest.raises(InputError, match="the columns source and target are missing; .*give --columns source=process"):
         read_tuple_body(body, "application/x-ndjson", renamed="label=event.action,timestamp=@timestamp", **further)
-    with pytest.raises(InputError, match="columns= is for JSON lines and CSV; its columns have fixed names"):
+    with pytest.raises(InputError, match="columns= is for JSON and CSV; its columns have fixed names"):
         read_tuple_body(b"", "application/n-quads", renamed="source=x", **further)
-    with pytest.raises(InputError, match="label= is for JSON lines and CSV"):
+    with pytest.raises(InputError, match="label= is for JSON and CSV"):
         read_tuple_body(b"", "application/vnd.apache.arrow.stream", label="x", **further)

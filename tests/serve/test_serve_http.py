@@ -105,6 +105,10 @@ def test_a_stream_is_named_by_a_parameter_or_a_column():
         (b'{"source":"a","target":"b","timestamp":1}', "application/x-ndjson", 422, "column 'label': is missing", 1),
         (arrow(source=["x"], target=["y"], label=["a"], timestamp=[1])[:-40], "application/vnd.apache.arrow.stream", 422,
          "no stream of Arrow", None),
+        (b'[{"source":"a","target":"b",\n"label":"a","timestamp":1}\n,{"source":"a"}]', "application/json", 422,
+         "the body:2", 2),
+        (lines(*TUPLES), "application/json", 422, "several objects, a line each, are application/x-ndjson", None),
+        (b"[1]", "application/json", 422, "the body:1", 1),
         (lines(*TUPLES), "text/plain", 415, "text/plain", None),
         (lines(*TUPLES), "", 415, "no content type", None),
         (b'{"source":1,"target":2,"label":"a","timestamp":1}', "application/x-ndjson", 422, "integers or text", None),
@@ -117,6 +121,20 @@ def test_a_body_that_is_not_understood_is_not_applied(served, body, type_, statu
     error = error_of(response)
     assert said in error["message"] and error.get("line") == line
     assert served.answers("a/b*") == {("p", "q")}
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_is_an_object_or_an_array_of_objects(served, indent):
+    edges = [dict(zip(("source", "target", "label", "timestamp"), one, strict=True)) for one in TUPLES]
+    edges[0]["note"] = "two\r\nlines"
+    type_ = {"content-type": "application/json; charset=utf-8"}
+    for document, count in ((edges[0], 1), (edges[1:], len(edges) - 1), ([], 0)):
+        body = "\r\n" + json.dumps(document, indent=indent) + "\n"
+        response = served.client.post("/tuples", content=body.encode(), headers=type_)
+        assert response.status_code == 200 and response.json()["tuples"] == count, response.text
+    with Served(PATH) as other:
+        other.post(*TUPLES)
+        assert served.answers("a/b*") == other.answers("a/b*") != set()
 
 
 def test_a_tuple_that_the_engine_does_not_take_ends_its_post_alone(served):

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
+from rpq.compiled.gc_pause import gc_paused
 from rpq.compiled.views import view
 from rpq.engine.running.crew import Crew
 from rpq.engine.running.derived_edges import DerivedChunk
@@ -772,6 +773,7 @@ class Evaluation:
 
     # --- queries ---------------------------------------------------------------------------------------------
 
+    @gc_paused()
     def add(self, *questions: Question, is_late: bool = False) -> list[RunningQuery]:
         """Add queries, with empty windows, all or none. O(labels) for each, and for a host that is new O(vertices).
 
@@ -846,6 +848,7 @@ class Evaluation:
         running = self.running.start(question, resources, labels, self.guard.of)
         return running
 
+    @gc_paused()
     def load(self, added: Sequence[RunningQuery], *, time: int, empty: bool) -> ChunkRows:
         """Load the windows of queries that were added, nothing if they start `empty`; return the first rows."""
         contents = self.window_contents(empty=empty)

@@ -55,6 +55,7 @@ class HostedQuery(RunningQuery, Member):
     def _start(self) -> None:
         """Enter the host."""
         self._host.members[self.question.name] = self
+        self._host.note_size(self.question.name)
         self._host.constants.take(self.question.name, self._names)
         try:
             self._enter()

@@ -255,7 +255,6 @@ class PatternHost:
         in the `cell` are this share's. `constants` are the numbers of the part's constants, or their vertices, where
         these are ranks. `is_divided` is that of `PlanTables.add`.
         """
-        self.forget_sizes()
         differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
         key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, cell, is_divided)
         number = self._equal_parts.get(key) if self.shares_parts else None
@@ -602,6 +601,10 @@ class PatternHost:
         self._member_sizes |= {name: self.members[name].nbytes for name in changed}
         self._changed_members.difference_update(changed)
         return sum([*self._member_sizes.values()])
+
+    def note_size(self, name: str) -> None:
+        """Note that the size of a query may have changed since rows were last reported, or that it is new."""
+        self._changed_members.add(name)
 
     def forget_sizes(self) -> None:
         """Forget the sizes of queries, which may have changed since rows were last reported."""

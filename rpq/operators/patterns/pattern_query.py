@@ -315,7 +315,7 @@ class RunningPattern(HostedQuery):
     def _fill(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool) -> int | None:
         """Fill relations and solutions; return the number of rows above which they will be refused."""
         self._host.advance(time)
-        self._host.forget_sizes()
+        self._host.note_size(self.question.name)
         if chunk is not None:
             self._relations.fill(chunk, slides[0], is_checked=quiet)
         # More than these will be refused.

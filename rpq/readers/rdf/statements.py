@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.gc_pause import gc_paused
 from rpq.readers.edges import InMemorySource
-from rpq.readers.gc_pause import gc_paused
 from rpq.readers.rdf.blank_nodes import LabelCollector
 from rpq.readers.rdf.canonical_lines import NAMES, columns_of, kinds_of, lines_of, split_statement, texts_of
 from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_message, parser_of, pyoxigraph
