@@ -214,6 +214,21 @@ def test_sizes_shape_the_grid():
     assert cube.grid(16, (("a", 1), ("b", 1000), ("c", 1000))).dimensions == {"z": 16}
 
 
+def test_a_saved_share_knows_its_cell(tmp_path):
+    """Also where sizes shape the grid."""
+    query = query_of_text("?x a ?y . ?y b ?z . ?z c ?w")
+    rows = [(f"v{n}", f"v{n + 1}", label, 1) for n in range(12) for label in "abc"]
+    sizes, found = {"a": 1, "b": 1000, "c": 1000}, Counter()
+    for number in range(4):
+        engine = rpq.Engine(query, share=(number, 4, sizes))
+        engine.push_rows(rows)
+        engine.save(tmp_path / "share")
+        restored = rpq.Engine.restore(tmp_path / "share")
+        assert [*restored.answers()] == [*engine.answers()]
+        found.update(restored.answers())
+    assert found == Counter(dict.fromkeys(((f"v{n}", f"v{n + 1}", f"v{n + 2}", f"v{n + 3}") for n in range(10)), 1))
+
+
 # --- SPARQL -----------------------------------------------------------------------------------------------------------
 
 TRIPLES = ("?c <a> ?y", "?y <b> ?c", "?c <b> ?z", "?z <a> ?c", "?c <a> <u>", "?c <a> ?c", "?y <b> ?z", "?c <a>/<b> ?y")

@@ -33,6 +33,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 import rpq
 from rpq.engine.running.limits import default_limit
+from rpq.language.hypercube import Share
 from rpq.spark.division import engine_bytes, partition_keys, share_limit
 from rpq.spark.envelopes import pack
 from rpq.spark.errors import PipelineError
@@ -85,7 +86,7 @@ def wait_for_end(parent: int) -> None:
 
 def share_spec(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None, packing=StreamPacking) -> ShareSpec:
     queries = queries or (QUERY,)
-    return ShareSpec(queries=queries, share=(number, 2), threads=1, memory_limit=memory_limit, packing=packing())
+    return ShareSpec(queries=queries, share=Share(number, 2), threads=1, memory_limit=memory_limit, packing=packing())
 
 
 def tuples(batch: int, *, count: int = 60) -> pa.Table:
