@@ -174,7 +174,7 @@ class EdgeDivision(Shipped):
     >>> query = rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1))
     >>> edges = pa.table({"source": ["u", "w", "u"], "target": ["v", "v", "w"], "label": ["a", "a", "b"]})
     >>> [rows.tolist() for rows in EdgeDivision([query], 2).rows(edges)]
-    [[1], [0]]
+    [[0], [1]]
     """
 
     def __init__(

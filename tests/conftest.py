@@ -165,7 +165,9 @@ def session() -> Iterator[SparkSession]:
     from rpq.spark.errors import PipelineError
 
     try:
-        made = spark.open_session(master="local[2]", partitions=2)
+        # How long a busy machine may take to start a Python worker.
+        patience = {"spark.python.authenticate.socketTimeout": "120s"}
+        made = spark.open_session(master="local[2]", partitions=2, settings=patience)
     except PipelineError as missing:
         if os.environ.get("RPQ_NEEDS_KAFKA"):
             raise

@@ -18,14 +18,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from math import prod
-from typing import NamedTuple, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rpq.automata.transforms import accepts_empty
 from rpq.language.pattern import Atom, Variable
 from rpq.language.readings import LabelSet
 from rpq.stream.names.stream_labels import text_of
+
+if TYPE_CHECKING:
+    # The command prints its help without NumPy, which takes longer to import than all of its own modules.
+    import numpy as np
 
 
 class Share(NamedTuple):
@@ -170,6 +172,8 @@ class Grid:
 
         An edge may be in one cell several times, because of several atoms.
         """
+        import numpy as np
+
         if self.cube.everywhere(label):
             places, cells = np.meshgrid(np.arange(len(sources)), np.arange(self.cells), indexing="ij")
             yield places, cells
@@ -285,6 +289,8 @@ def _best_counts(dimensions: int, weights: _Weights, shares: int) -> tuple[int, 
     Of equal ones, those with the most cells, the fewest dimensions, and the first variables. Three dimensions are searched
     in full; of more, each three in turn, the others being fixed, until nothing gets better.
     """
+    import numpy as np
+
     counts: np.ndarray = np.ones(dimensions, np.int64)
     if shares == 1 or not dimensions:
         return tuple(counts.tolist())
@@ -307,6 +313,8 @@ def _best_counts(dimensions: int, weights: _Weights, shares: int) -> tuple[int, 
 @lru_cache(maxsize=64)
 def _products(factors: int, most: int) -> np.ndarray:
     """Return all tuples of factors with a product of at most `most`."""
+    import numpy as np
+
     found: np.ndarray = np.arange(1, most + 1)[:, None]
     for _ in range(factors - 1):
         room = most // found.prod(axis=1)
@@ -318,6 +326,8 @@ def _products(factors: int, most: int) -> np.ndarray:
 
 def _rank(counts: np.ndarray, weights: _Weights) -> np.ndarray:
     """Return what to minimize for each row of counts, first things first: (row, criterion)."""
+    import numpy as np
+
     load = np.zeros(len(counts))
     for size, atoms in weights:
         absent = np.ones(len(counts))

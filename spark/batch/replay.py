@@ -215,10 +215,10 @@ def _plan_replay(
         refuse_unsupported_values(queries, identity)
     except QueryError as error:
         raise PipelineError(str(error)) from error
-    equip_driver(spark)
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
     count = share_count(spark, partitions)
+    equip_driver(spark)
     unit = time_unit if time_unit in UNITS else _TIMES
     stream = _pack_stream(
         spark, data, queries, sequence=sequence, time_unit=time_unit, unit=unit, named=named, identity=identity

@@ -60,7 +60,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     (2, 5)
     """
     if queries:
-        refuse_unsupported(queries, "parallel")  # before anything is read, which says what their edges are
+        refuse_unsupported(queries, "id")  # before anything is read, which says what their edges are
     check_classic(session, "rescale")
     content = stream_identity.read(session, checkpoint)
     if content is None:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 MODULES = ("rpq", "rpq.automata", "rpq.kafka", "rpq.readers", "rpq.spark")
-_OF_SPARK = ("check_workers", "open_session", "prepare", "replay", "replay_to", "rescale", "rpq_changes", "stream_to")
+_OF_SPARK = ("changes", "check_workers", "open_session", "prepare", "register_functions", "replay", "replay_to", "rescale")
+_STREAMS = ("rpq_changes", "stream_to")
 _OF_SOURCE = ("", ".name", ".schema", ".reader")
-RUN_ELSEWHERE = {f"rpq.spark.{name}" for name in (*_OF_SPARK, *(f"RpqDataSource{of}" for of in _OF_SOURCE))}
-"""They need Java: their examples are read, not run, and tests/spark/test_spark_end_to_end.py runs them."""
+RUN_ELSEWHERE = {f"rpq.spark.{name}" for name in (*_OF_SPARK, *_STREAMS, *(f"RpqDataSource{of}" for of in _OF_SOURCE))}
+"""They need Java: their examples are read, not run, and files of tests/spark run them."""
 
 
 def example(thing: Any) -> str:

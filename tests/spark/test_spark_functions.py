@@ -222,7 +222,7 @@ TUPLE = "source target label timestamp"
         (TUPLE, ["T", 9, 1], {"identity": "ids"}, "identity is 'triple', 'parallel' or 'id', not 'ids'"),
         (TUPLE, ["T", 9, 1], {"sequence": "n"}, "no column 'n'"),
         (f"{TUPLE} n", ["T[n > 1]", 9, 1], {}, "column 'n' is of type binary; properties of edges are of type"),
-        (TUPLE, ["?x ?e:T ?y", 9, 1], {"select": ["e.timestamp"]}, "on Spark vertices and properties"),
+        (TUPLE, ["?x ?e:T ?y", 9, 1], {"select": ["e"]}, "on Spark an edge without an id has no number"),
     ],
 )
 def test_an_unsuitable_call_is_an_error_before_any_job(columns, values, options, message):

@@ -331,7 +331,7 @@ def test_importing_the_package_brings_in_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["division", "stream.window_log", "console"])
+@pytest.mark.parametrize("name", ["division", "stream.window_log", "errors"])
 def test_examples(name: str):
     import doctest
     from importlib import import_module

@@ -156,7 +156,7 @@ def test_the_command_from_two_shares_to_five_to_one(tmp_path):
     wanted += local_rows(engine, range(3, 14))
     assert "'b', which is missing now" in call("stream", "--queries", after, *places, status=1)
     output = call("rescale", tmp_path / "state", "--partitions", 1, "--queries", after)
-    assert "5 before, 1 now" in output and "new         a+/b" in output and "gone        b" in output
+    assert "5 before, 1 now" in output and "new         a+/b" in output and "removed     b" in output
     wanted.update(map(tuple, engine.register(AFTER[1]).rows()))
     engine.unregister("b")
     for number in range(14, 17):
