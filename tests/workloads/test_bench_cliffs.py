@@ -24,9 +24,9 @@ def _records(tmp_path, *options):
 def test_every_line_has_a_figure_and_a_bound(tmp_path):
     records = _records(tmp_path)
     assert [*records] == [*LINES]
-    for name, record in records.items():
-        # What labels cost beside a path is a difference, which may be negative over the few tuples of this test.
-        assert (record["measured"] > 0 or name.startswith("ALL-LABELS")) and record["bound"] > 0
+    for record in records.values():
+        # Some times are those beyond another run, which may be negative over the few tuples of this test.
+        assert (record["measured"] > 0 or record["unit"].startswith(("ns/", "µs/"))) and record["bound"] > 0
         above, below = (record[one] for one in ("measured", "bound"))
         assert record["is_met"] == (above >= below if record["sense"] == "at least" else above <= below)
 
