@@ -9,7 +9,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-
 _MANY = 100_000
 """The number of objects from which a block itself brings them into the oldest generation."""
 
