@@ -331,15 +331,15 @@ class OutcomeCounts:
                     continue
                 if reader.last_inserts is not None:
                     found = reader.last_inserts.apply(edge, is_delete=is_delete, if_present=self._outcome_if_present)
-                    of_counted = int(_stronger(np.array(of_counted), np.array(found)))
+                    of_counted = _stronger_one(of_counted, found)
                 else:
                     longest = bound if longest is None else min(longest, bound)
-                    found = int(_stronger(np.array(found), np.array(outcome_for(bound))))
+                    found = _stronger_one(found, outcome_for(bound))
             reader.counts[found] += 1
         if longest is not None:
             outcome = outcome_for(longest)
         if of_counted != IRRELEVANT:
-            outcome = int(_stronger(np.array(outcome), np.array(of_counted)))
+            outcome = _stronger_one(outcome, of_counted)
         self.total[outcome] += 1
         return outcome
 
@@ -379,6 +379,12 @@ def _stronger(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the stronger of two outcomes of each tuple, as `rpq.stream.edges.outcomes.stronger` does."""
     is_weak = np.isin(first, (IRRELEVANT, LATE, ABSENT))
     return np.where((second == REFRESHED) | (is_weak & (second != IRRELEVANT)), second, first)
+
+
+def _stronger_one(first: int, second: int) -> int:
+    """Return the stronger of two outcomes of one tuple, as `_stronger` does of arrays, which take ten times as long."""
+    is_weak = first in (IRRELEVANT, LATE, ABSENT)
+    return second if second == REFRESHED or (is_weak and second != IRRELEVANT) else first
 
 
 def lower_bound(window: AnyWindow, time: int) -> int:
