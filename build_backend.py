@@ -105,6 +105,8 @@ def _compile(folder: Path, processors: list[str]) -> None:
     before = set(folder.rglob("*"))
     for processor in processors:
         run("-m", "rpq.cli", "warm-up", "--cpu", processor)
+    for lock in folder.rglob(".turns"):  # by which processes take turns at compiling
+        lock.unlink()
     created = {path for path in set(folder.rglob("*")) - before if path.is_file()}
     cache = folder / "__pycache__" / "rpq"
     misplaced = [path for path in created if path.suffix != ".nbc" or not path.is_relative_to(cache)]
