@@ -15,45 +15,65 @@ from rpq.language.sparql.values.operators import number_of
 from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import NoValue
 from rpq.operators.relational.values.formula_columns import NO_SMALL_INTEGER, small_integers
-from rpq.operators.relational.values.quotient_ids import QuotientIds, quotient_text
+from rpq.operators.relational.values.number_ids import DECIMAL, INTEGER, LARGEST_DIVISOR, NumberIds, computed_text, quotients
 from tests.twins import examples
 
 numbers = st.tuples(
     st.one_of(st.integers(-50, 50), st.integers(-(2**62), 2**62)),
-    st.one_of(st.integers(0, 40), st.integers(0, 2**40), st.sampled_from([10**18, 2 * 10**18, 2**59, 2**60])),
+    st.one_of(st.integers(0, 40), st.integers(0, 2**32), st.sampled_from([10**9, 2 * 10**9, LARGEST_DIVISOR])),
 )
 
 
-def same(one) -> object:
-    return one if one[1] == 0 else Fraction(*one)
+def number(dividend: int, divisor: int) -> tuple[int, int]:
+    """Return the kind and the amount of a quotient, in units, rounded half to even."""
+    return (INTEGER, dividend) if divisor == 0 else (DECIMAL, round(Fraction(dividend * 10**18, divisor)))
+
+
+def text(kind: int, amount: int) -> str:
+    return computed_text(kind, 0, amount) if kind == INTEGER else computed_text(kind, amount >> 64, amount & (2**64 - 1))
 
 
 @examples(200)
 @given(st.lists(numbers, max_size=60), st.lists(st.booleans(), min_size=60, max_size=60))
 def test_equal_numbers_have_one_id_and_their_exact_text(given_numbers, kept):
-    quotients = QuotientIds()
+    ids_of = NumberIds()
     columns = np.array(given_numbers, np.int64).reshape(-1, 2).T
-    ids = quotients.ids(*columns)
-    by_value = {}
+    ids = ids_of.ids_of_quotients(*columns)
+    by_value, texts = {}, [text(*number(*one)) for one in given_numbers]
     for one, identity in zip(given_numbers, ids.tolist(), strict=True):
-        assert by_value.setdefault(same(one), identity) == identity
-    assert len(set(by_value.values())) == len(by_value) == len(quotients)
-    assert quotients.terms(ids).to_pylist() == [quotient_text(one) for one in given_numbers]
-    quotients.check()
+        assert by_value.setdefault(number(*one), identity) == identity
+    assert len(set(by_value.values())) == len(by_value) == len(ids_of)
+    assert ids_of.terms(ids).to_pylist() == texts
+    assert (ids_of.ids(*quotients(*columns)) == ids).all()
+    ids_of.check()
     some = [identity for identity, is_kept in zip(ids.tolist(), kept, strict=False) if is_kept]
-    gone = quotients.keep(np.array(some, np.int64))
-    assert sorted({*gone.tolist(), *some}) == sorted({*ids.tolist()}) and len(quotients) == len({*some})
-    quotients.check()
-    again = quotients.ids(*columns)
-    assert quotients.terms(again).to_pylist() == [quotient_text(one) for one in given_numbers]
+    gone = ids_of.keep(np.array(some, np.int64))
+    assert sorted({*gone.tolist(), *some}) == sorted({*ids.tolist()}) and len(ids_of) == len({*some})
+    ids_of.check()
+    again = ids_of.ids_of_quotients(*columns)
+    assert ids_of.terms(again).to_pylist() == texts
     assert not some or (again[ids == some[0]] == some[0]).all()
 
 
+@examples(200)
+@given(st.lists(st.integers(-(2**127), 2**127 - 1) | st.integers(-(2**100), 2**100), min_size=16, max_size=40))
+def test_decimals_of_128_bits_have_their_exact_text(amounts):
+    ids_of = NumberIds()
+    halves = [[amount >> 64 for amount in amounts], [(amount + 2**63) % 2**64 - 2**63 for amount in amounts]]
+    ids = ids_of.ids(np.full(len(amounts), DECIMAL, np.int8), *np.array(halves, np.int64))
+    assert ids_of.terms(ids).to_pylist() == [text(DECIMAL, amount) for amount in amounts]
+    ids = ids_of.ids(np.full(16, INTEGER, np.int8), np.zeros(16, np.int64), np.array([-(2**63)] * 16))
+    assert ids_of.terms(ids).to_pylist() == [text(INTEGER, -(2**63))] * 16
+
+
 def test_the_last_digit_is_rounded_to_the_nearest_and_of_two_to_the_even_one():
-    quotients = QuotientIds()
-    halves = [(1, 2 * 10**18), (3, 2 * 10**18), (-1, 2 * 10**18), (2 * 10**18 - 1, 2 * 10**18), (2, 3), (0, 5)] * 3
-    texts = [text.split('"')[1] for text in quotients.terms(quotients.ids(*np.array(halves, np.int64).T)).to_pylist()]
-    assert texts[:6] == ["0", "0.000000000000000002", "0", "1", "0.666666666666666667", "0"]
+    ids_of = NumberIds()
+    two = 2**33  # 10¹⁸ · 2⁻³³ has fifteen digits behind the point, the last a five
+    halves = [(2**14, two), (3 * 2**14, two), (-(2**14), two), (-3 * 2**14, two), (2, 3), (0, 5)] * 3
+    found = [one.split('"')[1] for one in ids_of.terms(ids_of.ids_of_quotients(*np.array(halves, np.int64).T)).to_pylist()]
+    assert found[:6] == [text(*number(*one)).split('"')[1] for one in halves[:6]]
+    assert found[4:6] == ["0.666666666666666667", "0"]
+    assert found[0] == "0.000001907348632812" and found[1] == "0.000005722045898438"
 
 
 TEXTS = [

@@ -24,7 +24,7 @@ from rpq.language.sparql.algebra_text import formula_text
 from rpq.language.sparql.values.aggregates import Accumulator, accumulator
 from rpq.language.sparql.values.typed_values import NoValue
 from rpq.operators.relational.nodes import Node, name_by_place, places_of
-from rpq.operators.relational.values.exact_sums import INTEGER, NO_AMOUNT, NO_RESULT, Amounts, ChangedSums, ExactSums
+from rpq.operators.relational.values.exact_sums import NO_AMOUNT, NO_RESULT, Amounts, ChangedSums, ExactSums
 from rpq.operators.relational.values.formula_columns import UNFIT, AmountColumn, IdColumn, NumberColumn, ValueColumn
 from rpq.operators.relational.values.group_sums import (
     AVERAGED,
@@ -283,8 +283,7 @@ class GroupNode(Node):
 
     def _ids_of_numbers(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
         """Return the ids (int32) of quotients, or of integers where the divisor is 0."""
-        make = self._terms.quotients if self.is_isolated else self._terms.quotients_as_terms
-        return make(dividends, divisors)
+        return self._terms.quotients(dividends, divisors, as_terms=not self.is_isolated)
 
     # --- sums of numbers of any type -------------------------------------------------------------------------
 
@@ -319,8 +318,6 @@ class GroupNode(Node):
         ids = np.full(types.shape, UNBOUND, np.int32)
         has_result = types != NO_RESULT
         kinds, high, low = types[has_result], high[has_result], low[has_result]
-        are_integers = kinds == INTEGER  # as quotients, an integer is the dividend
-        high, low = np.where(are_integers, low, high), np.where(are_integers, 0, low)
         ids[has_result] = self._terms.numbers(kinds, high, low, as_terms=not self.is_isolated)
         return ids
 

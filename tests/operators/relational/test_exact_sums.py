@@ -16,8 +16,6 @@ from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import NoValue, Number, number_term, rounded_number
 from rpq.operators.relational.values import formula_columns
 from rpq.operators.relational.values.exact_sums import (
-    FLOAT,
-    INTEGER,
     LIMB,
     NO_AMOUNT,
     NO_RESULT,
@@ -27,7 +25,7 @@ from rpq.operators.relational.values.exact_sums import (
 )
 from rpq.operators.relational.values.formula_columns import amount_of, read_amounts
 from rpq.operators.relational.values.group_sums import AVERAGED, COUNTED, NO_NUMBER, SUMMED, SummedGroups
-from rpq.operators.relational.values.quotient_ids import computed_text
+from rpq.operators.relational.values.number_ids import FLOAT, computed_text
 from tests.twins import scaled
 
 FUNCTIONS = (COUNTED, SUMMED, AVERAGED)
@@ -77,7 +75,7 @@ def result(aggregate):
 def text_of(type_, high, low):
     if type_ == NO_RESULT:
         return None
-    return computed_text(type_, low, 0) if type_ == INTEGER else computed_text(type_, high, low)
+    return computed_text(type_, high, low)
 
 
 def apply(sums, changes):

@@ -13,24 +13,24 @@ from rpq.language.sparql.values.operators import order_key, rank_key
 from rpq.operators.relational.nodes import LeafNode
 from rpq.operators.relational.slices import SliceNode
 from rpq.operators.relational.values import ordered_rows
+from rpq.operators.relational.values.number_ids import DECIMAL, DOUBLE, FLOAT, INTEGER
 from rpq.operators.relational.values.ordered_rows import OrderedRows
-from rpq.operators.relational.values.quotient_ids import DECIMAL, DOUBLE, FLOAT, QUOTIENT
 from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows
 from tests.operators.relational.test_group_values import draw
 from tests.twins import scaled
 
 POSITIONS = [(0, 1), (0, 3), (2, 2), (0, None), (3, None), (1, 0), (5, 40), (2**70, 7)]
-KINDS = [None, [QUOTIENT], [QUOTIENT, DECIMAL], [DOUBLE], [QUOTIENT, DECIMAL, FLOAT, DOUBLE]]
+KINDS = [None, [INTEGER], [INTEGER, DECIMAL], [DOUBLE], [INTEGER, DECIMAL, FLOAT, DOUBLE]]
 ORDERS = [[("v", True)], [("v", False)], [("v", True), ("w", False)], [], [("w", False), ("v", True)]]
 
 
 def draw_number(chance: random.Random, terms: TermIds, kinds: list[int]) -> int:
     """Return the id of a number as a query computes it, of few values, or of a quotient."""
     kind = chance.choice(kinds)
-    if kind == QUOTIENT:
-        divisor = chance.choice([0, 0, 0, 1, 3, 7, 2**30 + 3])
-        return int(terms.quotients(np.array([chance.choice([-3, 0, 1, 2, 7, 10**17])]), np.array([divisor]))[0])
+    if kind == INTEGER:
+        dividend, divisor = chance.choice([-3, 0, 1, 2, 7, 10**17]), chance.choice([0, 0, 0, 1, 3, 7, 2**30 + 3])
+        return int(terms.quotients(np.array([dividend]), np.array([divisor]), as_terms=False)[0])
     high, low = 0, 0
     if kind == DECIMAL:
         units = chance.choice([-3, 0, 1, 2, 7, 7.5, 10**17, 10**17 + 1, 2.25]) * 10**18
@@ -116,7 +116,7 @@ def test_many_rows_are_filled_and_left_in_any_direction():
         terms = TermIds()
         node = SliceNode(LeafNode(("v",), "rows"), ["v"], [("v", direction < 0)], 2, 5, terms)
         count = 5_000
-        ids = terms.quotients(direction * np.arange(count), np.zeros(count, np.int64))
+        ids = terms.quotients(direction * np.arange(count), np.zeros(count, np.int64), as_terms=False)
         rows, weights = ids.reshape(-1, 1), np.ones(count, np.int64)
         node.change(WeightedRows(rows, weights, np.arange(count)))
         answer = Counter({int(identity): 1 for identity in ids[2:7]})

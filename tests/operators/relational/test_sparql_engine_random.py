@@ -225,3 +225,14 @@ def test_positions_of_an_order_are_those_of_the_oracle(text, tuples, size, saved
         if begin <= saved < begin + size:
             twins.restore()
     twins.compare_counts()
+
+
+def test_averages_of_integers_are_the_same_rows_when_decimals_come():
+    """An average leaves the positions as it came there, though other sums continue it."""
+    number = '"{}"^^<http://www.w3.org/2001/XMLSchema#{}>'
+    twins = Twins(
+        asked("SELECT (AVG(?n) AS ?s) { ?x <urn:n> ?n } GROUP BY ?x ORDER BY ?s LIMIT 1 OFFSET 1", Window(size=10, slide=5))
+    )
+    for source, target in (("urn:x", ("1", "integer")), ("urn:y", ("2", "integer")), ("urn:x", ("1.5", "decimal"))):
+        twins.push([(source, number.format(*target), "urn:n", 20, "+", None)])
+    twins.push([("urn:y", number.format(2, "integer"), "urn:n", 20, "-", None)])

@@ -36,8 +36,9 @@ from rpq.operators.bags.value_trees import (
     TEXT,
     Values,
 )
-from rpq.operators.relational.values.exact_sums import DECIMAL, INTEGER, LIMB, NO_AMOUNT, ONE
+from rpq.operators.relational.values.exact_sums import LIMB, NO_AMOUNT, ONE
 from rpq.operators.relational.values.formula_columns import FEW, Judge, NumericColumn, amount_of, read_names
+from rpq.operators.relational.values.number_ids import DECIMAL, INTEGER
 from rpq.operators.relational.values.term_ids import TermIds
 from rpq.operators.relational.values.value_order import label_between, new_labels
 

@@ -33,11 +33,10 @@ from rpq.operators.relational.values.group_sums import (
     GroupFigures,
     look_ahead,
 )
-
-INTEGER, DECIMAL, FLOAT, DOUBLE = range(4)
-"""The types of numbers, in the order of promotion."""
+from rpq.operators.relational.values.number_ids import DECIMAL, DOUBLE, FLOAT, INTEGER
 
 TYPES = 4
+"""The number of types of numbers, which are promoted in this order."""
 
 FINITE, POSITIVE, NEGATIVE, UNDEFINED = range(4)
 """The class of a number: finite, infinite, or not a number. The kind of an amount is its type + `TYPES` times this."""

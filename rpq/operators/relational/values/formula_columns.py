@@ -24,10 +24,6 @@ from rpq.language.sparql.values.operators import number_of
 from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, NoValue, Number
 from rpq.operators.relational.values.exact_sums import (
-    DECIMAL,
-    DOUBLE,
-    FLOAT,
-    INTEGER,
     LIMB,
     NEGATIVE,
     NO_AMOUNT,
@@ -37,6 +33,7 @@ from rpq.operators.relational.values.exact_sums import (
     UNDEFINED,
 )
 from rpq.operators.relational.values.group_sums import LARGEST, NO_NUMBER
+from rpq.operators.relational.values.number_ids import DECIMAL, DOUBLE, FLOAT, INTEGER
 from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.weighted_rows import UNBOUND
 

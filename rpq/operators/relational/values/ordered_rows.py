@@ -22,7 +22,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.operators.bags.row_bags import CHANGED, NONE, STRIDE, RowBags, add_in_event, prefetch_entry, prefetch_place, settle
 from rpq.operators.relational.values.group_values import make_room
-from rpq.operators.relational.values.quotient_ids import DECIMAL, QUOTIENT
+from rpq.operators.relational.values.number_ids import DECIMAL, INTEGER, integer_in_units
 from rpq.operators.relational.values.term_ids import FIRST_NUMBER, TermIds
 from rpq.operators.relational.values.value_order import ValueOrder, compare_terms
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows
@@ -52,16 +52,10 @@ _AHEAD = 8
 """How many changes before it is applied the memory of a change is prefetched, at the latest."""
 _PARTS = 128
 """The parts that may wait to be sorted."""
-_LARGEST_DIVISOR = 2**29
-"""Different quotients with smaller divisors are different when they are rounded to 18 digits."""
 _CLEAR = 1e-12
 """The difference of numbers of different kinds, relative to them, from which on doubles decide."""
 _NOT_COMPARABLE = 2
 _LOWEST = np.int64(-(2**63))
-_HALF = 2**32
-_32, _MASK = np.uint64(32), np.uint64(_HALF - 1)
-_UNIT_UPPER, _UNIT_LOWER = np.uint64(10**18 // _HALF), np.uint64(10**18 % _HALF)
-"""The halves of 10¹⁸."""
 
 
 class Positions(NamedTuple):
@@ -80,7 +74,7 @@ class Positions(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """The numbers that a query computed, as in `quotient_ids.Quotients`."""
+    """The numbers that a query computed, as in `number_ids.Numbers`."""
 
     high: np.ndarray  # int64
     low: np.ndarray  # int64
@@ -182,9 +176,8 @@ class OrderedRows:
 
     def _view_of_numbers(self) -> object:
         of_terms = self._terms.computed_numbers
-        if self._numbers is None or self._numbers.high is not of_terms.dividends:
-            real = of_terms.divisors.view(np.float64)
-            self._numbers = Numbers(of_terms.dividends, of_terms.divisors, real, of_terms.kinds)
+        if self._numbers is None or self._numbers.high is not of_terms.high:
+            self._numbers = Numbers(of_terms.high, of_terms.low, of_terms.low.view(np.float64), of_terms.kinds)
             self._numbers_view = view(self._numbers)
         return self._numbers_view
 
@@ -253,31 +246,17 @@ def _order_unsigned(one, other):
     return _order(one ^ _LOWEST, other ^ _LOWEST)
 
 
-@njit(cache=True, nogil=True)
-def _compare_with_decimal(number, high, low):
-    """Return how an integer compares with a decimal, as units of 10⁻¹⁸ in 128 bits."""
-    if number == _LOWEST:
-        return np.int64(_NOT_COMPARABLE)
-    # |number| · 10¹⁸, by halves
-    size = abs(number)
-    upper, lower = np.uint64(size // _HALF), np.uint64(size % _HALF)
-    lowest = lower * _UNIT_LOWER
-    middle = upper * _UNIT_LOWER + (lowest >> _32)
-    other_middle = lower * _UNIT_UPPER + (middle & _MASK)
-    units = np.int64((other_middle << _32) | (lowest & _MASK))
-    above = np.int64(upper * _UNIT_UPPER + (middle >> _32) + (other_middle >> _32))
-    if number < 0:
-        units = -units
-        above = ~above + (1 if units == 0 else 0)
-    return _order(above, high) if above != high else _order_unsigned(units, low)
+@njit(cache=True, nogil=True, forceinline=True)
+def _compare_decimals(high, low, other_high, other_low):
+    return _order(high, other_high) if high != other_high else _order_unsigned(low, other_low)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _nearly(numbers, place):
     """Return a double near a number."""
     kind, high, low = np.int64(numbers.kind[place]), numbers.high[place], numbers.low[place]
-    if kind == QUOTIENT:
-        return np.float64(high) / np.float64(max(low, 1))
+    if kind == INTEGER:
+        return np.float64(low)
     if kind == DECIMAL:
         unsigned = np.float64(low) + (18446744073709551616.0 if low < 0 else 0.0)
         return (np.float64(high) * 18446744073709551616.0 + unsigned) / 1e18
@@ -290,27 +269,20 @@ def _compare_numbers(numbers, one, other):
     kind, other_kind = np.int64(numbers.kind[one]), np.int64(numbers.kind[other])
     high, low = numbers.high[one], numbers.low[one]
     other_high, other_low = numbers.high[other], numbers.low[other]
-    if kind == QUOTIENT and other_kind == QUOTIENT:
-        if low == 0 and other_low == 0:
-            return _order(high, other_high)
-        divisor, other_divisor = max(low, np.int64(1)), max(other_low, np.int64(1))
-        if divisor < _LARGEST_DIVISOR and other_divisor < _LARGEST_DIVISOR:
-            whole, other_whole = high // divisor, other_high // other_divisor
-            if whole != other_whole:
-                return _order(whole, other_whole)
-            return _order((high - whole * divisor) * other_divisor, (other_high - other_whole * other_divisor) * divisor)
-    if kind == DECIMAL and other_kind == DECIMAL:
-        return _order(high, other_high) if high != other_high else _order_unsigned(low, other_low)
-    if kind == QUOTIENT and low == 0 and other_kind == DECIMAL:
-        return _compare_with_decimal(high, other_high, other_low)
-    if kind == DECIMAL and other_kind == QUOTIENT and other_low == 0:
-        order = _compare_with_decimal(other_high, high, low)
-        return order if order == _NOT_COMPARABLE else -order
+    if kind == INTEGER and other_kind == INTEGER:
+        return _order(low, other_low)
+    if kind <= DECIMAL and other_kind <= DECIMAL:
+        if (kind == INTEGER and low == _LOWEST) or (other_kind == INTEGER and other_low == _LOWEST):
+            return np.int64(_NOT_COMPARABLE)
+        if kind == INTEGER:
+            high, low = integer_in_units(low)
+        elif other_kind == INTEGER:
+            other_high, other_low = integer_in_units(other_low)
+        return _compare_decimals(high, low, other_high, other_low)
     real, other_real = _nearly(numbers, one), _nearly(numbers, other)
     if real != real or other_real != other_real:  # NaN is behind all others
         return _order(1 if real != real else 0, 1 if other_real != other_real else 0)
-    is_real = kind != QUOTIENT and kind != DECIMAL
-    if is_real and other_kind != QUOTIENT and other_kind != DECIMAL:
+    if kind > DECIMAL and other_kind > DECIMAL:
         return _order(real, other_real)
     if abs(real - other_real) > _CLEAR * max(abs(real), abs(other_real)):
         return _order(real, other_real)

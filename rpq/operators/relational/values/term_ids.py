@@ -15,7 +15,7 @@ from threading import RLock
 import numpy as np
 import pyarrow as pa
 
-from rpq.operators.relational.values.quotient_ids import QuotientIds, Quotients, computed_text, quotient_text
+from rpq.operators.relational.values.number_ids import NumberIds, Numbers, computed_text, quotients
 from rpq.rows.weighted_rows import UNBOUND
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
@@ -36,7 +36,7 @@ class TermIds:
 
     def __init__(self) -> None:
         self._texts: list[str | None] = []
-        self._quotients = QuotientIds()
+        self._numbers = NumberIds()
         self._ids: dict[str, int] = {}
         self._free: list[int] = []
         self._pinned: set[int] = set()
@@ -46,12 +46,12 @@ class TermIds:
         self._cache: dict[int, str] = {}
 
     def __len__(self) -> int:
-        return len(self._ids) + len(self._quotients)
+        return len(self._ids) + len(self._numbers)
 
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes held."""
-        return 200 * len(self._ids) + self._quotients.nbytes + self._alias.nbytes + 100 * len(self._cache)
+        return 200 * len(self._ids) + self._numbers.nbytes + self._alias.nbytes + 100 * len(self._cache)
 
     # --- vertices --------------------------------------------------------------------------------------------
 
@@ -128,41 +128,32 @@ class TermIds:
         self._texts.append(text)
         return FIRST + len(self._texts) - 1
 
-    def quotients(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
-        """Return ids (int32) of quotients, or of integers where the divisor is 0; equal numbers have equal ids.
-
-        They differ from the ids of the same numbers as terms: use them for output and compare them only with one another.
-        """
-        return FIRST_NUMBER + self._quotients.ids(dividends, divisors)
-
-    def quotients_as_terms(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
-        """Return the ids (int32) of the terms that these numbers are."""
-        common = np.maximum(np.gcd(dividends, divisors), 1)
-        made = np.where(divisors == 0, [dividends, divisors], [dividends // common, divisors // common])
-        different, places = np.unique(made, axis=1, return_inverse=True)
-        ids = [self.intern(quotient_text(one)) for one in zip(*different.tolist(), strict=True)]
-        return np.array(ids, np.int32)[places.reshape(-1)]
+    def quotients(self, dividends: np.ndarray, divisors: np.ndarray, *, as_terms: bool) -> np.ndarray:
+        """Return ids (int32) of quotients, or of integers where the divisor is 0, as `numbers`."""
+        if as_terms:
+            return self.numbers(*quotients(dividends, divisors), as_terms=True)
+        return FIRST_NUMBER + self._numbers.ids_of_quotients(dividends, divisors)
 
     def numbers(self, kinds: np.ndarray, high: np.ndarray, low: np.ndarray, *, as_terms: bool) -> np.ndarray:
-        """Return ids (int32) of numbers of these kinds (`quotient_ids.QUOTIENT`, …); equal numbers have equal ids.
+        """Return ids (int32) of numbers of these kinds (`number_ids.INTEGER`, …); equal numbers have equal ids.
 
         Unless they are the ids of terms, use them for output and compare them only with one another.
         """
         if not as_terms:
-            return FIRST_NUMBER + self._quotients.ids(high, low, kinds)
+            return FIRST_NUMBER + self._numbers.ids(kinds, high, low)
         different, places = np.unique(np.stack([kinds.astype(np.int64), high, low]), axis=1, return_inverse=True)
         ids = [self.intern(computed_text(*one)) for one in zip(*different.tolist(), strict=True)]
         return np.array(ids, np.int32)[places.reshape(-1)]
 
     @property
-    def computed_numbers(self) -> Quotients:
+    def computed_numbers(self) -> Numbers:
         """The numbers with ids from `FIRST_NUMBER` on, by place. They are replaced when there are more of them."""
-        return self._quotients.numbers
+        return self._numbers.numbers
 
     def text(self, identity: int) -> str | None:
         """Return the term of an id; None where it is unbound."""
         if identity >= FIRST_NUMBER:
-            return self._quotients.text(identity - FIRST_NUMBER)
+            return self._numbers.text(identity - FIRST_NUMBER)
         if identity >= FIRST:
             return self._texts[identity - FIRST]
         if identity == UNBOUND:
@@ -185,7 +176,7 @@ class TermIds:
         names = self._vertices.names_of(ids[is_vertex])
         found[is_vertex] = names.to_pylist() if self._vertices.kind == "string" else names.cast(pa.string()).to_pylist()
         if is_number.any():
-            found[is_number] = self._quotients.terms(ids[is_number] - FIRST_NUMBER).to_pylist()
+            found[is_number] = self._numbers.terms(ids[is_number] - FIRST_NUMBER).to_pylist()
         others = ~(is_vertex | is_number)
         found[others] = [text(identity) for identity in ids[others].tolist()]
         texts: list[str | None] = found.tolist()
@@ -199,7 +190,7 @@ class TermIds:
     def keep(self, used: np.ndarray) -> np.ndarray:
         """Remove terms and unpin vertices whose ids are not in `used`; return the ids that became free. O(terms)."""
         numbers = used[used >= FIRST_NUMBER] - FIRST_NUMBER
-        gone = self._quotients.keep(numbers) + FIRST_NUMBER
+        gone = self._numbers.keep(numbers) + FIRST_NUMBER
         if not (self._ids or self._pinned or self._aliases):
             return gone
         used_ids = set(np.unique(used[(used >= FIRST) & (used < FIRST_NUMBER)]).tolist())
@@ -231,13 +222,9 @@ class SharedTermIds(TermIds):
         with self._lock:
             return super().intern(text)
 
-    def quotients(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+    def quotients(self, dividends: np.ndarray, divisors: np.ndarray, *, as_terms: bool) -> np.ndarray:
         with self._lock:
-            return super().quotients(dividends, divisors)
-
-    def quotients_as_terms(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
-        with self._lock:
-            return super().quotients_as_terms(dividends, divisors)
+            return super().quotients(dividends, divisors, as_terms=as_terms)
 
     def numbers(self, kinds: np.ndarray, high: np.ndarray, low: np.ndarray, *, as_terms: bool) -> np.ndarray:
         with self._lock:
