@@ -20,7 +20,7 @@ from rpq.language.readings import LabelSet, Reading
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edges.edge_versions import ABSENT_VERSION, VersionsBefore
 from rpq.stream.edges.edges_by_id import EdgesBefore
-from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
+from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED, STRONGER
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import LabelName, label_in
 from rpq.stream.window import AnyWindow, CountWindow, Window
@@ -30,6 +30,9 @@ _ReaderKey = tuple[tuple[Reading, ...], str | None]
 
 _Ends = tuple[int, int, int]
 """Source, label and target of an edge."""
+
+_STRONGER: list[list[int]] = STRONGER.tolist()
+"""For single outcomes, where an access to an array takes ten times as long."""
 
 _NOT_READ = np.iinfo(np.int64).max
 """In place of the timestamp up to which edges have left: no window reads the label."""
@@ -250,7 +253,7 @@ class OutcomeCounts:
                     outcome, counts = self._outcomes(tuples, is_mine, before, bound)
                     if readings_count > 1:
                         longest = np.where(is_mine, np.minimum(longest, bound), longest)
-                strongest = outcome if strongest is None else _stronger(strongest, outcome)
+                strongest = outcome if strongest is None else STRONGER[strongest, outcome]
             if len(readings) > 1:
                 assert strongest is not None
                 counts = np.bincount(strongest, minlength=OUTCOME_COUNT)
@@ -261,7 +264,7 @@ class OutcomeCounts:
                 outcome = self._with_named(tuples, outcome, before.timestamp > longest, named, longest_of_named)
                 counts = np.bincount(outcome, minlength=OUTCOME_COUNT)
         for one in of_counted:
-            outcome = _stronger(outcome, one)
+            outcome = STRONGER[outcome, one]
         self.total += np.bincount(outcome, minlength=OUTCOME_COUNT) if of_counted else counts
         return outcome
 
@@ -274,7 +277,7 @@ class OutcomeCounts:
         the longest window over a named stream that reads the tuple.
         """
         of_named, _ = self._outcomes(tuples, _are_read(bound), named.before, bound)
-        outcome = _stronger(merged, of_named)
+        outcome = STRONGER[merged, of_named]
         one_refuses = (outcome == INSERTED) & ((merged == LATE) | (of_named == LATE))
         # Which may have a younger edge all the same.
         is_held = np.where(merged == LATE, is_held, named.before.timestamp > bound)
@@ -331,15 +334,15 @@ class OutcomeCounts:
                     continue
                 if reader.last_inserts is not None:
                     found = reader.last_inserts.apply(edge, is_delete=is_delete, if_present=self._outcome_if_present)
-                    of_counted = _stronger_one(of_counted, found)
+                    of_counted = _STRONGER[of_counted][found]
                 else:
                     longest = bound if longest is None else min(longest, bound)
-                    found = _stronger_one(found, outcome_for(bound))
+                    found = _STRONGER[found][outcome_for(bound)]
             reader.counts[found] += 1
         if longest is not None:
             outcome = outcome_for(longest)
         if of_counted != IRRELEVANT:
-            outcome = _stronger_one(outcome, of_counted)
+            outcome = _STRONGER[outcome][of_counted]
         self.total[outcome] += 1
         return outcome
 
@@ -373,18 +376,6 @@ def _has_plain(labels: LabelSet, name: LabelName, stream: str | None) -> bool:
     """Return whether a label without a condition is in a set of labels of a stream."""
     label = label_in(name, stream)
     return isinstance(label, str) and label != "" and labels.has(label)
-
-
-def _stronger(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return the stronger of two outcomes of each tuple, as `rpq.stream.edges.outcomes.stronger` does."""
-    is_weak = np.isin(first, (IRRELEVANT, LATE, ABSENT))
-    return np.where((second == REFRESHED) | (is_weak & (second != IRRELEVANT)), second, first)
-
-
-def _stronger_one(first: int, second: int) -> int:
-    """Return the stronger of two outcomes of one tuple, as `_stronger` does of arrays, which take ten times as long."""
-    is_weak = first in (IRRELEVANT, LATE, ABSENT)
-    return second if second == REFRESHED or (is_weak and second != IRRELEVANT) else first
 
 
 def lower_bound(window: AnyWindow, time: int) -> int:

@@ -85,6 +85,13 @@ def stronger(first, second):
     return np.int64(second if second == REFRESHED or (is_weak and second != IRRELEVANT) else first)
 
 
+STRONGER = np.array(
+    [[getattr(stronger, "py_func", stronger)(one, other) for other in range(OUTCOME_COUNT)] for one in range(OUTCOME_COUNT)],
+    np.uint8,
+)
+"""The stronger of two outcomes, `STRONGER[first, second]`, for arrays of outcomes."""
+
+
 @njit(cache=True, nogil=True, forceinline=True)
 def leaving_slide(time, size, slide):
     """Return the slide at which an edge with a timestamp leaves a window (`Window.expiry_slide`)."""
