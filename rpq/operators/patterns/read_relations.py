@@ -227,8 +227,8 @@ class ReadRelations:
         read = np.zeros(len(labels), bool)
         for label in self._labels:
             read |= labels == self._host.relations.label_id(label)
-        for relation in self.path_relations:
-            read |= relation.reads(labels)
+        for derived in self._derived_paths:
+            read |= self._host.paths[derived.content].reads(labels)
         return read
 
     def count_from(self, number: int) -> None:

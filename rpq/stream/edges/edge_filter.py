@@ -81,7 +81,11 @@ class EdgeFilter:
     def accept(self, label: int, ends: Iterable[Ends], *, passed_by: int) -> None:
         """Accept edges of a label from now on; `passed_by` is the largest timestamp of an insert passed by so far."""
         known = self.accepted(label)
-        self._enter(label, {one: self.passed_before(label, one, passed_by=passed_by) for one in ends if one not in known})
+        if known:
+            more = {one: self.passed_before(label, one, passed_by=passed_by) for one in ends if one not in known}
+        else:
+            more = dict.fromkeys(ends, passed_by)
+        self._enter(label, more)
 
     def restore(self, label: int, accepted: Mapping[Ends, int]) -> None:
         """Set the accepted ends of a label, as `accepted` returned them."""

@@ -47,6 +47,9 @@ _ROOM = 5  # ids that there are arrays for
 _ARENA_ROOM = 6
 _FIELDS = 7
 
+_LARGE = 1 << 18
+"""Arrays of more entries grow by a quarter."""
+
 _FNV_OFFSET = np.uint64(14695981039346656037)
 _FNV_PRIME = np.uint64(1099511628211)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -329,7 +332,7 @@ class VertexDictionary:
         names = self.names
         capacity = len(names.length)
         if names.fields[_FREE] == 0 and names.fields[_COUNT] == capacity:
-            more = max(capacity // 4, 8)
+            more = max(_growth(capacity), 8)
             of_texts = {} if self.kind == "int64" else {"hash": 0, "start": 0}
             of_numbers = {} if self.kind == "string" else {"number": 0}
             names = lengthen_fields(names, more, length=-1, **of_texts, **of_numbers)
@@ -337,7 +340,7 @@ class VertexDictionary:
                 self.names = names = names._replace(table=new_table(capacity + more))
                 _fill_table(self._view, self.kind == "string")
         if names.fields[_ARENA] + text > len(names.arena):
-            more = max(len(names.arena) // 4, 2 * text)
+            more = max(_growth(len(names.arena)), 2 * text)
             names = lengthen_fields(names, more, arena=0)
         self.names = names
 
@@ -360,6 +363,11 @@ class VertexDictionary:
         if self.kind is not None:
             for i in used:
                 assert self.id_of(self.names_of(np.array([i]))[0].as_py()) == i, f"id {i} is not found by its name"
+
+
+def _growth(size: int) -> int:
+    """Return by how many entries arrays of a size grow: by half, or by a quarter where spare memory counts."""
+    return size // 2 if size < _LARGE else size // 4
 
 
 def _text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
