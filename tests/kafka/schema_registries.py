@@ -1,15 +1,26 @@
-"""Messages as the serializers of a schema registry write them, and a registry that speaks the protocol over HTTP."""
+"""Messages as the serializers of a schema registry write them, one that speaks its protocol over HTTP, and a real one."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
+import signal
+import subprocess
+import tarfile
+import tempfile
 import threading
+import time
+import urllib.request
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import fastavro
+
+from tests.kafka_broker import STARTUP_SECONDS, NoBroker, die_with_parent, fetched, free_ports, java
 
 
 def record(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,3 +80,61 @@ class HttpRegistry:
 def registered(schema: Any, type_: str | None = None) -> dict[str, Any]:
     """A schema as a registry describes it; its type is left out for Avro."""
     return {"schema": json.dumps(schema), **({} if type_ is None else {"schemaType": type_})}
+
+
+APICURIO = """
+3cda1b34aa020fb4ac4dd6a66018d757e81e437f97e20a1f92d366b70091c6ba io/apicurio/apicurio-registry-app/2.6.13.Final/apicurio-registry-app-2.6.13.Final-all.tar.gz
+""".split("\n")[1:-1]  # noqa: E501
+"""Apicurio Registry, with the SHA-256 of its archive: 142 MB.  Later versions have no archive."""
+
+
+def _unpacked() -> Path:
+    """The folder of Apicurio, beside its archive in the cache; it is there as a whole or not at all."""
+    folder = fetched(APICURIO, "apicurio-2.6.13")
+    if not (folder / "app").exists():
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            with tarfile.open(folder / Path(APICURIO[0].split("/")[-1])) as archive:
+                archive.extractall(Path(temporary) / "app", filter="data")
+            with contextlib.suppress(OSError):  # another process may have been faster
+                os.rename(Path(temporary) / "app", folder / "app")
+    return folder / "app"
+
+
+class Apicurio:
+    """A real registry, whose schemas are in memory; what it says goes to a file.  `NoBroker` where there can be none."""
+
+    def __init__(self, log: Path) -> None:
+        self.port = free_ports(1)[0]
+        self.url = f"http://127.0.0.1:{self.port}/apis/ccompat/v7"
+        (jar,) = _unpacked().glob("*-runner.jar")
+        self._log = log
+        settings = [f"-Dquarkus.http.port={self.port}", "-Dquarkus.http.host=127.0.0.1"]
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                [java(), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *settings, "-jar", str(jar)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls the system alone
+            )
+
+    def wait(self) -> Apicurio:
+        """Wait until it answers."""
+        until = time.monotonic() + STARTUP_SECONDS
+        while time.monotonic() < until and self._process.poll() is None:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/subjects", timeout=2):
+                return self
+            time.sleep(0.1)
+        self.close()
+        raise NoBroker(f"Apicurio does not answer: {self._log.read_text()[-2000:]}")
+
+    def hang(self) -> None:
+        """Let no request be answered until `go_on`."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
