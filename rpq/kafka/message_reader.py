@@ -206,8 +206,8 @@ _PLACE = "place"
 ORDER = ("source", "target", "label", "timestamp", DELETE, STREAM)
 
 REGISTRY = (
-    "begins with the byte 0, as messages of a schema registry do; expected JSON or CSV, or for Avro and JSON Schema "
-    "--schema-registry URL"
+    "begins with the byte 0, as messages of a schema registry do; expected JSON or CSV, or for Avro and JSON Schema the "
+    "registry (--schema-registry URL of rpq run and rpq serve)"
 )
 
 
