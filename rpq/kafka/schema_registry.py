@@ -20,7 +20,7 @@ import time
 import uuid
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from importlib import import_module
@@ -56,10 +56,10 @@ _RESERVED = {"url": "the URL is that of --schema-registry", "max.retries": "the 
 _SECRETS = ("basic.auth.user.info", "bearer.auth.token", "bearer.auth.client.secret", "ssl.key.password")
 
 _TIMES_OF_CONNECT = {
-    "io.debezium.time.Date": ("int", "date"),
-    "io.debezium.time.Timestamp": ("long", "local-timestamp-millis"),
-    "io.debezium.time.MicroTimestamp": ("long", "local-timestamp-micros"),
-    "io.debezium.time.NanoTimestamp": ("long", "local-timestamp-nanos"),
+    "io.debezium.time.Date": "date",
+    "io.debezium.time.Timestamp": "local-timestamp-millis",
+    "io.debezium.time.MicroTimestamp": "local-timestamp-micros",
+    "io.debezium.time.NanoTimestamp": "local-timestamp-nanos",
 }
 """The logical types of Avro for numbers that Kafka Connect describes by a name of its own."""
 
@@ -301,8 +301,7 @@ def _avro_decoder(schema: Any, name: str) -> Decode:
     """Return a function that decodes records of a parsed schema."""
     fastavro, orjson = _package("fastavro"), _package("orjson")
     read, dumps, option = fastavro.schemaless_reader, orjson.dumps, orjson.OPT_UTC_Z
-    for type_ in ("timestamp-nanos", "local-timestamp-nanos"):  # of Avro 1.12
-        _package("fastavro.read").LOGICAL_READERS.setdefault(f"long-{type_}", _nanoseconds)
+    _package("fastavro.read").LOGICAL_READERS.update(_TIME_READERS)
 
     def decode(data: bytes, start: int) -> bytes:
         stream = BytesIO(data)
@@ -327,18 +326,46 @@ def _json_of(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} is no value of Avro")
 
 
-def _nanoseconds(number: int, writer: Mapping[str, Any], reader: object = None) -> str:
-    """Return nanoseconds since 1970 as text in ISO 8601."""
-    seconds, part = divmod(number, 1_000_000_000)
-    zone = "" if writer["logicalType"].startswith("local") else "Z"
-    return f"{(datetime(1970, 1, 1) + timedelta(seconds=seconds)).isoformat()}.{part:09}{zone}"
+def _time_reader(parts: int, zone: str) -> Callable[..., datetime | str | int]:
+    """Return a reader of times that are so many parts of a second since 1970; those that no calendar has stay numbers."""
+    begin = datetime(1970, 1, 1, tzinfo=UTC if zone else None)
+
+    def read(number: int, writer: object = None, reader: object = None) -> datetime | str | int:
+        seconds, part = divmod(number, parts)
+        try:
+            if parts <= 1_000_000:
+                return begin + timedelta(seconds=seconds, microseconds=part * (1_000_000 // parts))
+            return f"{(begin + timedelta(seconds=seconds)).isoformat()[:19]}.{part:09}{zone}"
+        except OverflowError:
+            return number
+
+    return read
+
+
+def _date(number: int, writer: object = None, reader: object = None) -> date | int:
+    """Return the date of a number of days since 1970, or the number if no calendar has the date."""
+    try:
+        return date(1970, 1, 1) + timedelta(days=number)
+    except OverflowError:
+        return number
+
+
+_TIME_READERS: dict[str, Callable[..., Any]] = {
+    "int-rpq-date": _date,
+    **{
+        f"long-rpq-{local}timestamp-{unit}": _time_reader(parts, zone)
+        for local, zone in (("", "Z"), ("local-", ""))
+        for unit, parts in (("millis", 1000), ("micros", 1_000_000), ("nanos", 1_000_000_000))
+    },
+}
+"""Readers of logical types that fastavro either lacks or refuses a message for, if a time is beyond its calendar."""
 
 
 def _with_logical_types(schema: Any) -> Any:
-    """Return a schema of Avro whose times have the logical types that Kafka Connect's names stand for.
+    """Return a schema of Avro whose times have types of `_TIME_READERS`, those too that Kafka Connect has a name for.
 
     >>> _with_logical_types({"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"})["logicalType"]
-    'local-timestamp-micros'
+    'rpq-local-timestamp-micros'
     """
     if isinstance(schema, list):
         return [_with_logical_types(one) for one in schema]
@@ -346,5 +373,5 @@ def _with_logical_types(schema: Any) -> Any:
         return schema
     inner = ("type", "items", "values", "fields")
     found = {key: _with_logical_types(value) if key in inner else value for key, value in schema.items()}
-    type_, logical = _TIMES_OF_CONNECT.get(str(found.get("connect.name")), ("", ""))
-    return {**found, "logicalType": logical} if logical and found.get("type") == type_ else found
+    logical = f"rpq-{found.get('logicalType') or _TIMES_OF_CONNECT.get(str(found.get('connect.name')))}"
+    return {**found, "logicalType": logical} if f"{found.get('type')}-{logical}" in _TIME_READERS else found
