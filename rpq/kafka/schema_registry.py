@@ -98,6 +98,7 @@ class SchemaRegistry:
             raise KafkaUsageError(f"--schema-registry {self.url}: {self._redact(error)}") from None
         self._decoders: dict[bytes, Decode] = {}
         self._refused: dict[bytes, str] = {}
+        self._away_message = ""
         self._wait = 0.0
         self._next_call = float("-inf")
         self.away_since: float | None = None
@@ -197,7 +198,7 @@ class SchemaRegistry:
     def _call(self, what: str, call: Callable[[], Any]) -> Any:
         """Ask the registry.  Raises `FieldError` for what it does not have, `RegistryAwayError`, and `KafkaError`."""
         if self.wait():
-            raise RegistryAwayError(f"{self.url}: the schema registry does not answer")
+            raise RegistryAwayError(self._away_message)
         errors = _package("confluent_kafka.schema_registry.error")
         try:
             found = call()
@@ -228,7 +229,8 @@ class SchemaRegistry:
             log_warning("waiting for the schema registry", url=self.url, reason=reason)
         self._wait = min(LONGEST_WAIT, self._wait * 2 or FIRST_WAIT)
         self._next_call = time.monotonic() + self._wait
-        return RegistryAwayError(f"{self.url}: no schema registry answers: {reason}")
+        self._away_message = f"{self.url}: no schema registry answers: {reason}"
+        return RegistryAwayError(self._away_message)
 
     def _mark_reachable(self) -> None:
         if self.away_since is not None:
@@ -261,7 +263,8 @@ def _without_login(url: str) -> tuple[str, str]:
     for one in url.split(","):
         parts = urlsplit(one.strip())
         if parts.scheme not in ("http", "https", "mock"):
-            raise KafkaUsageError(f"--schema-registry {parts.hostname or one}: expected a URL such as http://localhost:8081")
+            without = one.rpartition("@")[2].strip()
+            raise KafkaUsageError(f"--schema-registry {without}: is no URL; expected one such as http://localhost:8081")
         if parts.username is not None:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         plain.append(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/"))

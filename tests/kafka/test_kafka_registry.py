@@ -272,7 +272,7 @@ def test_a_registry_that_is_away_is_asked_again_and_its_messages_are_read_then(m
         with pytest.raises(RegistryAwayError, match=f"{http.url}: no schema registry answers: as told"):
             read.read([message])
         assert 0 < registry.wait() <= 0.5 and registry.away_since is not None
-        with pytest.raises(RegistryAwayError):  # it waits: no further request
+        with pytest.raises(RegistryAwayError, match="as told"):  # it waits: no further request
             read.read([message])
         assert len(http.requests) == 1
         http.answer, registry._next_call = None, 0.0
@@ -290,7 +290,8 @@ def test_a_registry_that_is_away_is_asked_again_and_its_messages_are_read_then(m
 
 def test_settings_of_the_registry_are_checked_without_secrets() -> None:
     for url, config, message in (
-        ("ftp://me:secret@here", {}, "expected a URL such as http://"),
+        ("ftp://me:secret@here", {}, "here: is no URL; expected one such as http://"),
+        ("me:secret@here", {}, "here: is no URL; expected one such as http://"),
         ("http://me:secret@here", {"basic.auth.user.info": "a:b"}, "give one of the two"),
         ("http://here", {"max.retries": "3"}, "max.retries is not to be set"),
         ("http://here", {"timeout": "soon"}, "timeout is 'soon'; expected a number"),
@@ -310,7 +311,7 @@ def test_settings_of_the_registry_are_checked_without_secrets() -> None:
         (["--format", "rdf", "--schema-registry", "http://here", "--rdf-time", "urn:t"], "documents of RDF have no"),
         (["--format", "protobuf", "--schema-registry", "http://here"], "messages in Protobuf are not read"),
         (["--format", "yago", "--schema-registry", "http://here"], "expected edges, jsonl, rdf, avro or json-schema"),
-        (["--schema-registry", "here:8081"], "expected a URL such as http://localhost:8081"),
+        (["--schema-registry", "here:8081"], "here:8081: is no URL; expected one such as http://"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(rpq, options, message) -> None:
