@@ -218,7 +218,7 @@ class Broker:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - it calls the system alone
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - it calls the system alone
         )
         log.close()
         if wait:
@@ -266,7 +266,7 @@ class Broker:
         self.stop()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Whatever becomes of the tests, the broker does not outlive them."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)

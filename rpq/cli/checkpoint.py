@@ -99,7 +99,9 @@ def _input_identity(path: str) -> str:
 
 def _topic_identity(settings: RunSettings) -> dict[str, Any]:
     """Return the options that matter only to runs over topics; whether bad messages are skipped may change."""
-    return {"--upsert": settings.upsert, "--time-unit": settings.time_unit, "--on-error": None}
+    found: dict[str, Any] = {"--upsert": settings.upsert, "--time-unit": settings.time_unit, "--on-error": None}
+    # Another registry may have the same schemas.
+    return found | ({} if settings.schema_registry is None else {"--schema-registry": "given"})
 
 
 def _static_identity(settings: RunSettings) -> dict[str, Any]:

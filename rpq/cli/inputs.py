@@ -41,6 +41,7 @@ from rpq.stream.names.stream_labels import EdgeEnd, text_of
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
     from rpq.kafka.client import ClientSettings
+    from rpq.kafka.schema_registry import SchemaRegistry
     from rpq.kafka.topic_reader import TopicInput
     from rpq.readers import RdfReading
     from rpq.readers.rdf.rdf_format import RdfDocuments
@@ -621,6 +622,7 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
         only_json=settings.format == "jsonl",
         rdf=rdf_documents(settings).reading if settings.format == "rdf" else None,
         rules=rules_of(settings),
+        registry=_schema_registry(settings),
         max_delay=settings.max_delay,
         on_error="skip" if is_topic(settings.on_error) else settings.on_error,
         until_end=settings.until_end,
@@ -629,3 +631,23 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
         for stream in streams.values():
             reader_of(topics, stream)  # which checks the options
     return topics
+
+
+def _schema_registry(settings: RunSettings) -> SchemaRegistry | None:
+    """Return the schema registry that the options name.  Raises `InputError` and `KafkaError`."""
+    from rpq.kafka.client import read_settings
+    from rpq.kafka.schema_registry import RDF_HAS_NO_REGISTRY, SCHEMA_TYPES, SchemaRegistry
+
+    if settings.schema_registry is None:
+        for option, is_given in (
+            (f"--format {settings.format}", settings.format in SCHEMA_TYPES),
+            ("--schema-registry-config", settings.schema_registry_config is not None),
+        ):
+            if is_given:
+                raise InputError(f"{option}: needs a schema registry; expected --schema-registry URL beside it")
+        return None
+    if settings.format == "rdf":
+        raise InputError(f"--schema-registry: {RDF_HAS_NO_REGISTRY}")
+    config = {} if settings.schema_registry_config is None else read_settings(settings.schema_registry_config)
+    kind: Any = settings.format if settings.format in SCHEMA_TYPES else None
+    return SchemaRegistry(settings.schema_registry, config, format=kind)

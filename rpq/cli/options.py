@@ -371,12 +371,28 @@ max_delay = click.option(
 )
 
 
+schema_registry = combine_options(
+    click.option(
+        "--schema-registry",
+        metavar="URL",
+        help="For topics: schema registry of messages in Avro or JSON Schema. The URL, or the environment variable "
+        "RPQ_SCHEMA_REGISTRY_LOGIN, has a login (USER:PASSWORD).",
+    ),
+    click.option(
+        "--schema-registry-config",
+        metavar="FILE",
+        help="For topics: file with settings of the registry's client (TLS, a login or token) as NAME=VALUE.",
+    ),
+)
+
+
 topic_options = combine_options(
     click.option(
         "--kafka-config",
         metavar="FILE",
         help="For topics: file with librdkafka settings (TLS, SASL, group.id) as NAME=VALUE.",
     ),
+    schema_registry,
     max_delay,
     click.option(
         "--upsert", is_flag=True, help="For topics: write rows that leave as tombstones (needs explicit semantics)."

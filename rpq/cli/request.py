@@ -303,6 +303,8 @@ class RunSettings(QueryOptions):
     stats: str | None = None
     quiet: bool = False
     kafka_config: str | None = None
+    schema_registry: str | None = None
+    schema_registry_config: str | None = None
     max_delay: float = 1.0
     upsert: bool = False
     until_end: bool = False

@@ -103,7 +103,10 @@ def _check_files(request: RunRequest) -> None:
 
 _DEFAULTS = RunSettings(inputs=(), format="edges")
 
-_OF_TOPICS = ("kafka_config", "upsert", "until_end", "metrics", "log", "max_delay", "checkpoint_every")
+_OF_TOPICS = (
+    "kafka_config", "schema_registry", "schema_registry_config", "upsert", "until_end", "metrics", "log", "max_delay",
+    "checkpoint_every",
+)  # fmt: skip
 _OF_FILES = {
     "deletes": "deletes are made up over files alone",
     "drop_self_loops": "--where 'source != target' does the same",
@@ -136,14 +139,17 @@ def _check_topic_options(request: RunRequest) -> None:
     except InputError as error:
         raise click.UsageError(str(error)) from error
     from rpq.kafka.message_reader import UNSUPPORTED_FORMATS
+    from rpq.kafka.schema_registry import SCHEMA_TYPES
 
     if settings.format in UNSUPPORTED_FORMATS:
         raise click.UsageError(
-            f"--format {settings.format}: messages in {UNSUPPORTED_FORMATS[settings.format]} are not read; expected JSON or "
-            "CSV, for which a converter of Kafka Connect or ksqlDB can write another topic"
+            f"--format {settings.format}: messages in {UNSUPPORTED_FORMATS[settings.format]} are not read; expected JSON, "
+            "CSV or Avro, for which a converter of Kafka Connect or ksqlDB can write another topic"
         )
-    if settings.format not in ("edges", "jsonl", "rdf"):
-        raise click.UsageError(f"--format {settings.format}: is a format of files; expected edges, jsonl or rdf")
+    if settings.format not in ("edges", "jsonl", "rdf", *SCHEMA_TYPES):
+        raise click.UsageError(
+            f"--format {settings.format}: is a format of files; expected edges, jsonl, rdf, {' or '.join(SCHEMA_TYPES)}"
+        )
     for name, instead in _OF_FILES.items():
         if getattr(settings, name) != getattr(_DEFAULTS, name):
             raise click.UsageError(f"--{name.replace('_', '-')} applies to files, not to topics: {instead}")

@@ -2,8 +2,8 @@
 
 `run_topics` is the way in.  A stream goes through
 
-    messages (topic_reader, message_reader) → one order (partition_merge, topic_source) → the engine (rpq.run) → rows as
-    messages in a transaction that carries the offsets (row_outputs)
+    messages (topic_reader, message_reader, schema_registry) → one order (partition_merge, topic_source) → the engine
+    (rpq.run) → rows as messages in a transaction that carries the offsets (row_outputs)
 
 Three things record the position of a run: a checkpoint with the engine's state, written rarely; a journal of the order since
 then; and the offsets of the last committed transaction.  After a crash the engine replays the journal from the checkpoint up
@@ -19,12 +19,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rpq.kafka.schema_registry import SchemaRegistry
     from rpq.kafka.topic_reader import TopicFigures
     from rpq.kafka.topic_run import run_topics
 
-__all__ = ["TopicFigures", "run_topics"]
+__all__ = ["SchemaRegistry", "TopicFigures", "run_topics"]
 
-_LAZY = {"TopicFigures": "rpq.kafka.topic_reader", "run_topics": "rpq.kafka.topic_run"}
+_LAZY = {
+    "SchemaRegistry": "rpq.kafka.schema_registry",
+    "TopicFigures": "rpq.kafka.topic_reader",
+    "run_topics": "rpq.kafka.topic_run",
+}
 
 
 def __getattr__(name: str) -> Any:

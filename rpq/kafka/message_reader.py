@@ -5,16 +5,18 @@ anything else is fields in the order source, target, label, timestamp and option
 source=3,target=1` gives the positions of fields instead.  A message that cannot be read is a `BadMessage` with the reason.
 
 `--columns timestamp=@time,source=@key,label=@header.kind` takes columns of a tuple from the metadata of a message: `@key`,
-`@time`, `@topic`, `@partition`, `@offset` or `@header.NAME`; the other columns are in the value.  `@time` is the time of the
-message, or that of the broker if the topic is configured so, in the unit of the timestamps (milliseconds if none is given).
+`@key.NAME` for a value in a key that is an object of JSON, `@time`, `@topic`, `@partition`, `@offset` or `@header.NAME`; the
+other columns are in the value.  `@time` is the time of the message, or that of the broker if the topic is configured so, in
+the unit of the timestamps (milliseconds if none is given).  With a schema registry, values and keys are decoded to JSON.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +46,10 @@ from rpq.readers.text.parsing import BlockParser, LineParser, Rows
 from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE, EDGE, STREAM, FieldError, check_time, time_kind
 from rpq.stream.arrays.properties import LOOSE
 
-BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@header.NAME")
+if TYPE_CHECKING:
+    from rpq.kafka.schema_registry import SchemaRegistry
+
+BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@key.NAME", "@header.NAME")
 KEYS_WITH_AT = ("@timestamp", "@version", "@metadata")
 """Keys of the values that Logstash and the Elastic Common Schema write with an @."""
 
@@ -110,14 +115,14 @@ class MessageColumns:
         """The unit of the timestamps, if these columns determine it."""
         return self.time_unit or ("ms" if ("timestamp", "@time") in self.beside else None)
 
-    def read(self, message: Any) -> dict[str, Any]:
+    def read(self, message: Any, registry: SchemaRegistry | None = None) -> dict[str, Any]:
         """Return the metadata of a message by column.  Raises `FieldError`."""
-        return {column: self._checked_value(column, name, message) for column, name in self.beside}
+        return {column: self._checked_value(column, name, message, registry) for column, name in self.beside}
 
-    def _checked_value(self, column: str, name: str, message: Any) -> Any:
+    def _checked_value(self, column: str, name: str, message: Any, registry: SchemaRegistry | None) -> Any:
         if name == "@time":
             return self._time(message)
-        value = text_beside(name, message)
+        value = text_beside(name, message, registry)
         if value is None:
             if column in ("op", DELETE):
                 return False
@@ -151,24 +156,39 @@ def is_beside(name: str) -> bool:
 
 def check_beside(name: str) -> None:
     """Raise `InputError` for a name that is no metadata of a message."""
-    if name in BESIDE[:-1] or re.fullmatch(r"@header\..+", name):
+    if name in BESIDE[:-2] or re.fullmatch(r"@(key|header)\..+", name):
         return
     raise InputError(f"{name!r} is nothing of a message: expected one of {', '.join(BESIDE)}{did_you_mean(name, BESIDE)}")
 
 
-def text_beside(name: str, message: Any) -> str | None:
-    """Return metadata of a message as text, or None if it is missing.  Raises `FieldError` for bytes that are no text."""
+def text_beside(name: str, message: Any, registry: SchemaRegistry | None = None) -> str | None:
+    """Return metadata of a message as text, or None if it is missing.  Raises `FieldError` for bytes that are no text.
+
+    A `registry` decodes keys.
+    """
     if name == "@time":
         return str(message.timestamp()[1])
     if name in ("@topic", "@partition", "@offset"):
         return str(getattr(message, name[1:])())
-    raw = message.key() if name == "@key" else _header(message.headers() or (), name.removeprefix("@header."))
-    if raw is None or isinstance(raw, str):
-        return raw
+    is_key = name == "@key" or name.startswith("@key.")
+    raw = message.key() if is_key else _header(message.headers() or (), name.removeprefix("@header."))
     try:
-        return str(raw, "utf-8")
+        if is_key and registry is not None:
+            raw = registry.decode_key(message)
+        text = raw if raw is None or isinstance(raw, str) else str(raw, "utf-8")
     except UnicodeDecodeError as error:
         raise FieldError("is not UTF-8 text", name) from error
+    except FieldError as error:
+        raise FieldError(error.message, name) from error
+    return _value_in_key(text, name) if name.startswith("@key.") and text is not None else text
+
+
+def _value_in_key(key: str, name: str) -> str | None:
+    try:
+        value = value_at(read_object(key.encode()), name.removeprefix("@key."))
+    except FieldError as error:
+        raise FieldError(f"is not there: the key {error.message}", name) from error
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _header(headers: Sequence[tuple[str, Any]], name: str) -> Any:
@@ -176,7 +196,7 @@ def _header(headers: Sequence[tuple[str, Any]], name: str) -> Any:
     return next((value for header, value in reversed(headers) if header == name), None)
 
 
-UNSUPPORTED_FORMATS = {"avro": "Avro", "protobuf": "Protobuf", "parquet": "Parquet"}
+UNSUPPORTED_FORMATS = {"protobuf": "Protobuf", "parquet": "Parquet"}
 """Formats of messages that are not read: their names in options, and in messages to users."""
 
 
@@ -186,8 +206,8 @@ _PLACE = "place"
 ORDER = ("source", "target", "label", "timestamp", DELETE, STREAM)
 
 REGISTRY = (
-    "begins with the byte 0, as Avro and Protobuf of a schema registry do; these are not read: expected JSON or CSV, for "
-    "which a converter of Kafka Connect or ksqlDB can write another topic"
+    "begins with the byte 0, as messages of a schema registry do; expected JSON or CSV, or for Avro and JSON Schema the "
+    "registry (--schema-registry URL of rpq run and rpq serve)"
 )
 
 
@@ -226,6 +246,7 @@ def place_of(message: Any) -> str:
 class MessageReader:
     """A reader of the messages of one topic.  `warnings` say in which respect the first message may be misread.
 
+    A `registry` decodes values and keys, which are read like JSON then.
     Raises `InputError` or `WhereError` if no message can have the columns.
     """
 
@@ -238,12 +259,14 @@ class MessageReader:
         only_json: bool = False,
         layout: dict[str, Any] | None = None,
         rules: EdgeRules | None = None,
+        registry: SchemaRegistry | None = None,
     ) -> None:
         self._rules = rules
+        self._registry = registry
         self._columns = columns
         self._stream = stream
         self._where = where
-        self._only_json = only_json
+        self._only_json = only_json or registry is not None
         self._parser: BlockParser | None = None
         self._predicate: Predicate | None = None
         self.warnings: list[str] = []
@@ -276,6 +299,9 @@ class MessageReader:
         """Read messages.  O(bytes), vectorised for values without special cases."""
         values = list(map(type(messages[0]).value, messages))
         bad: dict[int, BadMessage] = {}
+        if self._registry is not None:
+            values, errors = self._registry.decode_values(messages, values)
+            bad = {number: BadMessage(messages[number], error.message) for number, error in errors.items()}
         beside = self._read_beside(messages, bad)
         if self._parser is None and not self._settle_layout(messages, values, bad):
             return Tuples(None, np.empty(0, np.int64), bad)
@@ -405,8 +431,8 @@ class MessageReader:
             return columns
         for number, message in enumerate(messages):
             try:
-                values = self._columns.read(message)
-                values |= {FURTHER + name: text_beside(name, message) for name in self._metadata}
+                values = self._columns.read(message, self._registry)
+                values |= {FURTHER + name: text_beside(name, message, self._registry) for name in self._metadata}
             except FieldError as error:
                 bad[number] = BadMessage(message, _reason(error, b""))
                 values = dict.fromkeys(columns)
@@ -425,7 +451,7 @@ class MessageReader:
         wrong = {error.line - 1: error.error for piece in pieces for error in piece.errors}
         for line, error in wrong.items():
             number = int(message_of_line[line])
-            bad[number] = BadMessage(messages[number], _reason(error, messages[number].value()))
+            bad[number] = BadMessage(messages[number], _reason(error, b"" if self._registry else messages[number].value()))
         batches, of_rows = [], []
         start = filtered = undecided = 0
         for piece in pieces:

@@ -16,6 +16,7 @@ from rpq.errors import InputError, did_you_mean
 from rpq.kafka.client import ClientSettings, ConnectionLog, KafkaError, client, is_broker_away, log_event, log_warning
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.kafka.partition_merge import PartitionMerge, Place
+from rpq.kafka.schema_registry import RegistryAwayError, SchemaRegistry
 from rpq.language.where import Where
 from rpq.readers.column_names import ColumnNames
 
@@ -51,7 +52,8 @@ class TopicFigures:
 class TopicInput:
     """The input of a run: topics by name, each with the stream of its tuples, and how their messages are read.
 
-    With `rdf` a message is a document of RDF, with `rules` a record that they make edges of, otherwise it is a tuple.
+    With `rdf` a message is a document of RDF, with `rules` a record that they make edges of, otherwise it is a tuple.  A
+    `registry` decodes the messages of records and tuples.
     """
 
     brokers: str
@@ -61,6 +63,7 @@ class TopicInput:
     only_json: bool = False
     rdf: RdfReading | None = None
     rules: EdgeRules | None = None
+    registry: SchemaRegistry | None = None
     max_delay: float = 1.0
     on_error: str = "stop"
     until_end: bool = False
@@ -81,6 +84,7 @@ def reader_of(
             only_json=topics.only_json,
             layout=layout,
             rules=topics.rules,
+            registry=topics.registry,
         )
     from rpq.kafka.rdf_messages import RdfMessages
 
@@ -101,7 +105,7 @@ MOST_WAITING = 300_000
 class TopicReader:
     """A consumer that reads topics into a merge.
 
-    `readers` are the readers of messages by topic.  `check` raises if the run must end.
+    `readers` are the readers of messages by topic, which may use a schema `registry`.  `check` raises if the run must end.
     """
 
     def __init__(
@@ -112,8 +116,11 @@ class TopicReader:
         group: str,
         check: Callable[[], None],
         waits_forever: bool,
+        registry: SchemaRegistry | None = None,
     ) -> None:
         self._settings = settings
+        self._registry = registry
+        self._waits_forever = waits_forever
         self._readers = readers
         self._check = check
         self._is_away = False
@@ -303,6 +310,9 @@ class TopicReader:
 
     def _fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
         consumer = self._consumer
+        if self._polled and self._registry is not None and (wait := self._registry.wait()):
+            time.sleep(min(wait, seconds))
+            return 0
         messages = [*self._polled, *consumer.consume(most, 0)]
         self._polled = []
         if not messages and seconds:
@@ -312,7 +322,7 @@ class TopicReader:
         if messages:
             self._mark_reachable()
             self._dispatch(messages, merge)
-        return len(messages)
+        return len(messages) if not self._polled else 0
 
     def _pause_partitions(self, merge: PartitionMerge) -> None:
         """Pause the partitions of which too many tuples wait, and resume those of which fewer wait again."""
@@ -328,7 +338,7 @@ class TopicReader:
 
     def _dispatch(self, messages: Sequence[Any], merge: PartitionMerge) -> None:
         # Mapping a method of the class takes a third of the time of a call for each message.
-        kind = client().Message
+        kind, received = client().Message, messages
         ends: list[tuple[Place, int]] = []
         if any(map(kind.error, messages)):
             pairs = list(zip(messages, map(kind.error, messages), strict=True))
@@ -341,12 +351,29 @@ class TopicReader:
             for message, topic in zip(messages, map(kind.topic, messages), strict=True):
                 by_topic.setdefault(topic, []).append(message)
         for topic, theirs in by_topic.items():
-            self._read_topic(topic, theirs, merge)
+            try:
+                self._read_topic(topic, theirs, merge)
+            except RegistryAwayError as error:
+                self._on_registry_away(error)
+                self._polled += theirs
+        if self._polled:
+            # The end of a partition comes after its messages, which are read again later.
+            end = client().KafkaError._PARTITION_EOF
+            self._polled += [one for one in received if one.error() is not None and one.error().code() == end]
+            return
         for place, offset in ends:
             # Messages may have arrived after the end that was reported.
             if offset >= merge.position(place):
                 merge.reached_end(place, offset)
                 self._ended.add(place)
+
+    def _on_registry_away(self, error: RegistryAwayError) -> None:
+        """Raise the error if the registry was never reached and a new run has waited for it long enough."""
+        assert self._registry is not None
+        since = self._registry.away_since
+        may_wait = self._waits_forever or self._registry.was_reached
+        if not may_wait and since is not None and time.monotonic() > since + START_SECONDS:
+            raise error
 
     def _event(self, message: Any) -> list[tuple[Place, int]]:
         """Return the end of a partition that an error message reports.  Raises `KafkaError` for other lasting errors."""

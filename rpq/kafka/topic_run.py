@@ -18,6 +18,7 @@ from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client
 from rpq.kafka.message_reader import BadMessage, MessageColumns
 from rpq.kafka.partition_merge import Place
 from rpq.kafka.row_outputs import Destination, RowMessages, TopicOutputs
+from rpq.kafka.schema_registry import RDF_HAS_NO_REGISTRY, SchemaRegistry
 from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topic, topics_in
 from rpq.kafka.topic_reader import TopicFigures, TopicInput
 from rpq.kafka.topic_source import Journal, TopicPosition, TopicSource, rounds_between
@@ -190,6 +191,7 @@ def run_topics(
     edges: Literal["triple", "parallel", "id"] = "triple",
     rdf: RdfReading | None = None,
     rules: EdgeRules | None = None,
+    schema_registry: str | SchemaRegistry | None = None,
     max_delay: float = 1.0,
     on_error: str = "stop",
     upsert: bool = False,
@@ -210,7 +212,8 @@ def run_topics(
     after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.  A tuple waits for other partitions for
     at most `max_delay` seconds.  `edges` is that of an engine; messages have the properties that queries read, and with
     "id" the id of an edge, as further fields.  With `rdf` a message is a document of RDF, whose triples have the time that
-    it names, or that of columns="timestamp=@time"; with `rules` it is a record that they make edges of.  `on_error` is
+    it names, or that of columns="timestamp=@time"; with `rules` it is a record that they make edges of.
+    A `schema_registry` (its URL) has the schemas of messages in Avro or JSON Schema.  `on_error` is
     "stop", "skip", or a topic for messages that are no tuples.  With `upsert` rows that leave are tombstones.  `threads`,
     `memory_limit`, `max_rows`, `max_ahead` and `witness` are those of an engine.  Raises
     `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
@@ -237,6 +240,9 @@ def run_topics(
     cluster = one_cluster([*uris, *map(checked_topic, outputs.values()), *letters])[0]
     given = kafka_config if isinstance(kafka_config, Mapping) or kafka_config is None else read_settings(kafka_config)
     client()
+    registry = SchemaRegistry(schema_registry) if isinstance(schema_registry, str) else schema_registry
+    if registry is not None and rdf is not None:
+        raise InputError(RDF_HAS_NO_REGISTRY)
     further = sorted(frozenset().union(*(properties_of(query) for query in queries)))
     names = ColumnNames.parse(columns, label=label, properties=(*further, *((EDGE,) if edges == "id" else ())))
     messages = MessageColumns.of(names, time_unit)
@@ -265,6 +271,7 @@ def run_topics(
             where=parse_where(where) if where is not None else None,
             rdf=rdf,
             rules=rules,
+            registry=registry,
             max_delay=max_delay,
             on_error="skip" if letters else on_error,
             until_end=until_end,
@@ -280,6 +287,7 @@ def run_topics(
         **({} if edges == "triple" else {"edges": edges}),
         **({} if rdf is None else {"rdf": repr(rdf)}),
         **({} if rules is None else {"rules": rules.identity}),
+        **({} if registry is None else {"schema registry": registry.identity}),
     }
     run = TopicRun(
         source,

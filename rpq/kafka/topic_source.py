@@ -95,7 +95,14 @@ class TopicSource(Source):
             topic: reader_of(topics, stream, layout=position.layouts.get(topic)) for topic, stream in topics.topics.items()
         }
         is_known = bool(position.ends)
-        reader = TopicReader(self._settings, readers, group=self.group, check=self._check, waits_forever=is_known)
+        reader = TopicReader(
+            self._settings,
+            readers,
+            group=self.group,
+            check=self._check,
+            waits_forever=is_known,
+            registry=topics.registry,
+        )
         self._reader = reader
         self.ends = reader.places(position.ends)
         self.fronts = {place: position.fronts.get(place, LEAST) for place in self.ends}

@@ -213,6 +213,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     help="Number of rows of changes that are stored for followers that reconnect.",
 )
 @click.option("--kafka-config", metavar="FILE", help="For topics: file with librdkafka settings as NAME=VALUE.")
+@shared.schema_registry
 @shared.max_delay
 @shared.quiet
 def serve(**options: Any) -> None:

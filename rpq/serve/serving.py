@@ -326,6 +326,8 @@ def _register(service: Service, query_fields: Sequence[dict[str, Any]], queries:
 
 
 def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tuple[Playback | None, list[Feed]]:
+    if settings.schema_registry is not None and not any(map(is_topic, settings.inputs)):
+        raise click.UsageError("--schema-registry applies to topics; expected --input kafka://BROKER/TOPIC")
     if not settings.inputs:
         return None, []
     if any(map(is_topic, settings.inputs)):

@@ -33,7 +33,8 @@ def test_latency_from_topic_to_topic_is_measured_and_all_rows_come(measured, mon
     assert checks["the command gives the engine's rows"] and checks["rows that go through topics come, and once"]
     for call in ("stdin → stdout, 10,000/s", "Kafka → Kafka, 10,000/s", "Kafka → Kafka, full load"):
         assert 0 < calls[call]["p50_us"] <= calls[call]["p99_us"] <= calls[call]["maximum_us"] and calls[call]["rows"]
-    assert calls["Kafka → Kafka, a full topic"]["tuples_per_second"] > 0
+    full, avro = (calls[f"Kafka → Kafka, a full topic{encoding}"] for encoding in ("", " in Avro"))
+    assert full["tuples_per_second"] > 0 and avro["tuples_per_second"] > 0 and full["rows"] == avro["rows"]
     for name in ("Bytewax", "Quix Streams"):
         for load in ("10,000/s", "full load"):
             assert calls[f"Kafka → {name} → Kafka, {load}: not installed"].get("p50_us") is None

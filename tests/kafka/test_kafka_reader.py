@@ -14,6 +14,7 @@ from rpq.kafka import topic_reader as module
 from rpq.kafka.client import ClientSettings
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place
+from rpq.kafka.schema_registry import RegistryAwayError
 from rpq.kafka.topic_reader import TopicReader
 from rpq.readers import ColumnNames
 
@@ -23,7 +24,7 @@ PLACE = Place("t", 0)
 class Cause:
     """An error of the client."""
 
-    _TRANSPORT, _TIMED_OUT = -195, -185
+    _TRANSPORT, _TIMED_OUT, _PARTITION_EOF = -195, -185, -191
 
     def retriable(self) -> bool:
         return True
@@ -42,13 +43,14 @@ class Failed(Exception):
 
 
 class Message:
-    """A message."""
+    """A message, or the end of the topic."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, failure: SimpleNamespace | None = None) -> None:
         self._number = number
+        self._failure = failure
 
-    def error(self) -> None:
-        return None
+    def error(self) -> SimpleNamespace | None:
+        return self._failure
 
     def value(self) -> bytes:
         return b'{"source": "a", "target": "b", "label": "x", "timestamp": %d}' % self._number
@@ -112,6 +114,57 @@ def test_a_message_that_comes_while_the_broker_is_asked_something_is_read(reader
     assert reader.fetch(merge, 100, 0) == 5 == reader.messages
     merge.reached_end(PLACE, 5)
     assert merge.ready(100).offsets.tolist() == [0, 1, 2, 3, 4]
+
+
+class Registry:
+    """A schema registry of messages that are JSON already: away, until `is_back`."""
+
+    away_since, was_reached, is_back = 0.0, False, False
+
+    def wait(self) -> float:
+        return 0.0 if self.is_back else 0.001
+
+    def decode_values(self, messages, values):
+        if not self.is_back:
+            raise RegistryAwayError("here: no schema registry answers")
+        return values, {}
+
+
+def reader_of_registry(registry: Registry, *, waits_forever: bool) -> TopicReader:
+    messages = MessageReader(MessageColumns.of(ColumnNames()), registry=registry)
+    return TopicReader(
+        ClientSettings("here:1"),
+        {PLACE.topic: messages},
+        group="g",
+        check=lambda: None,
+        waits_forever=waits_forever,
+        registry=registry,
+    )
+
+
+def test_messages_whose_registry_is_away_wait_and_so_does_the_end_behind_them(reader) -> None:
+    registry = Registry()
+    one = reader_of_registry(registry, waits_forever=True)
+    one.begin({PLACE: 0})
+    one._consumer._left.append(Message(5, SimpleNamespace(code=lambda: Cause._PARTITION_EOF)))
+    merge = PartitionMerge({PLACE: (0, LEAST)}, max_delay=0)
+    for _ in range(3):
+        assert one.fetch(merge, 4, 0.001) == one.messages == merge.position(PLACE) == 0
+        assert not one.finished_partitions and merge.ready(100) is None
+    registry.is_back = True
+    assert one.fetch(merge, 100, 0) == 6 and one.messages == 5
+    assert one.finished_partitions == {PLACE}
+    assert merge.ready(100).offsets.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_new_run_waits_for_its_registry_as_long_as_for_a_broker(reader, monkeypatch) -> None:
+    monkeypatch.setattr(module, "START_SECONDS", 0.0)
+    registry = Registry()
+    merge = PartitionMerge({PLACE: (0, LEAST)}, max_delay=0)
+    with pytest.raises(RegistryAwayError, match="no schema registry answers"):
+        reader_of_registry(registry, waits_forever=False).fetch(merge, 4, 0)
+    registry.was_reached = True
+    assert reader_of_registry(registry, waits_forever=False).fetch(merge, 4, 0) == 0
 
 
 # --- a real client, and a listener that is no broker -----------------------------------------------------------------

@@ -22,7 +22,7 @@ from rpq.workloads import named_queries
 from rpq.workloads.bench import measure as measuring
 
 # The lines of these modules are part of the table.
-from rpq.workloads.bench.comparisons import edge_properties, match_texts, path_kinds, time_order  # noqa: F401
+from rpq.workloads.bench.comparisons import edge_properties, match_texts, message_speed, path_kinds, time_order  # noqa: F401
 from rpq.workloads.bench.comparisons.bounds import COLUMNS, LINES, Reading, line, tuples_per_second, window_of
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS, edge_a_moment

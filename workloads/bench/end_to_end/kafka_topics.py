@@ -1,7 +1,11 @@
-"""Latency from topic to topic of Kafka, of the command and of other programs that read a topic and write another."""
+"""Latency from topic to topic of Kafka, of the command and of other programs that read a topic and write another.
+
+Also its speed over a full topic, of JSON or of Avro, whose schema a server of this process has.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -10,6 +14,9 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +41,8 @@ PROBE = (
 HOW = (
     "From topic to topic, with a broker on this machine (`--kafka`): a consumer reads committed rows, the first events are "
     "sent after the row of two probe edges has arrived, and tuples a second are measured until the last row has arrived. A "
-    "full topic: a run over a topic with a million events, on one core, from its first message to its last commit. "
+    "full topic: a run over a topic with a million events, on one core, from its first message to its last commit; in Avro "
+    "the times are of the type timestamp-micros. "
 )
 
 Start = Callable[[str, str, str], Sequence[str]]
@@ -170,7 +178,58 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def throughput(topics: KafkaTopics, lines: Sequence[bytes]) -> tuple[int, float]:
+AVRO = {
+    "type": "record",
+    "name": "Edge",
+    "fields": [
+        *({"name": name, "type": "string"} for name in ("source", "target", "label")),
+        {"name": "timestamp", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    ],
+}
+
+
+def is_avro_there() -> bool:
+    """Return whether the packages of the extra avro are installed."""
+    return all(find_spec(name) is not None for name in ("confluent_kafka", "fastavro", "orjson"))
+
+
+def in_avro(lines: Sequence[bytes]) -> list[bytes]:
+    """Return events as messages in Avro, of a schema with the number 1."""
+    import fastavro
+
+    schema = fastavro.parse_schema(AVRO)
+    found = []
+    for line in lines:
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, schema, json.loads(line))
+        found.append(b"\0\0\0\0\1" + stream.getvalue())
+    return found
+
+
+@contextmanager
+def schema_server() -> Iterator[str]:
+    """Serve the schema as a registry does; yield its URL."""
+    content = json.dumps({"schema": json.dumps(AVRO)}).encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+
+
+def throughput(topics: KafkaTopics, lines: Sequence[bytes], *options: str) -> tuple[int, float]:
     """Measure a run on one core over a full topic; return the number of its rows and its tuples per second."""
     read, written = topics.new(), topics.new()
     producer = topics.producer()
@@ -181,7 +240,7 @@ def throughput(topics: KafkaTopics, lines: Sequence[bytes]) -> tuple[int, float]
     producer.flush(120)
     with tempfile.TemporaryDirectory(prefix="rpq-latency-") as folder:
         stats = str(Path(folder) / "stats.json")
-        arguments = [*topics.run(read, written, folder), "--until-end", "--stats", stats]
+        arguments = [*topics.run(read, written, folder), *options, "--until-end", "--stats", stats]
         subprocess.run(arguments, check=True, preexec_fn=_on_one_core)
         figures = json.loads(Path(stats).read_text())
     return figures["kafka"]["rows_sent"], figures["tuples"] / figures["kafka"]["seconds"]

@@ -1,0 +1,104 @@
+"""Lines of messages: how fast values of Avro, with a schema registry, are decoded and become tuples.
+
+Without the packages of the extra `avro` the table has no such lines.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from io import BytesIO
+from typing import Any
+
+from rpq.workloads.bench.comparisons.bounds import Reading, line, window_of
+from rpq.workloads.bench.end_to_end.kafka_topics import is_avro_there
+from rpq.workloads.bench.experiment import Settings
+
+_PARTY = {"type": "record", "name": "Party", "fields": [{"name": name, "type": "string"} for name in ("id", "bank")]}
+_TRANSFER = {
+    "type": "record",
+    "name": "Transfer",
+    "fields": [
+        {"name": "payer", "type": _PARTY},
+        {"name": "payee", "type": "Party"},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["pays", "refunds"]}},
+        {"name": "booked", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "amount", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}]},
+    ],
+}
+_COLUMNS = "source=payer.id,target=payee.id,label=kind,timestamp=booked"
+_FETCH = 20_000
+
+
+@dataclass(frozen=True)
+class _Message:
+    """A message as the client of Kafka returns it."""
+
+    content: bytes
+
+    def value(self) -> bytes:
+        return self.content
+
+    def headers(self) -> None:
+        return None
+
+
+def _messages(count: int) -> list[_Message]:
+    """Return transfers with two nested records, a time and a decimal each."""
+    import fastavro
+
+    schema = fastavro.parse_schema(_TRANSFER)
+    found = []
+    for number in range(count):
+        stream = BytesIO(b"\0\0\0\0\1")
+        stream.seek(5)
+        parties = ({"id": f"u{number * step % 50_021}", "bank": "B"} for step in (7_919, 7_907))
+        fields = dict(zip(("payer", "payee"), parties, strict=True))
+        kind, amount = ("pays", "refunds")[number % 2], Decimal(number).scaleb(-2)
+        record = {**fields, "kind": kind, "booked": 1_700_000_000_000 + number, "amount": amount}
+        fastavro.schemaless_writer(stream, schema, record)
+        found.append(_Message(stream.getvalue()))
+    return found
+
+
+def _of_avro(settings: Settings, *, read: Callable[[Any], Callable[[Sequence[_Message]], object]]) -> Reading:
+    """Return the messages per CPU second of the fastest of several runs."""
+    from confluent_kafka.schema_registry import Schema
+
+    from rpq.kafka import SchemaRegistry
+
+    registry = SchemaRegistry("mock://bench")
+    registry.client.register_schema("transfers", Schema(json.dumps(_TRANSFER), "AVRO"))
+    messages = _messages(window_of(settings, 200_000))
+    parts = [messages[start : start + _FETCH] for start in range(0, len(messages), _FETCH)]
+    seconds = []
+    for _ in range(settings.repeat + 1):  # the first one loads kernels
+        take = read(registry)
+        started = time.process_time()
+        for part in parts:
+            take(part)
+        seconds.append(time.process_time() - started)
+    return Reading(measured=len(messages) / min(seconds[1:]))
+
+
+def _decoding(registry: Any) -> Callable[[Sequence[_Message]], object]:
+    return lambda part: registry.decode_values(part, [message.content for message in part])
+
+
+def _tuples(registry: Any) -> Callable[[Sequence[_Message]], object]:
+    from rpq.kafka.message_reader import MessageColumns, MessageReader
+    from rpq.readers import ColumnNames
+
+    names = ColumnNames.parse(_COLUMNS, properties=("amount",))
+    return MessageReader(MessageColumns.of(names, "ms"), registry=registry).read
+
+
+if is_avro_there():
+    line("AVRO", "nested records of Avro decoded, a time and a decimal in each", unit="records/s", bound=100_000)(
+        partial(_of_avro, read=_decoding)
+    )
+    line("AVRO-TUPLES", "the same to tuples with a property", bound=75_000)(partial(_of_avro, read=_tuples))
