@@ -57,8 +57,12 @@ from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, mer
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
-_LARGEST_CHUNK_WITH_THREADS = 16384
-"""Several threads divide a push into several chunks: the names of a chunk get ids while its predecessor is applied."""
+_CHUNK_WITH_THREADS = 16384
+"""Several threads divide a push into several chunks: the names of a chunk get ids while its predecessor is applied.
+
+Threads wait for each other at the end of each chunk, so chunks are as large as that allows, but the first one of a push,
+whose names nothing is applied beside.
+"""
 _SMALLEST_CHUNK = 4096
 
 _NO_ROWS = np.zeros(2, np.int64)
@@ -205,8 +209,9 @@ class Evaluation:
             return 1
         if self.events == "alone":
             return _LARGEST_CHUNK
-        largest = _LARGEST_CHUNK if not self._crew.has_others else _LARGEST_CHUNK_WITH_THREADS
-        return int(min(largest, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
+        if self._crew.has_others:
+            return _CHUNK_WITH_THREADS
+        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
 
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:
         """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
@@ -242,7 +247,10 @@ class Evaluation:
 
     def _length_of_chunk(self, tuples: Columns, first: int) -> int:
         """Return the number of tuples of the chunk that begins at `first`."""
-        count = min(len(tuples) - first, self.chunk_size)
+        size = self.chunk_size
+        if self._crew.has_others and not first:
+            size = min(size, _SMALLEST_CHUNK)
+        count = min(len(tuples) - first, size)
         return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
 
     def _name_next(self, tuples: Columns, first: int) -> _Upcoming | None:

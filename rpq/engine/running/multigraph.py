@@ -392,8 +392,11 @@ class Multigraph:
 
     def _ordered_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read (uint8)."""
-        questions = self._ordered_questions
-        return self._flags.of("ordered", lambda name: any(question.reads(name) for question in questions))
+        return self._flags.of("ordered", self._is_ordered)
+
+    def _is_ordered(self, label: LabelSymbol) -> bool:
+        """Return whether a query about paths in time order reads a label."""
+        return any(question.reads(label) for question in self._ordered_questions)
 
     # --- properties ------------------------------------------------------------------------------------------
 

@@ -289,12 +289,14 @@ class SparqlQuery(Query):
         >>> [[str(ends) for ends in query.accepts(label)] for label in "abc"]
         [['any vertex to h7'], ['any vertex to any vertex'], []]
         """
-        is_counted = any(window.kind == "count" for window in self.windows.values())
         accepted = self._edges_accepted.get(label, frozenset())
         named, of_others = self._accepted_on_paths
         on_paths = of_others if isinstance(label, str) else edges_accepted_on_paths(self._path_atoms, label)
         accepted |= named.get(label, on_paths)
-        return frozenset({ALL}) if is_counted and accepted else accepted
+        if not accepted or accepted == {ALL}:
+            return accepted
+        is_counted = any(window.kind == "count" for window in self.windows.values())
+        return frozenset({ALL}) if is_counted else accepted
 
     @cached_property
     def _accepted_on_paths(self) -> tuple[dict[LabelSymbol, frozenset[Ends]], frozenset[Ends]]:

@@ -39,6 +39,8 @@ MOST_DIVIDED = 64
 WORTH_DIVIDING = 100.0
 """The rows of a pattern that a change of an edge writes, from which threads divide it though each of them then keeps all
 edges: to enter and to remove an edge takes as long as to write some tens of rows."""
+_UNREAD = 1 << 20
+"""The largest number of values in a piece of rows that are only counted."""
 _PIECES = 4
 """The number of pieces of rows for which the guard is asked at once."""
 
@@ -394,6 +396,11 @@ class PatternHost:
             state.value_room = room
             self.tables.remove(number)
 
+    @property
+    def _unread_values(self) -> int:
+        """The number of values in a piece of rows that nobody reads, as they are only counted; 0 where they are read."""
+        return min(_UNREAD, self._rows.most) if self._counts_only and self.is_whole and not self._other_parts else 0
+
     def _take(self, live: LivePatterns) -> None:
         """Store the delivered rows. Raises `RowLimitError` where one event has brought too many rows already."""
         output = live.output
@@ -406,7 +413,7 @@ class PatternHost:
             if self._most_answers is not None and self._sink.row_count > self._most_answers:
                 raise _EnoughError
             return
-        self._most_rows += output.state.values
+        self._most_rows += output.state.values + output.state.overwritten
         if self._rows.limit is not None and self._most_rows > self._rows.limit and self._is_by_tuple:
             last = output.state.runs - 1
             self._count_event(output.runs["order"].item(last), output.runs["time"].item(last))
@@ -489,13 +496,14 @@ class PatternHost:
             return  # it moves on when a query comes
         # The relations of a label, which know edges by their ends, read it in the merged stream and in that of the tuple.
         both = tuples if details.named is None else details.named_view
+        most = self._unread_values
         if self.paths:
             changes, failure, place = self.paths.apply(chunk, tuples, edges, details)
-            self._live.apply_view(both, place, changes._replace(spent=self.paths.spent[:place]))
+            self._live.apply_view(both, place, changes._replace(spent=self.paths.spent[:place]), most_overwritten=most)
             if failure is not None:
                 raise failure
         else:
-            self._live.apply_view(both, count)
+            self._live.apply_view(both, count, most_overwritten=most)
         for membership in self._own_memberships:
             membership.apply(tuples, both, count)
         self.tuples += count

@@ -342,7 +342,14 @@ def run_table(runs: np.ndarray) -> np.ndarray:
 class OutputState(Record):
     """The sizes of the output."""
 
-    _fields_ = (("values", int64), ("value_room", int64), ("runs", int64), ("run_room", int64))
+    _fields_ = (
+        ("values", int64),
+        ("value_room", int64),
+        ("runs", int64),
+        ("run_room", int64),
+        ("overwritten", int64),  # values that others were written over, because nobody reads them
+        ("most_overwritten", int64),  # the number of these until the output counts as full
+    )
 
 
 class Relations(NamedTuple):

@@ -173,6 +173,10 @@ class RunningSparql(HostedQuery):
         self._is_netted = not network.is_plain or any(window.kind == "count" for window in self.windows)
         self._is_netted &= not network.is_net
         self.nets_events = self._is_netted or network.is_net  # else the rows are those of one join, as of a pattern
+        # Rows that expire silently must be known where operators store them, or where they may come back in the same event.
+        is_joined_alone = network.is_plain and not self._is_netted and question.report == "change"
+        self._is_explicit = question.semantics == "explicit" or not is_joined_alone
+        """True if the kernels find rows that expire; else those that leave were deleted."""
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
         self._places = {name: place for place, name in enumerate(question.windows)}
         self._reads_every_label = any(part.reads_every_label for _, part in self._leaves)
@@ -247,7 +251,7 @@ class RunningSparql(HostedQuery):
             for edge in part.meaning.edges
         )
         has_label = part.label_column is not None
-        return atoms, tuple(places[name] for name in part.select), has_label, self._report_steps
+        return atoms, tuple(places[name] for name in part.select), has_label, self._report_steps, self._is_explicit
 
     def _window_relation(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
         """Return the relation that an atom, an edge of a meaning, requires."""
@@ -319,7 +323,9 @@ class RunningSparql(HostedQuery):
         (shaped,) = shaped_parts(atoms, part.select, isomorphism=False)
         if part.label_column is not None:
             shaped = with_label(shaped, variable(part.label_column))
-        number = self._host.add_part(shaped.part, explicit=True, is_reported=False, constants=shaped.constants)
+        number = self._host.add_part(
+            shaped.part, explicit=self._is_explicit, is_reported=False, constants=shaped.constants
+        )
         self._host.join_part(number, self.question.name, Place(leaf, 0))
         places = tuple(shaped.columns.index(variable(name)) for name in part.leaf_columns)
         self._parts[leaf] = _InstalledPart(dict(ids), number, places)
@@ -492,7 +498,7 @@ class RunningSparql(HostedQuery):
 
     def _to_delta(self, change: WeightedRows, orders: np.ndarray, times: np.ndarray) -> Delta:
         """Return net changes of the answer as a delta; `orders` and `times` are those of events."""
-        if self.question.semantics == "implicit":
+        if self.question.semantics == "implicit" and self._is_explicit:
             change = change.where((change.weights > 0) | ~self._host.is_silent(orders)[change.events])
         if not self._host.is_whole:
             change = change.where(self._are_own(change.rows))

@@ -113,7 +113,7 @@ def test_a_memory_limit_is_kept_by_all_threads():
 
 def test_names_of_the_next_chunk_get_ids_while_one_is_applied(monkeypatch):
     """Pushes of many chunks, in which names come and go: ids are given up only while no chunk is under way."""
-    monkeypatch.setattr("rpq.engine.running.evaluation._LARGEST_CHUNK_WITH_THREADS", 7)
+    monkeypatch.setattr("rpq.engine.running.evaluation._CHUNK_WITH_THREADS", 7)
     monkeypatch.setattr("rpq.engine.running.evaluation._SMALLEST_CHUNK", 5)
     tuples = [(f"v{i // 3}", f"w{i * i % 11 + i // 60}", "abcd"[i % 4], i // 4, "+-"[i % 13 == 12]) for i in range(2_000)]
     query = rpq.Query(STAR, window=rpq.Window(size=5, slide=2), semantics="explicit", name="q")
@@ -125,7 +125,7 @@ def test_names_of_the_next_chunk_get_ids_while_one_is_applied(monkeypatch):
 
 
 def test_a_failure_takes_back_the_names_of_the_next_chunk(monkeypatch):
-    monkeypatch.setattr("rpq.engine.running.evaluation._LARGEST_CHUNK_WITH_THREADS", 4)
+    monkeypatch.setattr("rpq.engine.running.evaluation._CHUNK_WITH_THREADS", 4)
     monkeypatch.setattr("rpq.engine.running.evaluation._SMALLEST_CHUNK", 4)
     engine = rpq.Engine(rpq.Query(STAR, window=W, name="q"), threads=2, max_rows=2)
     tuples = [*(("x", f"y{i}", "a", 1) for i in range(3)), ("x", "z", "b", 1), *((f"n{i}", "m", "a", 1) for i in range(4))]

@@ -56,3 +56,18 @@ def test_the_guard_counts_what_nobody_sees():
         engine.push_rows([("x0", "other", "a", 2), ("other", "y", "b", 2), ("hub", "y", "b", 3)], collect=False)
     assert (caught.value.row, caught.value.number) == (2, 9)
     assert (caught.value.changes.added, caught.value.changes.rows()) == (1, [])
+
+
+@pytest.mark.parametrize("max_rows", [159_999, 160_000])
+def test_the_guard_counts_rows_that_were_written_over(max_rows):
+    """The rows of one event are many times as many as the output has room for."""
+    engine = rpq.Engine(rpq.Query("?x a ?hub . ?hub b ?y . ?hub c ?z", window=W, name="q"), max_rows=max_rows)
+    edges = [(f"x{n}", "hub", "a", 1) for n in range(400)] + [("hub", f"y{n}", "b", 1) for n in range(400)]
+    assert engine.push_rows(edges, collect=False).added == 0
+    if max_rows == 160_000:
+        assert engine.push_rows([("hub", "z", "c", 2)], collect=False).added == 160_000
+        assert engine.insert("x400", "hub", "a", 3).added == 400
+    else:
+        with pytest.raises(rpq.RowLimitError) as caught:
+            engine.push_rows([("hub", "z", "c", 2)], collect=False)
+        assert (caught.value.row, caught.value.number) == (0, 160_000)

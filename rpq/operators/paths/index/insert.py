@@ -121,13 +121,24 @@ def _raise_dense(index, push, step, row):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def _has_own_cell(index, push, own):
+    """Return whether the pushed row has a live cell in this slot, that of a root: in the closing state it has no other."""
+    if own < 0:
+        return False
+    for i in range(push.count):
+        if index.queue.number[i] == own >> 6:
+            return index.table.values[index.queue.block[i] * LANES + (own & 63)] > index.state[NOW]
+    return False
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def _raise_row(index, push, step):
     """Raise the row that a step leads to by the pushed row, with values limited to the slide of the step."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
     now = fields[NOW]
     own = own_slot(index, step.vertex)
     closes = step.state == program.sizes[CLOSING]
-    if closes and own < 0:
+    if closes and not _has_own_cell(index, push, own):
         return np.int64(DONE)
     row = row_at(index, step.vertex, step.state)
     if row < 0:
@@ -222,10 +233,14 @@ def push_row(index, row, rank):
     for i in range(1, count):
         highest = max(highest, queue.number[i])
     walks = index.settings[SIMPLE] == 0
+    closing = np.int64(program.sizes[CLOSING])
     push = Push(vertex, state, low, count, rank)
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * classes + program.leave_class[leave]
         target_state = np.int64(program.leave_target[leave])
+        if target_state == closing:
+            continue  # such steps go along with those into the accepting state, whose edges are the same
+        closes = closing >= 0 and program.accepting[target_state] != 0
         start = np.int64(graph.out.start[links])
         end = start + np.int64(graph.out.length[links])
         # Ask for the target blocks some edges ahead: they are scattered, and the loads would wait one by one.
@@ -247,6 +262,11 @@ def push_row(index, row, rank):
                 _raise_dense(index, push, step, target)
                 continue
             code = _raise_row(index, push, step)
+            if closes and code == DONE:
+                # Next to none of these comes back to its root.
+                own = own_slot(index, step.vertex)
+                if own >= 0 and (pending >> np.uint64((own >> 6) & 63)) & ONE != ZERO:
+                    code = _raise_row(index, push, Step(step.vertex, closing, slide))
             if code != DONE:
                 table.pending[row] |= pending
                 enqueue(queue, fields, row, rank)

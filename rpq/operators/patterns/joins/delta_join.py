@@ -205,9 +205,17 @@ def _intersect(relations, plans, number, proposer, entry):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _room(output, columns):
-    """Return how many rows the output has room for."""
-    return (output.state.value_room - output.state.values) // columns if columns > 0 else np.int64(UNLIMITED)
+def _room(output, columns, rows):
+    """Return how many rows the output has room for; `rows` that do not fit are written over values that nobody reads."""
+    if columns <= 0:
+        return np.int64(UNLIMITED)
+    state = output.state
+    room = (state.value_room - state.values) // columns
+    if room < rows and state.overwritten + state.values <= state.most_overwritten:
+        state.overwritten += state.values
+        state.values = 0
+        room = state.value_room // columns
+    return room
 
 
 @njit(cache=True, nogil=True)
@@ -248,7 +256,7 @@ def _last_step(relations, plans, output, seed, number, depth):
         return np.int64(DONE)
     if not _begin_run(plans, output, seed.query):
         return np.int64(NEED_OUTPUT)
-    room = _room(output, columns)
+    room = _room(output, columns, end - position)
     at = output.state.values
     if step.is_plain != 0:
         rows = min(end - position, room)
@@ -324,7 +332,7 @@ def _walk(relations, plans, output, seed):
 @njit(cache=True, nogil=True, forceinline=True)
 def _write_one(plans, output, seed):
     """Write the row of a seed that binds all variables."""
-    if not _begin_run(plans, output, seed.query) or _room(output, seed.columns) < 1:
+    if not _begin_run(plans, output, seed.query) or _room(output, seed.columns, np.int64(1)) < 1:
         return np.int64(NEED_OUTPUT)
     write_row(output.values, output.state.values, plans.binding, seed.columns)
     _count_rows(output, seed.columns, 1)

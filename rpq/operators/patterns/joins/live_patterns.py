@@ -194,6 +194,8 @@ class LivePatterns:
             runs=tables.Run.zeros(runs),
             state=OutputState(value_room=values, run_room=runs),
         )
+        self.nbytes = sum(array.nbytes for array in self.output)
+        """The number of bytes of the output."""
         self._output_view = view(self.output)
         self._bound_kernels: dict[Any, Any] = {}
         self._viewed_arrays: tuple[Any, Any] = (None, None)
@@ -205,12 +207,21 @@ class LivePatterns:
             self.store.make_room_for_vertices(int(max(tuples.source.max(), tuples.target.max())) + 1)
         self.apply_view(view(tuples), len(tuples.source))
 
-    def apply_view(self, tuples: Any, count: int, changes: Changes = NO_CHANGES) -> None:
-        """Apply the view of a chunk, for whose vertices there is room, and its changes of derived relations."""
+    def apply_view(
+        self, tuples: Any, count: int, changes: Changes = NO_CHANGES, *, most_overwritten: int = 0
+    ) -> None:
+        """Apply the view of a chunk, for whose vertices there is room, and its changes of derived relations.
+
+        So many values of rows, which nobody reads, may be written over before a piece is delivered.
+        """
         state = self.plan_tables.plans.state
         state.tuple = state.started = 0
         state.phase = tables.CROSSING
-        self._call(updates.apply_tuples, tuples, count, self._announce(changes))
+        self.output.state.most_overwritten = most_overwritten
+        try:
+            self._call(updates.apply_tuples, tuples, count, self._announce(changes))
+        finally:
+            self.output.state.most_overwritten = 0
         if self.chooses:
             self.choice.review()
 
@@ -256,11 +267,6 @@ class LivePatterns:
             counts = self.plan_tables.plans.seed[seed]
             counts["looked"], counts["written"] = looked, written
 
-    @property
-    def nbytes(self) -> int:
-        """The number of bytes of the output."""
-        return sum(array.nbytes for array in self.output)
-
     def _call(self, kernel: Any, *arguments: Any) -> None:
         self.plan_tables.update_conditions()
         ready = self._bound_kernels.get(kernel)
@@ -296,7 +302,7 @@ class LivePatterns:
             try:
                 self.deliver(self)
             finally:
-                state.runs = state.values = 0
+                state.runs = state.values = state.overwritten = 0
 
     def runs(self) -> list[Run]:
         """Return the runs of the current piece, in order."""

@@ -238,13 +238,14 @@ class SharedRelations:
             self._label_names[number] = name
             if (graph := graph_of(name)) is not None:
                 self.static_graphs.add(graph)
-            is_relevant = self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values())
-            if is_relevant and self._label_ids.get(name) != number:
-                changed |= number < self._announced
-                fresh[number] = name
-            if name not in self._label_ids:
-                self._merged[merged_name(name)] += 1
-            self._label_ids[name] = number
+            known = self._label_ids.get(name)
+            if known != number:
+                if self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values()):
+                    changed |= number < self._announced
+                    fresh[number] = name
+                if known is None:
+                    self._merged[merged_name(name)] += 1
+                self._label_ids[name] = number
             if number >= self._label_room:
                 self._label_room = max(number + 1, 2 * self._label_room, 16)
                 changed = True
@@ -255,9 +256,8 @@ class SharedRelations:
 
     def _is_read(self, name: LabelName) -> bool:
         """Return whether any relation reads tuples with a label, as its stream names it."""
-        if name in self._readers or merged_name(name) in self._readers:
-            return True
-        return bool(self._of_all_labels) and isinstance(merged_name(name), str)
+        merged = merged_name(name)
+        return (bool(self._of_all_labels) and isinstance(merged, str)) or name in self._readers or merged in self._readers
 
     def _bears_edges(self, content: Content) -> bool:
         """Return whether tuples with known labels belong to a relation, or are numbered by its window."""
@@ -308,14 +308,14 @@ class SharedRelations:
         if isinstance(name, StreamLabel):
             readers = [*readers, *self._readers.get(name, [])]
         if self._of_all_labels:
-            readers = [*readers, *(self._numbers[content] for content in self._of_all_labels if _reads(content, name))]
+            readers = [*readers, *[self._numbers[content] for content in self._of_all_labels if _reads(content, name)]]
         numbering = [window for window, content in self._numbered.items() if _numbers(content, name)]
         return LabelReaders(readers, numbering, self._number_label(merged))
 
 
 def _reads(content: Content, name: LabelName) -> bool:
     """Return whether a relation of all labels reads tuples with a label, as their stream names it."""
-    return content.has(name) or (content.stream is None and isinstance(merged_name(name), str))
+    return (content.stream is None and isinstance(merged_name(name), str)) or content.has(name)
 
 
 def _numbers(content: Content, name: LabelName) -> bool:

@@ -379,23 +379,41 @@ def _negate(limbs, count):
 
 @njit(cache=True, nogil=True)
 def _multiply(limbs, count, factor):
-    for i in range(count):
-        limbs[i] *= factor
-    _carry(limbs, 0, count)
+    carry = np.int64(0)
+    for i in range(count - 1):
+        product = limbs[i] * factor + carry
+        limbs[i] = product & _MASK
+        carry = product >> LIMB
+    limbs[count - 1] = limbs[count - 1] * factor + carry
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _divide_quickly(limbs, count, divisor):
+    """Divide digits that are not negative by a divisor below 2³¹; return the remainder."""
+    rest = np.int64(0)
+    while count > 0 and limbs[count - 1] == 0:
+        count -= 1
+    for i in range(count - 1, -1, -1):
+        rest = (rest << LIMB) | limbs[i]
+        limbs[i] = rest // divisor
+        rest -= limbs[i] * divisor
+    return rest
+
+
+@njit(cache=True, nogil=True)
+def _divide_by_billion(limbs, count):
+    """Divide digits that are not negative, by a number that the compiler knows: it multiplies; return the remainder."""
+    return _divide_quickly(limbs, count, np.int64(_BILLION))
 
 
 @njit(cache=True, nogil=True)
 def _divide(limbs, count, divisor):
     """Divide digits that are not negative; return the remainder."""
+    if divisor < 2**31:
+        return _divide_quickly(limbs, count, divisor)
     rest = np.int64(0)
     while count > 0 and limbs[count - 1] == 0:
         count -= 1
-    if divisor < 2**31:
-        for i in range(count - 1, -1, -1):
-            rest = (rest << LIMB) | limbs[i]
-            limbs[i] = rest // divisor
-            rest -= limbs[i] * divisor
-        return rest
     for i in range(count - 1, -1, -1):
         quotient = np.int64(0)
         for bit in range(LIMB - 1, -1, -1):
@@ -456,8 +474,8 @@ def _decimal_result(row, at, divisor, work, aggregate, j, types, highs, lows):
     elif types[aggregate, j] == INTEGER:
         work[_DECIMAL_LIMBS] = work[_DECIMAL_LIMBS - 1] >> LIMB
         work[_DECIMAL_LIMBS - 1] &= _MASK
-        _divide(work, _DECIMAL_LIMBS + 1, _BILLION)
-        _divide(work, _DECIMAL_LIMBS + 1, _BILLION)
+        _divide_by_billion(work, _DECIMAL_LIMBS + 1)
+        _divide_by_billion(work, _DECIMAL_LIMBS + 1)
     # One bit is that of the sign; the least negative number has no counterpart.
     top = 1 if types[aggregate, j] == INTEGER else 3
     is_least = is_negative and work[top] == 2**31
@@ -482,6 +500,10 @@ def _real_result(row, at, end, first_limb, divisor, work):
     """Return the double nearest to a sum, or to its quotient by a divisor unless that is 0."""
     is_mixed = row[at + _COUNTS + INTEGER] > 0 or row[at + _COUNTS + DECIMAL] > 0
     limbs = end - at - _BINARY
+    if not is_mixed:
+        result = _plain_quotient(row, at + _BINARY, limbs, first_limb, max(divisor, np.int64(1)))
+        if result == result:
+            return result
     lowest = min(first_limb, np.int64(ONE)) if is_mixed else first_limb
     highest = max(first_limb + limbs, np.int64(ONE + _DECIMAL_LIMBS)) if is_mixed else first_limb + limbs
     lowest -= _BELOW
@@ -490,13 +512,14 @@ def _real_result(row, at, end, first_limb, divisor, work):
         work[i] = 0
     for i in range(limbs):
         work[first_limb - lowest + i] = row[at + _BINARY + i]
-    _carry(work, 0, count)
+    _carry(work, first_limb - lowest + limbs - 1, count)  # the last limb has more than a digit
     if is_mixed:  # everything in units of 10⁻¹⁸
-        _multiply(work, count, _BILLION)
-        _multiply(work, count, _BILLION)
+        some = work[first_limb - lowest : count]  # there are zeros below
+        _multiply(some, len(some), _BILLION)
+        _multiply(some, len(some), _BILLION)
         for i in range(_DECIMAL_LIMBS):
             work[ONE - lowest + i] += row[at + _DECIMALS + i]
-        _carry(work, 0, count)
+        _carry(work, ONE - lowest, count)
     is_negative = work[count - 1] < 0
     if is_negative:
         _negate(work, count)
@@ -510,11 +533,68 @@ def _real_result(row, at, end, first_limb, divisor, work):
             work[i] = 0
         leading = work[last:count]
         if is_mixed:
-            has_rest |= _divide(leading, count - last, _BILLION) != 0
-            has_rest |= _divide(leading, count - last, _BILLION) != 0
+            has_rest |= _divide_by_billion(leading, count - last) != 0
+            has_rest |= _divide_by_billion(leading, count - last) != 0
         if divisor != 0:
             has_rest |= _divide(leading, count - last, divisor) != 0
     return _nearest(work, count, lowest, is_negative, has_rest)
+
+
+@njit(cache=True, nogil=True)
+def _plain_quotient(row, begin, limbs, first_limb, divisor):
+    """Return the double nearest to a quotient of a sum of floats, whose carries are propagated; NaN where it is not plain.
+
+    Four digits suffice, in words and without a copy, for quotients that are no subnormal and not next to the largest double
+    by divisors below 2³¹.
+    """
+    lowest = np.int64(0)  # of the digits other than 0
+    while lowest < limbs and row[begin + lowest] == 0:
+        lowest += 1
+    if lowest == limbs:
+        return 0.0
+    is_negative = row[begin + limbs - 1] < 0
+    top = limbs - 1
+    while _digit(row, begin, top, lowest, limbs, is_negative) == 0:
+        top -= 1
+    if divisor >= 2**31 or _digit(row, begin, top, lowest, limbs, is_negative) > _MASK:
+        return np.nan
+    rest, upper, lower = np.int64(0), np.uint64(0), np.uint64(0)
+    for place in range(top, top - 4, -1):
+        part = (rest << LIMB) | _digit(row, begin, place, lowest, limbs, is_negative)
+        quotient = part // divisor
+        rest = part - quotient * divisor
+        upper = (upper << np.uint64(LIMB)) | (lower >> np.uint64(LIMB))
+        lower = (lower << np.uint64(LIMB)) | np.uint64(quotient)
+    has_rest = rest != 0 or lowest < top - 3
+    # The first digit of four is not 0, so the quotient has more than 64 bits, of which `upper` is to have the first 64.
+    zeros = np.int64(0)
+    for step in (32, 16, 8, 4, 2, 1):
+        if upper >> np.uint64(64 - step) == 0:
+            upper = (upper << np.uint64(step)) | (lower >> np.uint64(64 - step))
+            lower <<= np.uint64(step)
+            zeros += step
+    has_rest |= lower != 0
+    bit = LIMB * (first_limb + top + 1) - zeros - 1
+    if bit - 52 < _LEAST_BIT or bit >= _LARGEST_BIT:
+        return np.nan
+    mantissa, tail = np.int64(upper >> np.uint64(11)), np.int64(upper & np.uint64(2**11 - 1))
+    if tail > 2**10 or (tail == 2**10 and (has_rest or mantissa & 1 == 1)):
+        mantissa += 1
+    result = math.ldexp(float(mantissa), int(bit - 52 - LIMB * ONE))
+    return -result if is_negative else result
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _digit(row, begin, place, lowest, limbs, is_negative):
+    """Return a digit of the size of a number; below the lowest one that is not 0 there are zeros, which need no place."""
+    if place < lowest:
+        return np.int64(0)
+    digit = row[begin + place]
+    if is_negative:
+        digit = -digit if place == lowest else ~digit
+        if place < limbs - 1:
+            digit &= _MASK
+    return digit
 
 
 @njit(cache=True, nogil=True)
