@@ -54,6 +54,7 @@ from rpq.language.where import WhereError
 from rpq.readers.deletions import Deletions
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
 from rpq.run.loop import Run
+from rpq.sources import without_login
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
 
 if TYPE_CHECKING:
@@ -218,6 +219,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     except click.UsageError:
         run_input.refuse_missing(interrupts)
         raise
+    run_input.check_checkpoint()
     max_ahead = max_ahead_of(settings, unit)
     identity = identity_of(request, queries)
     opened = run_input.start(queries, interrupts)
@@ -226,14 +228,31 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         queries = request.queries(unit=unit, integers=True)
     compile_seconds = _compile(settings, queries, integers=opened.integers)
     checkpoint = _checkpoint(settings, POSITION, engines, identity)
-    source = FileSource(opened, settings, queries=queries, deletions=_deletions(settings, queries))
+    is_installed = bool(run_input.sources)
+    source = FileSource(
+        opened,
+        settings,
+        queries=queries,
+        deletions=_deletions(settings, queries),
+        reader=reader,
+        has_types=not is_installed,
+    )
+
+    def make_engine() -> rpq.Engine:
+        if opened.integers or not source.integers:
+            return engines.make(queries)
+        of_integers = request.queries(unit=unit, integers=True)  # known at the first tuple only
+        _compile(settings, of_integers, integers=True)
+        return engines.make(of_integers)
+
     # Where the input may have no end, or the run can be resumed, rows are written in place.
     grows = settings.checkpoint is not None or not are_regular(settings.inputs)
     run = Run(
         source,
         FileOutputs(request, queries, grows=grows),
-        make_engine=lambda: engines.make(queries),
+        make_engine=make_engine,
         names_queries=settings.queries_file is not None,
+        limit=settings.limit if is_installed else None,
         checkpoint=checkpoint,
         started=started + compile_seconds,
         check=interrupts.check,
@@ -252,6 +271,8 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     surroundings = ExitStack()
     progress = _progress(request)
     surroundings.callback(progress.close)
+    for one in run_input.sources:
+        surroundings.callback(one.close)
     surroundings.enter_context(interrupts)
     return CommandRun(
         run=run,
@@ -262,9 +283,8 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         counts=lambda: {
             "deletes": settings.deletes,
             "seed": settings.seed,
-            "rejected": reader.rejected + run.rejected,
-            "filtered": reader.filtered,
-            "undecided": reader.undecided,
+            **source.counts,
+            "rejected": source.counts["rejected"] + run.rejected,
         },
         messages=lambda: (reader.rejections, reader.warnings),
     )
@@ -378,7 +398,7 @@ def _figures(request: RunRequest, conducted: CommandRun) -> dict[str, Any]:
     window, slide = size_and_slide(query.window) if has_default_window(query) else (None, None)
     found: dict[str, Any] = {
         "expression": settings.expression,
-        "inputs": list(settings.inputs),
+        "inputs": list(map(without_login, settings.inputs)),
         "format": settings.format,
         "window": window,
         "slide": slide,

@@ -13,7 +13,6 @@ import bz2
 import io
 import lzma
 import os
-import re
 import select
 import stat
 import time
@@ -26,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
+from rpq.sources import GROUP, scheme_of
 
 _NEVER = b"\xff"
 """A byte that does not occur in UTF-8, which marks the unwritten part of a buffer."""
@@ -208,7 +208,6 @@ class Block:
     line: int
 
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _PIPED = {
     "http": "curl -sS {path}",
     "https": "curl -sS {path}",
@@ -224,22 +223,24 @@ _PIPED = {
 def refused_scheme(path: str) -> str | None:
     """Return why a URI is not read as an input, and what to do instead; None for a path of a file.
 
-    >>> refused_scheme("s3://bucket/edges.csv")
-    's3:// is not read here; copy it to a file, or pipe it in: aws s3 cp s3://bucket/edges.csv - | rpq run … --input -'
+    >>> print(refused_scheme("ftp://host/edges.csv").replace("; ", ";\n"))
+    ftp:// is not read here;
+    expected the path of a file, - for standard input, or kafka://BROKER/TOPIC;
+    or install a package with a source for ftp (entry point rpq.sources)
     >>> refused_scheme("edges.csv")
     """
-    found = _SCHEME.match(path)
-    if found is None:
+    scheme = scheme_of(path)
+    if scheme is None:
         return None
-    scheme = found[1].lower()
-    what = f"{found[1]}:// is not read here"
+    what = f"{scheme}:// is not read here"
     if scheme == "file":
-        return f"{what}; give the path alone, {path[found.end() :]}"
+        return f"{what}; give the path alone, {path[len('file://') :]}"
     if scheme == "kafka":
         return f"{what}; topics are read with --input of rpq run, rpq serve and rpq spark stream"
+    package = f"; or install a package with a source for {scheme} (entry point {GROUP})"
     if (command := _PIPED.get(scheme)) is not None:
-        return f"{what}; copy it to a file, or pipe it in: {command.format(path=path)} | rpq run … --input -"
-    return f"{what}; expected the path of a file, - for standard input, or kafka://BROKER/TOPIC"
+        return f"{what}; copy it to a file, or pipe it in: {command.format(path=path)} | rpq run … --input -{package}"
+    return f"{what}; expected the path of a file, - for standard input, or kafka://BROKER/TOPIC{package}"
 
 
 class ByteSource:

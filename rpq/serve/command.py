@@ -80,7 +80,11 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 )
 @shared.language
 @click.option(
-    "--input", "inputs", multiple=True, metavar="FILE...", help="Further tuples, besides those posted: files, -, kafka://…"
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="FILE...",
+    help="Further tuples, besides those posted: files, -, kafka://…, URLs of installed sources.",
 )
 @shared.format_option(shared.FORMATS)
 @shared.rdf_options

@@ -22,6 +22,7 @@ import uvicorn
 
 import rpq
 from rpq.automata.errors import ExpressionError
+from rpq.cli.checkpoint import input_identity
 from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, rdf_documents, rules_of, topics_and_clients
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels, log_to
@@ -335,8 +336,11 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
     service.input_columns = service.further_columns
     opened = open_input(settings, properties=service.further_columns)
     playback = Playback(speed=speed, time_unit=opened.time_unit)
-    paths = settings.inputs if are_regular(settings.inputs) else None
-    return playback, [FileFeed(service, opened.reader, playback, on_error=settings.on_error, paths=paths)]
+    again = [one.url for one in opened.sources if one.guarantee != "none"]
+    others = [path for path in settings.inputs if path not in again]
+    paths = [*map(input_identity, settings.inputs)] if are_regular(others) else None
+    feed = FileFeed(service, opened.reader, playback, on_error=settings.on_error, paths=paths, sources=opened.sources)
+    return playback, [feed]
 
 
 def _topic_feed(service: Service, settings: RunSettings) -> Feed:

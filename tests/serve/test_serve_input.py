@@ -13,6 +13,7 @@ import pytest
 from rpq.cli import execution, group
 from rpq.serve import models, serving
 from rpq.serve.feeds import Playback
+from tests.installed_sources import path_with_source_of_contributing
 from tests.served import Command
 
 
@@ -127,6 +128,24 @@ def test_standard_input_is_read_as_it_comes(tmp_path):
         served.process.stdin.flush()
         until(lambda: len(served.answers("a+")) == 3)
         assert served.end() == 0
+
+
+@pytest.mark.ci
+def test_an_installed_source_is_followed_and_gone_on_with_behind_what_there_is(tmp_path):
+    path = edges(tmp_path / "edges.csv", 2_000)
+    python_path = path_with_source_of_contributing(tmp_path / "site")
+    options = [*QUERY, "--input", f"follow://{path}", "--checkpoint", tmp_path / "state", "--checkpoint-every", "0.3s"]
+    with Command(*options, log=tmp_path / "log", PYTHONPATH=python_path) as served:
+        until(lambda: served.client.get("/statistics").json()["tuples"] == 2_000)
+        until((tmp_path / "state").exists)
+        served.kill()
+    with path.open("a") as file:
+        file.write("v2000,w2000,a,2000\n")
+    with Command(*options, log=tmp_path / "log", PYTHONPATH=python_path) as served:
+        until(lambda: served.client.get("/statistics").json()["tuples"] == 2_001)
+        assert len(served.answers("a+")) == 2_001
+        assert served.end() == 0  # although the source waits for more
+    assert "reading the input has ended" not in (tmp_path / "log").read_text()
 
 
 @pytest.mark.ci
