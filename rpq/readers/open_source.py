@@ -10,10 +10,12 @@ are dropped.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from queue import Empty, Queue
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,9 @@ from rpq.errors import InputError, RpqError
 from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
 from rpq.readers.text.line_layout import is_ignored
 from rpq.sources import Guarantee, Records, is_source, scheme_of, source_class, without_login
+
+AHEAD = 256
+"""The number of times that a source may yield records before the first of them are read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,27 +110,23 @@ class OpenSource:
     # --- reading ---------------------------------------------------------------------------------------------
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """Yield the records as text, regardless of `size`."""
+        """Yield the records as text: all that have come, up to about `size` bytes, as a block costs more than a record."""
         line, head = self._begin.line, self._begin.head
         if head:
             self._is_head = True
             yield Block(head, line)
             self._is_head = False
             self._counts_before = self._counts()
-        for records in self._read():
-            data = records.data
-            if not isinstance(data, bytes):
-                raise self._failed(TypeError(f"records are {type(data).__name__}; expected bytes, as it delivers records"))
+        for data, position in self._joined(size):
             if data:
-                data = data if data.endswith(b"\n") else data + b"\n"
                 head = head or _first_line(data)
                 self.position += len(data)
                 yield Block(data, line)
                 line += count_lines(data)
-            self._note(records.position, line, head)
+            self._note(position, line, head)
 
     def chunks(self, size: int) -> Iterator[bytes]:
-        """Yield the records as text, regardless of `size`."""
+        """Yield the records as text, in chunks of about `size` bytes."""
         for number, block in enumerate(self.blocks(size)):
             yield block.data if number else block.data.removeprefix(BYTE_ORDER_MARK)
 
@@ -153,6 +154,60 @@ class OpenSource:
         self._is_closed = True
         with suppress(Exception):
             getattr(self._source, "close", lambda: None)()
+
+    def _joined(self, size: int) -> Iterator[tuple[bytes, Any]]:
+        """Yield the text of records that have come together, and the position behind them.
+
+        Another thread reads them, at most `AHEAD` ahead.
+        """
+        came: Queue[tuple[bytes, Any] | Exception | None] = Queue(AHEAD)
+        is_left = threading.Event()
+
+        def fetch() -> None:
+            try:
+                for records in self._read():
+                    came.put((self._text_of(records), records.position))
+                    if is_left.is_set():
+                        return
+                came.put(None)
+            except Exception as error:
+                came.put(error)
+
+        threading.Thread(target=fetch, name="source", daemon=True).start()
+        parts: list[bytes] = []
+        length, position = 0, None
+        try:
+            while True:
+                one: tuple[bytes, Any] | Exception | None = None
+                has_come = True
+                try:
+                    one = came.get(block=not parts)
+                except Empty:
+                    has_come = False
+                if isinstance(one, tuple):
+                    data, position = one
+                    parts.append(data)
+                    length += len(data)
+                    if length < size:
+                        continue
+                if parts:
+                    yield b"".join(parts), position
+                    parts, length = [], 0
+                if isinstance(one, Exception):
+                    raise one
+                if has_come and one is None:
+                    return
+        finally:
+            is_left.set()
+            with suppress(Empty):  # the thread may wait for room
+                while True:
+                    came.get_nowait()
+
+    def _text_of(self, records: Records) -> bytes:
+        data = records.data
+        if not isinstance(data, bytes):
+            raise self._failed(TypeError(f"records are {type(data).__name__}; expected bytes, as it delivers records"))
+        return data if not data or data.endswith(b"\n") else data + b"\n"
 
     def _read(self) -> Iterator[Records]:
         try:
