@@ -31,6 +31,7 @@ from rpq.cli.inputs import (
     open_input,
     topics_and_clients,
 )
+from rpq.cli.options import advice_for_command
 from rpq.cli.reporting import (
     InputProgress,
     ProgressLine,
@@ -42,7 +43,7 @@ from rpq.cli.reporting import (
     query_warnings,
     report_run,
 )
-from rpq.cli.request import RunRequest, RunSettings, has_default_window, max_ahead_of, read_request
+from rpq.cli.request import MissingWindowError, RunRequest, RunSettings, has_default_window, max_ahead_of, read_request
 from rpq.cli.run_outputs import FileOutputs, output_names, row_messages
 from rpq.cli.validation import check_request
 from rpq.engine.running.limits import peak_memory_bytes
@@ -136,7 +137,7 @@ class Engines:
             properties = sorted(frozenset().union(*map(properties_of, queries)))
             self.static_edges = load_static(self.settings, engine, self.labels, properties=properties)
         except QueryError as error:
-            raise click.UsageError(str(error)) from error
+            raise click.UsageError(advice_for_command(str(error))) from error
         return engine
 
     def restore(self, path: str) -> rpq.Engine:
@@ -148,7 +149,12 @@ class Engines:
 
 def execute(settings: RunSettings) -> int:
     """Execute a run, write the summary, and return the exit status; usage errors are click's exceptions."""
-    request = read_request(settings)
+    try:
+        request = read_request(settings)
+    except MissingWindowError:
+        if are_regular(settings.inputs):  # columns come first: the times among them may decide how windows are written
+            open_input(settings).refuse_missing(Interrupts())
+        raise
     check_request(request)
     _ = rpq.warm_up  # imports numba, which takes a while, before the time of the run is measured
     interrupts = Interrupts()

@@ -427,6 +427,19 @@ def stats(place: str = "") -> Option:
 quiet = click.option("--quiet", is_flag=True, help="Print neither progress nor a summary.")
 
 
+def advice_for_command(message: str, command: str = "") -> str:
+    """Return a message in which options of `rpq.Engine` are those of a command, which is named before them.
+
+    >>> advice_for_command('use rpq.Engine(…, edges="parallel"), where each insert is an edge, or edges="id"')
+    'use --edges parallel, where each insert is an edge, or --edges id'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        return f"{command}--{found[1].replace('_', '-')} {found[2]}"
+
+    return re.sub(r' or (edges)="(\w+)"', r" or --\1 \2", re.sub(r'rpq\.Engine\(…, (\w+)="(\w+)"\)', option, message))
+
+
 _NAMED = re.compile(r"(?:<([^<>]*)>|([^/=<>]*|[A-Za-z][A-Za-z0-9+.-]*://[^=<>]*))=(.*)", re.DOTALL)
 
 

@@ -34,6 +34,10 @@ OPTION_OF = {
 NOUN = {"path": "expression", "pattern": "pattern"}
 
 
+class MissingWindowError(click.UsageError):
+    """A window, or its slide, that no option names."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions:
     """The options of queries.  `window` and `slide` are texts, since their meaning depends on the input's time unit."""
@@ -81,9 +85,15 @@ class QueryOptions:
                 "without time)."
             )
         if self.window is None:
-            raise click.UsageError("Missing option '--window'.")
+            raise MissingWindowError(
+                "Missing option '--window': how long an edge counts, such as --window 1h --slide 1m, --window count:1000 or "
+                "--window unbounded."
+            )
         if self.slide is None and kind_of_text(self.window) == "time":
-            raise click.UsageError("Missing option '--slide'.")
+            example = "1" if self.window.isdecimal() else "1m"
+            raise MissingWindowError(
+                f"Missing option '--slide': the steps in which the window moves, such as --slide {example}."
+            )
 
     def over(self, *, unit: str | None) -> AnyWindow:
         """Return the window in the stream's unit.  Raises a usage error for a text that is no window."""

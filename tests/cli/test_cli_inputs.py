@@ -363,3 +363,20 @@ def test_rules_that_cannot_be_read_are_refused(run, events, tmp_path):
     assert f"--edges-from {tmp_path}/edges.toml: edge 1 ('spawned'), key 'sorce': is no key of an edge" in err
     (tmp_path / "edges.toml").unlink()
     assert "edges.toml: cannot be read: No such file" in run("spawned+", *events)[2]
+
+
+def test_each_error_of_a_first_try_names_the_next_option(run, tmp_path):
+    (tmp_path / "tx.csv").write_text("booked_at,sender,receiver,amount\n31.05.2024 10:00:00,a,b,9.50\n")
+    options = ["?x (paid{2} in order) ?y", "--input", tmp_path / "tx.csv"]
+    columns = "source=sender,target=receiver,timestamp=booked_at"
+    for message, more in [
+        (f"give --columns {columns} --label LABEL", []),
+        ("--time-format '%d.%m.%Y %H:%M:%S'", ["--columns", columns, "--label", "paid"]),
+        ("Missing option '--window': how long an edge counts, such as --window 1h", ["--time-format", "%d.%m.%Y %H:%M:%S"]),
+        ("Missing option '--slide': the steps in which the window moves, such as --slide 1m", ["--window", "1h"]),
+        ("use --edges parallel, where each insert is an edge, or --edges id", ["--slide", "1m"]),
+    ]:
+        options += more
+        status, _, err = run(*options, "--output", "-")
+        assert status in (1, 2) and message in err
+    assert run(*options, "--output", "-", "--edges", "parallel")[0] == 0
