@@ -405,7 +405,7 @@ def query_text(
     if (query is None) != (dataset is None):
         raise click.UsageError("--query needs --dataset, whose labels the query uses, and --dataset needs --query")
     if query_file is not None:
-        return _read_query_text(query_file)
+        return read_query_text(query_file)
     if query is None or dataset is None:
         return str(expression)
     known = entry_points(group="rpq.queries")
@@ -417,7 +417,7 @@ def query_text(
         raise click.UsageError(str(error)) from error
 
 
-def _read_query_text(path: str) -> str:
+def read_query_text(path: str) -> str:
     """Return the text of the one query in a file, without surrounding blanks."""
     try:
         with open(path, encoding="utf-8-sig") as file:

@@ -192,6 +192,8 @@ def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
         (["--playback-speed", "0"], "no speed"),
         (["--queries", "nothing.toml"], "nothing.toml"),
         (["a", "--queries", "nothing.toml"], "--queries"),
+        (["--query-file", "nothing.rq"], "--query-file nothing.rq: cannot be read"),
+        (["--query-file", __file__, "--window", "10"], f"--query-file {__file__}: "),
         (["--most-connections", "0"], "--most-connections"),
         (["--idle-timeout", "soon"], "--idle-timeout"),
     ],
