@@ -25,9 +25,9 @@ from urllib.request import Request, urlopen
 EX, SOSA, XSD = "http://example.org/", "http://www.w3.org/ns/sosa/", "http://www.w3.org/2001/XMLSchema#"
 BEGIN, MINUTES = datetime(2024, 5, 1, 12, tzinfo=UTC), 20
 
-Path("rooms.nt").write_text(
-    "".join(f"<{EX}{sensor}> <{EX}in> <{EX}{room}> .\n" for sensor, room in [("s1", "kitchen"), ("s2", "hall"), ("s3", "attic")])
-)
+ROOMS = {"s1": "kitchen", "s2": "hall", "s3": "attic"}
+
+Path("rooms.nt").write_text("".join(f"<{EX}{sensor}> <{EX}in> <{EX}{room}> .\n" for sensor, room in ROOMS.items()))
 Path("hot.rq").write_text("""
 PREFIX ex: <http://example.org/>
 PREFIX sosa: <http://www.w3.org/ns/sosa/>
