@@ -98,6 +98,11 @@ def open_reader(
     ...     [batch.columns.to_pylist() for batch in open_reader("edges", file.name, limit=1)]
     [[{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 1}]]
     """
+    if columns is not None and not isinstance(columns, ColumnNames):
+        raise TypeError(
+            f"columns is {columns!r}; expected ColumnNames, such as rpq.readers.ColumnNames.parse('source=from,target=to', "
+            "label='knows')"
+        )
     path_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     names: list[Any] = [path if isinstance(path, OpenSource) else open_source(os.fspath(path)) for path in path_list]
     settings = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf, "rules": rules}

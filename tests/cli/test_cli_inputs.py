@@ -140,6 +140,7 @@ def test_schemes_that_are_not_read_are_refused_as_such(run, stream, option, path
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("(a)-[e:follows]->(b)", "patterns with arrows are of MATCH: MATCH (a)-[:knows]->(b) RETURN a, b"),
         ("MATHC (a)-[e:follows]->(b) RETURN a", "or the end; did you mean MATCH?"),
         ("SELCT ?x { ?x <follows> ?y }", "'^'; did you mean SELECT?"),
         ("SELECTT * { ?x <follows> ?y }", "'^'; did you mean SELECT?"),
