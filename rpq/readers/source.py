@@ -223,10 +223,8 @@ _PIPED = {
 def refused_scheme(path: str) -> str | None:
     """Return why a URI is not read as an input, and what to do instead; None for a path of a file.
 
-    >>> print(refused_scheme("ftp://host/edges.csv").replace("; ", ";\n"))
-    ftp:// is not read here;
-    expected the path of a file, - for standard input, or kafka://BROKER/TOPIC;
-    or install a package with a source for ftp (entry point rpq.sources)
+    >>> refused_scheme("ftp://host/edges.csv").split("; ")[:2]
+    ['ftp:// is not read here', 'expected the path of a file, - for standard input, or kafka://BROKER/TOPIC']
     >>> refused_scheme("edges.csv")
     """
     scheme = scheme_of(path)
