@@ -42,6 +42,7 @@ from rpq.cli.reporting import (
     pattern_explanations,
     query_warnings,
     report_run,
+    window_warnings,
 )
 from rpq.cli.request import MissingWindowError, RunRequest, RunSettings, has_default_window, max_ahead_of, read_request
 from rpq.cli.run_outputs import FileOutputs, output_names, row_messages
@@ -180,7 +181,12 @@ def _conduct(request: RunRequest, conducted: CommandRun, interrupts: Interrupts)
     report_run(
         _figures(request, conducted),
         settings,
-        warnings=[*query_warnings(conducted.queries, settings), *warnings, *conducted.engines.labels.warnings()],
+        warnings=[
+            *query_warnings(conducted.queries, settings),
+            *window_warnings(settings, conducted.engines.unit),
+            *warnings,
+            *conducted.engines.labels.warnings(),
+        ],
         rejections=[*rejections, *conducted.run.rejections],
         set_aside=conducted.run.set_aside,
         error=conducted.error,

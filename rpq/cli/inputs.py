@@ -32,7 +32,6 @@ from rpq.readers.batch import align_to_events
 from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
 from rpq.readers.open_source import Mark, OpenSource, open_source
-from rpq.readers.rdf.rdf_syntax import syntax_by_ending
 from rpq.run.checkpoint import AnotherRunError
 from rpq.run.loop import SliceSource
 from rpq.sources import GUARANTEES, is_source
@@ -246,9 +245,12 @@ def _read_static_edges(
     path: str, format: str, number: int, *, properties: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Yield the edges of a file, which may lack properties, in batches; times are ignored, and a delete is an error."""
-    syntax = syntax_by_ending(path)
-    if format == "edges" and syntax is not None and "json" not in syntax.name:  # JSON may be lines of edges
-        raise InputError(f"{path}: is {syntax.title}, as its name says; expected --static-format rdf", file=path)
+    if format == "edges":
+        from rpq.readers.rdf.rdf_syntax import syntax_by_ending
+
+        syntax = syntax_by_ending(path)
+        if syntax is not None and "json" not in syntax.name:  # JSON may be lines of edges
+            raise InputError(f"{path}: is {syntax.title}, as its name says; expected --static-format rdf", file=path)
     is_named = format in ("edges", "jsonl")
     columns = ColumnNames(timed=False, fixed=True, properties=tuple(properties)) if is_named else None
     rdf = _rdf_reading(scope=f"s{number}.") if format == "rdf" else None

@@ -13,6 +13,7 @@ import bz2
 import io
 import lzma
 import os
+import re
 import select
 import stat
 import time
@@ -208,6 +209,7 @@ class Block:
     line: int
 
 
+_BROKER_AND_TOPIC = re.compile(r"[\w.-]+:\d+/[\w.,-]+")
 _PIPED = {
     "http": "curl -sS {path}",
     "https": "curl -sS {path}",
@@ -335,7 +337,8 @@ class ByteSource:
     def _unreadable(self, error: OSError) -> InputError:
         if (refusal := refused_scheme(self.path)) is not None:
             return InputError(f"{self.name}: {refusal}", file=self.name)
-        return InputError(f"{self.name}: cannot be read: {error.strerror or error}", file=self.name)
+        topic = f"; did you mean kafka://{self.path}?" if _BROKER_AND_TOPIC.fullmatch(self.path) else ""
+        return InputError(f"{self.name}: cannot be read: {error.strerror or error}{topic}", file=self.name)
 
 
 def count_lines(data: bytes) -> int:
