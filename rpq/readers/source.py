@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.sources import GROUP, scheme_of
+from rpq.sources import GROUP, is_source, scheme_of
 
 _NEVER = b"\xff"
 """A byte that does not occur in UTF-8, which marks the unwritten part of a buffer."""
@@ -237,6 +237,8 @@ def refused_scheme(path: str) -> str | None:
         return f"{what}; give the path alone, {path[len('file://') :]}"
     if scheme == "kafka":
         return f"{what}; topics are read with --input of rpq run, rpq serve and rpq spark stream"
+    if is_source(path):
+        return f"{what}; sources are read with --input of rpq run and rpq serve"
     package = f"; or install a package with a source for {scheme} (entry point {GROUP})"
     if (command := _PIPED.get(scheme)) is not None:
         return f"{what}; copy it to a file, or pipe it in: {command.format(path=path)} | rpq run … --input -{package}"

@@ -282,6 +282,13 @@ def test_a_source_that_cannot_be_used_is_named_with_its_cause(run, tmp_path, mon
     assert status in (1, 2) and message in err and "Traceback" not in err and "o such file" not in err
 
 
+def test_edges_without_time_come_from_no_source(run, tmp_path):
+    BATCHES["one"] = [b"x,y,a,1\n"]
+    options = ["--window", 10, "--slide", 1, "--output", "-"]
+    status, _, err = run("a", "--input", "rewind://one", "--static", "rewind://one", *options)
+    assert status == 2 and "--static rewind://one: rewind:// is not read here; sources are read with --input of rpq run" in err
+
+
 def test_the_help_lists_what_is_installed(run):
     status, out, _ = run("--help")
     assert status == 0 and "Installed sources:" in out and "rewind-edges://  of-tests 1.0" in out
