@@ -3,6 +3,7 @@
 - Queries: `Query`; `Window`, `CountWindow`, `UnboundedWindow`; `read_queries` reads several from a file
 - Evaluation: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`, and
   `Witness` with `AtomWitness` and `Step`
+- Inputs of other packages: `Source`, which yields `Records`
 - Inspection: `Statistics`; `explain` returns an `Explanation` of the evaluation of a pattern
 - `warm_up` compiles the kernels ahead of time
 - Errors: `RpqError` and its subclasses
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from rpq.operators.patterns.witness import AtomWitness, Step, Witness
     from rpq.rows.answers import Answers
     from rpq.rows.changes import Change, Changes, SetAside
+    from rpq.sources import Records, Source
 
 __version__ = "0.1.0"
 
@@ -57,10 +59,12 @@ __all__ = [
     "Path",
     "Query",
     "QueryError",
+    "Records",
     "RegistrationError",
     "RowLimitError",
     "RpqError",
     "SetAside",
+    "Source",
     "StateFormatError",
     "Statistics",
     "Step",
@@ -81,7 +85,9 @@ _LAZY = {
     "Explanation": "rpq.operators.patterns.explanation",
     "Path": "rpq.operators.paths.path",
     "Query": "rpq.language.query",
+    "Records": "rpq.sources",
     "SetAside": "rpq.rows.changes",
+    "Source": "rpq.sources",
     "Statistics": "rpq.engine.statistics",
     "Step": "rpq.operators.patterns.witness",
     "Witness": "rpq.operators.patterns.witness",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,9 @@ from rpq.files.json_values import JsonValue
 from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.language.notation import ORDER_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query import PatternQuery
+from rpq.readers.open_source import Mark
 from rpq.run.checkpoint import Position, PositionFormat
+from rpq.sources import is_source, without_login
 from rpq.stream.durations import length_text
 from rpq.stream.window import size_and_slide
 
@@ -60,7 +63,7 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
     return {
         "EXPRESSION": settings.expression,
         "--input": [
-            str(NamedInput(path if path == "-" else _input_identity(path), stream))
+            str(NamedInput(path if path == "-" else input_identity(path), stream))
             for path, stream in zip_longest(settings.inputs, settings.streams)
         ],
         "--format": settings.format,
@@ -73,7 +76,7 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
         "--simple-budget": settings.simple_budget,
         "--on-budget": settings.on_budget,
         "--semantics": None,
-        "--output": settings.output and _input_identity(settings.output),
+        "--output": settings.output and input_identity(settings.output),
         "--witness": settings.witness,
         "--source": sorted(settings.sources),
         "--target": sorted(settings.targets),
@@ -90,10 +93,12 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
     }
 
 
-def _input_identity(path: str) -> str:
+def input_identity(path: str) -> str:
     """Return a name of an input that does not depend on the working directory."""
     if is_topic(path):
         return topics_in(path).identity
+    if is_source(path):
+        return without_login(path)
     return os.path.abspath(path)
 
 
@@ -220,9 +225,12 @@ def _quote(value: Any) -> str:
 
 
 def _encode_position(position: Position) -> dict[str, Any]:
+    of_source = dict(position.source)
+    if (mark := of_source.pop("mark", None)) is not None:
+        of_source["mark"] = {**asdict(mark), "head": mark.head.decode("latin-1")}  # JSON has no bytes
     return {
         "position": {
-            **position.source,
+            **of_source,
             **position.sink,
             "rejected": position.rejected,
             "total_seconds": position.total_seconds,
@@ -238,8 +246,19 @@ def _decode_position(content: JsonValue) -> Position:
 
     fields = content["position"]
     last, tuples = fields["last"], fields["tuples"].whole(0)
+    source: dict[str, Any] = {"tuples": tuples, "last": None if last.is_none else [part.value for part in last]}
+    if "mark" in fields:
+        mark = fields["mark"]
+        rejected, filtered, undecided = (count.whole(0) for count in mark["counts"])
+        source["mark"] = Mark(
+            tuples=mark["tuples"].whole(0),
+            position=mark["position"].value,
+            line=mark["line"].whole(1),
+            head=mark["head"].text().encode("latin-1"),
+            counts=(rejected, filtered, undecided),
+        )
     return Position(
-        source={"tuples": tuples, "last": None if last.is_none else [part.value for part in last]},
+        source=source,
         sink={name: length(fields[name]) for name in ("output", "late_bytes")},
         tuples=tuples,
         rejected=fields["rejected"].whole(0),

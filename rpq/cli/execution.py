@@ -31,6 +31,7 @@ from rpq.cli.inputs import (
     open_input,
     topics_and_clients,
 )
+from rpq.cli.options import advice_for_command
 from rpq.cli.reporting import (
     InputProgress,
     ProgressLine,
@@ -41,8 +42,9 @@ from rpq.cli.reporting import (
     pattern_explanations,
     query_warnings,
     report_run,
+    window_warnings,
 )
-from rpq.cli.request import RunRequest, RunSettings, has_default_window, max_ahead_of, read_request
+from rpq.cli.request import MissingWindowError, RunRequest, RunSettings, has_default_window, max_ahead_of, read_request
 from rpq.cli.run_outputs import FileOutputs, output_names, row_messages
 from rpq.cli.validation import check_request
 from rpq.engine.running.limits import peak_memory_bytes
@@ -54,6 +56,7 @@ from rpq.language.where import WhereError
 from rpq.readers.deletions import Deletions
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
 from rpq.run.loop import Run
+from rpq.sources import without_login
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
 
 if TYPE_CHECKING:
@@ -135,7 +138,7 @@ class Engines:
             properties = sorted(frozenset().union(*map(properties_of, queries)))
             self.static_edges = load_static(self.settings, engine, self.labels, properties=properties)
         except QueryError as error:
-            raise click.UsageError(str(error)) from error
+            raise click.UsageError(advice_for_command(str(error))) from error
         return engine
 
     def restore(self, path: str) -> rpq.Engine:
@@ -147,7 +150,12 @@ class Engines:
 
 def execute(settings: RunSettings) -> int:
     """Execute a run, write the summary, and return the exit status; usage errors are click's exceptions."""
-    request = read_request(settings)
+    try:
+        request = read_request(settings)
+    except MissingWindowError:
+        if are_regular(settings.inputs):  # columns come first: the times among them may decide how windows are written
+            open_input(settings).refuse_missing(Interrupts())
+        raise
     check_request(request)
     _ = rpq.warm_up  # imports numba, which takes a while, before the time of the run is measured
     interrupts = Interrupts()
@@ -173,7 +181,12 @@ def _conduct(request: RunRequest, conducted: CommandRun, interrupts: Interrupts)
     report_run(
         _figures(request, conducted),
         settings,
-        warnings=[*query_warnings(conducted.queries, settings), *warnings, *conducted.engines.labels.warnings()],
+        warnings=[
+            *query_warnings(conducted.queries, settings),
+            *window_warnings(settings, conducted.engines.unit),
+            *warnings,
+            *conducted.engines.labels.warnings(),
+        ],
         rejections=[*rejections, *conducted.run.rejections],
         set_aside=conducted.run.set_aside,
         error=conducted.error,
@@ -218,6 +231,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     except click.UsageError:
         run_input.refuse_missing(interrupts)
         raise
+    run_input.check_checkpoint()
     max_ahead = max_ahead_of(settings, unit)
     identity = identity_of(request, queries)
     opened = run_input.start(queries, interrupts)
@@ -226,14 +240,31 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         queries = request.queries(unit=unit, integers=True)
     compile_seconds = _compile(settings, queries, integers=opened.integers)
     checkpoint = _checkpoint(settings, POSITION, engines, identity)
-    source = FileSource(opened, settings, queries=queries, deletions=_deletions(settings, queries))
+    is_installed = bool(run_input.sources)
+    source = FileSource(
+        opened,
+        settings,
+        queries=queries,
+        deletions=_deletions(settings, queries),
+        reader=reader,
+        has_types=not is_installed,
+    )
+
+    def make_engine() -> rpq.Engine:
+        if opened.integers or not source.integers:
+            return engines.make(queries)
+        of_integers = request.queries(unit=unit, integers=True)  # known at the first tuple only
+        _compile(settings, of_integers, integers=True)
+        return engines.make(of_integers)
+
     # Where the input may have no end, or the run can be resumed, rows are written in place.
     grows = settings.checkpoint is not None or not are_regular(settings.inputs)
     run = Run(
         source,
         FileOutputs(request, queries, grows=grows),
-        make_engine=lambda: engines.make(queries),
+        make_engine=make_engine,
         names_queries=settings.queries_file is not None,
+        limit=settings.limit if is_installed else None,
         checkpoint=checkpoint,
         started=started + compile_seconds,
         check=interrupts.check,
@@ -252,6 +283,8 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     surroundings = ExitStack()
     progress = _progress(request)
     surroundings.callback(progress.close)
+    for one in run_input.sources:
+        surroundings.callback(one.close)
     surroundings.enter_context(interrupts)
     return CommandRun(
         run=run,
@@ -262,9 +295,8 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         counts=lambda: {
             "deletes": settings.deletes,
             "seed": settings.seed,
-            "rejected": reader.rejected + run.rejected,
-            "filtered": reader.filtered,
-            "undecided": reader.undecided,
+            **source.counts,
+            "rejected": source.counts["rejected"] + run.rejected,
         },
         messages=lambda: (reader.rejections, reader.warnings),
     )
@@ -378,7 +410,7 @@ def _figures(request: RunRequest, conducted: CommandRun) -> dict[str, Any]:
     window, slide = size_and_slide(query.window) if has_default_window(query) else (None, None)
     found: dict[str, Any] = {
         "expression": settings.expression,
-        "inputs": list(settings.inputs),
+        "inputs": list(map(without_login, settings.inputs)),
         "format": settings.format,
         "window": window,
         "slide": slide,

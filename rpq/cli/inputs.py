@@ -31,8 +31,10 @@ from rpq.readers import Batch, ColumnNames, EdgeRules, Reader, WhereError, open_
 from rpq.readers.batch import align_to_events
 from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
+from rpq.readers.open_source import Mark, OpenSource, open_source
 from rpq.run.checkpoint import AnotherRunError
-from rpq.run.loop import Source
+from rpq.run.loop import SliceSource
+from rpq.sources import GUARANTEES, is_source
 from rpq.stream.arrays.event_grouping import end_of_event, first_of_events
 from rpq.stream.arrays.fields import EDGE
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
@@ -244,6 +246,12 @@ def _read_static_edges(
     path: str, format: str, number: int, *, properties: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
     """Yield the edges of a file, which may lack properties, in batches; times are ignored, and a delete is an error."""
+    if format == "edges":
+        from rpq.readers.rdf.rdf_syntax import syntax_by_ending
+
+        syntax = syntax_by_ending(path)
+        if syntax is not None and "json" not in syntax.name:  # JSON may be lines of edges
+            raise InputError(f"{path}: is {syntax.title}, as its name says; expected --static-format rdf", file=path)
     is_named = format in ("edges", "jsonl")
     columns = ColumnNames(timed=False, fixed=True, properties=tuple(properties)) if is_named else None
     rdf = _rdf_reading(scope=f"s{number}.") if format == "rdf" else None
@@ -285,6 +293,7 @@ class RunInput:
     settings: RunSettings
     reader: Reader
     time_unit: str | None
+    sources: tuple[OpenSource, ...] = ()
 
     def start(self, queries: Sequence[Query], interrupts: Interrupts) -> StartedInput:
         """Begin to read until a signal, and check which labels of the queries occur.
@@ -294,13 +303,47 @@ class RunInput:
         """
         are_files = are_regular(self.settings.inputs)
         labels = LabelMonitor(queries)
-        batches = labels.monitor(interruptible(self.reader, interrupts, may_wait=not are_files))
+        read = self.sources[0].count(self.reader) if self._may_resume else self.reader
+        batches = labels.monitor(interruptible(read, interrupts, may_wait=not are_files))
         integers = False
-        if are_files or self.settings.format == "jsonl":
+        if not self.sources and (are_files or self.settings.format == "jsonl"):
             batches, integers = _peek(batches)
         if self.settings.events:
             batches = align_to_events(batches)
-        return StartedInput(batches=batches, integers=integers, labels=labels)
+        return StartedInput(
+            batches=batches, integers=integers, labels=labels, source=self.sources[0] if self._may_resume else None
+        )
+
+    @property
+    def _may_resume(self) -> bool:
+        """True if a run goes on at a position of its source, in place of reading the input again from the beginning.
+
+        The position of several inputs is not known, as their tuples are merged, nor that of RDF, whose graphs, prefixes and
+        blank nodes can have begun anywhere before.
+        """
+        is_alone = len(self.settings.inputs) == 1 and self.settings.format != "rdf"
+        return is_alone and any(source.guarantee != "replay" for source in self.sources)
+
+    def check_checkpoint(self) -> None:
+        """Raise a usage error if a run over these sources could not be resumed; say what its guarantee is."""
+        if self.settings.checkpoint is None:
+            return
+        for source in self.sources:
+            if source.guarantee != "none":
+                continue
+            what = f"{source.name}: {GUARANTEES['none']}"
+            if not self._may_resume:
+                reason = "RDF, whose" if self.settings.format == "rdf" else "several inputs, whose"
+                raise click.UsageError(
+                    f"--checkpoint: {what}, and a run over {reason} position is not known then cannot be resumed; leave out "
+                    "--checkpoint, or read this input alone, as edges or jsonl"
+                )
+            if not self.settings.quiet:
+                click.echo(
+                    f"{what}.  A run that is resumed from {self.settings.checkpoint} goes on with the records that come "
+                    "then; those since the checkpoint are lost (at most once).",
+                    err=True,
+                )
 
     def refuse_missing(self, interrupts: Interrupts) -> None:
         """Raise an exception of click's if the input has no tuple at its beginning, because columns are missing or wrong.
@@ -325,6 +368,8 @@ class StartedInput:
     batches: Iterator[Batch]
     integers: bool
     labels: LabelMonitor
+    source: OpenSource | None = None
+    """The source at whose positions a run is resumed."""
 
 
 def open_input(settings: RunSettings, *, properties: Sequence[str] = ()) -> RunInput:
@@ -333,7 +378,8 @@ def open_input(settings: RunSettings, *, properties: Sequence[str] = ()) -> RunI
     Raises a usage error, or another exception of click's.
     """
     try:
-        reader = _open(settings, properties)
+        inputs = [open_source(path) for path in settings.inputs]
+        reader = _open(settings, inputs, properties)
     except InputError as error:
         if error.file is None:  # an error of the options, not of an input
             raise click.UsageError(str(error)) from error
@@ -342,7 +388,10 @@ def open_input(settings: RunSettings, *, properties: Sequence[str] = ()) -> RunI
         raise click.UsageError(str(error)) from error
     if settings.time_unit and reader.time_unit and settings.time_unit != reader.time_unit:
         raise click.UsageError(f"--time-unit {settings.time_unit}: the timestamps of this input are in {reader.time_unit}")
-    return RunInput(settings=settings, reader=reader, time_unit=settings.time_unit or reader.time_unit)
+    sources = tuple(one for one in inputs if isinstance(one, OpenSource))
+    return RunInput(
+        settings=settings, reader=reader, time_unit=settings.time_unit or reader.time_unit, sources=sources
+    )
 
 
 def rules_of(settings: RunSettings) -> EdgeRules | None:
@@ -365,7 +414,7 @@ def are_regular(inputs: Sequence[str]) -> bool:
     return all(path != "-" and (os.path.isfile(path) or os.path.isdir(path)) for path in inputs)
 
 
-def _open(settings: RunSettings, properties: Sequence[str]) -> Reader:
+def _open(settings: RunSettings, inputs: Sequence[Any], properties: Sequence[str]) -> Reader:
     rules = rules_of(settings)
     is_rdf = settings.format == "rdf"
     if settings.events and not is_rdf and "columns" not in format_by_name(settings.format).options:
@@ -399,9 +448,9 @@ def _open(settings: RunSettings, properties: Sequence[str]) -> Reader:
         raise click.UsageError(f"{options}: the format is {settings.format}; expected --format rdf")
     return open_reader(
         settings.format,
-        settings.inputs,
+        inputs,
         on_error=settings.on_error,
-        limit=settings.limit,
+        limit=None if any(map(is_source, settings.inputs)) else settings.limit,  # which the run knows, also when resumed
         drop_self_loops=settings.drop_self_loops,
         columns=columns,
         where=parse_where(settings.where) if settings.where is not None else None,
@@ -478,10 +527,12 @@ class RejectedRow(NamedTuple):
     reason: str
 
 
-class FileSource(Source):
+class FileSource(SliceSource):
     """The source of a run over files.  Its position is the number of `tuples` consumed, and the last of them.
 
-    No event is divided between slices.  `deletions` adds deletes to the tuples.
+    The position in an installed source has a mark of it besides, unless it is read again from its beginning.  From the
+    first batch on, `integers` says whether vertices are integers.  No event is divided between slices.  `deletions`
+    adds deletes to the tuples.
     """
 
     def __init__(
@@ -491,9 +542,14 @@ class FileSource(Source):
         *,
         queries: Sequence[Query],
         deletions: Deletions | None,
+        reader: Reader,
+        has_types: bool = True,
     ) -> None:
         self.stops, self.has_events = settings.on_error == "stop", settings.events is not None
         self.tuples = self.bytes_read = 0
+        self.has_types, self.integers = has_types, started.integers
+        self._source = started.source
+        self._reader = reader
         self._batches = started.batches
         self._deletions = deletions
         self._checkpoint = settings.checkpoint
@@ -503,9 +559,20 @@ class FileSource(Source):
     def begin(self, position: Mapping[str, Any] | None) -> None:
         """Skip the tuples before a position.  Raises `AnotherRunError` if the last one is not the same any more."""
         if position is None:
+            if self._source is not None:
+                self._source.begin(Mark(), self._counts)
             return
         count, expected = position["tuples"], position["last"]
         left = count
+        if self._source is not None and (mark := position.get("mark")) is not None:
+            is_lost = self._source.guarantee == "none"
+            if is_lost:
+                mark = replace(mark, tuples=count)
+            self._source.begin(mark, self._counts)
+            left -= mark.tuples
+            if not left:
+                self.tuples, self._last = count, expected
+                return
         last: list[Any] | None = None
         while left:
             batch = next(self._batches, None)
@@ -534,6 +601,7 @@ class FileSource(Source):
         for batch in self._batches:
             columns = batch.columns
             self.bytes_read = batch.bytes_read
+            self.integers = pa.types.is_integer(columns.schema.field("source").type)
             has_events = self.has_events and "event" in columns.schema.names
             first = first_of_events(columns.column("event")) if has_events else None
             start = 0
@@ -551,11 +619,23 @@ class FileSource(Source):
             return False
         self.tuples += part.size
         self._last = _values(part.read, part.size - 1)
+        if self._source is not None:
+            self._source.mark_before(self.tuples)  # which forgets the marks before
         return True
 
     def position(self) -> dict[str, Any]:
         """Return the number of tuples consumed, and the last of them."""
-        return {"tuples": self.tuples, "last": self._last}
+        position = {"tuples": self.tuples, "last": self._last}
+        return position if self._source is None else {**position, "mark": self._source.mark_before(self.tuples)}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The records that the reader has left out, by why."""
+        counts = self._counts() if self._source is None else self._source.counts()
+        return dict(zip(("rejected", "filtered", "undecided"), counts, strict=True))
+
+    def _counts(self) -> tuple[int, int, int]:
+        return self._reader.rejected, self._reader.filtered, self._reader.undecided
 
     def milestone(self, engine: Engine | None) -> int | None:
         """Return the number of the current slide; the number of tuples where no window slides with time."""

@@ -21,6 +21,7 @@ from rpq.errors import RpqError
 from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM, WriteError, check_distinct, check_writable
 from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.language.notation import CHOICES, REFUSED_PATHS
+from rpq.sources import is_source
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -442,6 +443,19 @@ def stats(place: str = "") -> Option:
 quiet = click.option("--quiet", is_flag=True, help="Print neither progress nor a summary.")
 
 
+def advice_for_command(message: str, command: str = "") -> str:
+    """Return a message in which options of `rpq.Engine` are those of a command, which is named before them.
+
+    >>> advice_for_command('use rpq.Engine(…, edges="parallel"), where each insert is an edge, or edges="id"')
+    'use --edges parallel, where each insert is an edge, or --edges id'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        return f"{command}--{found[1].replace('_', '-')} {found[2]}"
+
+    return re.sub(r' or (edges)="(\w+)"', r" or --\1 \2", re.sub(r'rpq\.Engine\(…, (\w+)="(\w+)"\)', option, message))
+
+
 _NAMED = re.compile(r"(?:<([^<>]*)>|([^/=<>]*|[A-Za-z][A-Za-z0-9+.-]*://[^=<>]*))=(.*)", re.DOTALL)
 
 
@@ -463,8 +477,8 @@ def named_input(text: str, option: str = "--input") -> NamedInput:
     >>> named_input("http://example.org/answers=a2q.nq").stream
     'http://example.org/answers'
     """
-    found = None if os.path.exists(text) or is_topic(text) else _NAMED.fullmatch(text)
-    if found is None:
+    found = None if os.path.exists(text) or is_topic(text) or is_source(text) else _NAMED.fullmatch(text)
+    if found is None or "?" in (found[2] or ""):  # a URL with parameters
         return NamedInput(text)
     stream, path = found[1] or found[2], found[3]
     if not stream or not path:

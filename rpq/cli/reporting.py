@@ -26,7 +26,7 @@ from rpq.files.destinations import open_replacement
 from rpq.kafka.client import LOG, JsonEventLines, TextLines
 from rpq.language.query import PatternQuery, Query
 from rpq.language.readings import named_graphs_of, static_graphs_of
-from rpq.stream.durations import length_text
+from rpq.stream.durations import NANOSECONDS, length_text
 from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
@@ -352,6 +352,17 @@ def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]
     missing = sorted(graph for graph in graphs if graph not in loaded)
     advice = "there are no edges of the graph <{0}>: give them with --static '<{0}>=FILE'"
     return [*found, *map(advice.format, missing)]
+
+
+def window_warnings(settings: RunSettings, unit: str | None) -> list[str]:
+    """Return a warning about a plain number as the window where times, whose unit no option names, make it very short."""
+    window = settings.window
+    if settings.time_unit is not None or unit is None or window is None or not window.isdecimal():
+        return []
+    if int(window) * NANOSECONDS[unit] >= NANOSECONDS["s"]:
+        return []
+    what = f"--window {window} is {window} {unit}, the unit of the times of this input"
+    return [f"{what}; a duration has a unit, such as 7d or 1h"]
 
 
 def _warnings_of_empty_reports(queries: Sequence[Query], settings: RunSettings) -> list[str]:

@@ -34,6 +34,10 @@ OPTION_OF = {
 NOUN = {"path": "expression", "pattern": "pattern"}
 
 
+class MissingWindowError(click.UsageError):
+    """A window, or its slide, that no option names."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions:
     """The options of queries.  `window` and `slide` are texts, since their meaning depends on the input's time unit."""
@@ -81,9 +85,15 @@ class QueryOptions:
                 "without time)."
             )
         if self.window is None:
-            raise click.UsageError("Missing option '--window'.")
+            raise MissingWindowError(
+                "Missing option '--window': how long an edge counts, such as --window 1h --slide 1m, --window count:1000 or "
+                "--window unbounded."
+            )
         if self.slide is None and kind_of_text(self.window) == "time":
-            raise click.UsageError("Missing option '--slide'.")
+            example = "1" if self.window.isdecimal() else "1m"
+            raise MissingWindowError(
+                f"Missing option '--slide': the steps in which the window moves, such as --slide {example}."
+            )
 
     def over(self, *, unit: str | None) -> AnyWindow:
         """Return the window in the stream's unit.  Raises a usage error for a text that is no window."""
@@ -397,7 +407,7 @@ def query_text(
     if (query is None) != (dataset is None):
         raise click.UsageError("--query needs --dataset, whose labels the query uses, and --dataset needs --query")
     if query_file is not None:
-        return _read_query_text(query_file)
+        return read_query_text(query_file)
     if query is None or dataset is None:
         return str(expression)
     known = entry_points(group="rpq.queries")
@@ -409,7 +419,7 @@ def query_text(
         raise click.UsageError(str(error)) from error
 
 
-def _read_query_text(path: str) -> str:
+def read_query_text(path: str) -> str:
     """Return the text of the one query in a file, without surrounding blanks."""
     try:
         with open(path, encoding="utf-8-sig") as file:

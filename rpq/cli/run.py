@@ -11,6 +11,7 @@ from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
 from rpq.cli.options import ByteSize, OnError, WrittenFile, named_inputs
 from rpq.cli.request import RunSettings, query_text
+from rpq.sources import installed_sources
 
 EPILOG = """\b
 --input, --static, --source and --target take one or more values, and can be repeated.  EXPRESSION is given first, last, or
@@ -85,12 +86,27 @@ a row is [query, binding], and its value is the row.
       --checkpoint run.state
 
 \b
+--input SCHEME://… reads from a source that another package provides for this scheme (docs/sources.md); those that are
+installed are listed below.  With --checkpoint, a restart loses no record of a source that can be read again; of any other,
+it loses those since the checkpoint.
+
+\b
 Exit status: 0 on success, 1 for an error in the input or another file, 2 for an error in the options, 130 after Ctrl-C; a
 run over topics ends with 0 after SIGTERM.
 """
 
 
-@click.command("run", cls=SeveralValuesCommand, epilog=EPILOG, short_help="Run a query over a stream.")
+class RunCommand(SeveralValuesCommand):
+    """The command, whose help ends with the sources that are installed."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if sources := installed_sources():
+            with formatter.section("Installed sources"):
+                formatter.write_dl(sources)
+
+
+@click.command("run", cls=RunCommand, epilog=EPILOG, short_help="Run a query over a stream.")
 @click.argument("expression", required=False)
 @click.option("--query", metavar="NAME", help="Run a named query, such as Q2, instead of EXPRESSION.")
 @click.option("--dataset", help="Data set whose labels --query uses: stackoverflow, ldbc, yago, …")

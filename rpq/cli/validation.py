@@ -17,6 +17,7 @@ from rpq.errors import InputError
 from rpq.files.destinations import is_regular
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic
 from rpq.readers import formats
+from rpq.sources import is_source, without_login
 from rpq.stream.window import kind_of_text
 
 
@@ -36,6 +37,8 @@ def check_request(request: RunRequest) -> None:
         raise click.UsageError(
             "--deletes: deletes are drawn before it is known which tuples are too far ahead; leave out --max-ahead"
         )
+    if settings.deletes and (sources := [path for path in settings.inputs if is_source(path)]):
+        raise click.UsageError(f"--deletes: deletes are made up over files alone; {without_login(sources[0])} is none")
     if settings.events:
         _check_events(request)
     if settings.edges == "id":
@@ -92,7 +95,7 @@ def _check_files(request: RunRequest) -> None:
             raise click.UsageError(str(error)) from error
         if is_parquet and settings.checkpoint is not None:
             written.append((f"the rows of {option} in", frames_path(path)))
-    inputs = [("--input", path) for path in settings.inputs if not is_topic(path)]
+    inputs = [("--input", path) for path in settings.inputs if not is_topic(path) and not is_source(path)]
     inputs += [("--static", path) for path in settings.static]
     texts = {"queries": settings.queries_file, "query-file": settings.query_file, "edges-from": settings.edges_from}
     check_files(written=written, read=[*inputs, *((f"--{name}", path) for name, path in texts.items())])

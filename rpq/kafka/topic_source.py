@@ -22,7 +22,7 @@ from rpq.files.record_log import LogError, LogKind, RecordLog, begins_with, read
 from rpq.kafka.client import ClientSettings, KafkaError, log_event
 from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
 from rpq.kafka.topic_reader import TopicInput, TopicReader, reader_of
-from rpq.run.loop import Source
+from rpq.run.loop import SliceSource
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
@@ -55,7 +55,7 @@ class TopicPosition:
         return {place: (end, self.inside.get(place, 0)) for place, end in self.ends.items()}
 
 
-class TopicSource(Source):
+class TopicSource(SliceSource):
     """Topics as a stream of tuples, in the order of (timestamp, topic, partition, offset); `begin` opens them.
 
     `check` raises if the run must end; `watch` is called with all tuples.  The slices that are passed are rounds, each with

@@ -219,6 +219,7 @@ def parse_expression(text: str) -> Expression:
 
 _FIRST_WORD = re.compile(r"\s*([A-Za-z]+)(\s*\(|\s*[?*{]|\s+\w(?=.*\{))", re.DOTALL)
 _THREE_WORDS = re.compile(r"\s*([^\s?]+)\s+(\S+)\s+([^\s?]+)\s*")
+_MATCHED = re.compile(r"\s*\([^()\[\]]*\)\s*<?-+\s*[\[(>]")
 _KEYWORDS_BEFORE = {"(": ("MATCH",), "?": ("SELECT",), "*": ("SELECT",), "{": ("CONSTRUCT", "ASK")}
 
 
@@ -243,6 +244,8 @@ def _hint(text: str, place: int) -> str | None:
         near = difflib.get_close_matches(first[1].upper(), known, n=1, cutoff=0.75)
         if near and near[0] != first[1].upper():
             return f"did you mean {near[0]}?"
+    if _MATCHED.match(text):
+        return "patterns with arrows are of MATCH: MATCH (a)-[:knows]->(b) RETURN a, b"
     words = _THREE_WORDS.fullmatch(text)
     if words is not None and place == words.start(2):
         source, path, target = words.groups()

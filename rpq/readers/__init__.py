@@ -24,6 +24,7 @@ from rpq.readers.column_names import ColumnNames
 from rpq.readers.format_registry import BUILTIN_FORMATS, FormatHintReader, format_by_name, formats, hint_on_error
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
+from rpq.readers.open_source import OpenSource, open_source
 from rpq.readers.selection import FilterReader, LimitReader, SelfLoopFilter, SkipReader
 from rpq.readers.text.edge_rules import EdgeRules
 
@@ -74,11 +75,11 @@ def open_reader(
 ) -> Reader:
     """Open inputs of a format as one stream of tuples, which can be read once.
 
-    `paths` are files, or `-` for standard input.  `on_error="stop"` raises `InputError` at the first bad line, after
-    yielding everything before it; `"skip"` omits bad lines and counts them in `rejected` (by blocks: with a `limit`, the
-    count may include bad lines shortly after it).  Then, in this order: `limit` is the maximum number of tuples,
-    `drop_self_loops` removes edges from a vertex to itself, and `skip` omits the first of the remaining tuples, to
-    continue where an earlier reading ended.
+    `paths` are files, `-` for standard input, or URLs of installed sources (`rpq.Source`).  `on_error="stop"` raises
+    `InputError` at the first bad line, after yielding everything before it; `"skip"` omits bad lines and counts them in
+    `rejected` (by blocks: with a `limit`, the count may include bad lines shortly after it).  Then, in this order:
+    `limit` is the maximum number of tuples, `drop_self_loops` removes edges from a vertex to itself, and `skip` omits
+    the first of the remaining tuples, to continue where an earlier reading ended.
 
     `columns` maps the columns of a tuple to the columns of the input, or sets one label for all edges.  `where` is a
     condition on the input's columns: tuples for which it does not hold are removed before all other options apply, and
@@ -97,16 +98,25 @@ def open_reader(
     ...     [batch.columns.to_pylist() for batch in open_reader("edges", file.name, limit=1)]
     [[{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 1}]]
     """
+    if columns is not None and not isinstance(columns, ColumnNames):
+        raise TypeError(
+            f"columns is {columns!r}; expected ColumnNames, such as rpq.readers.ColumnNames.parse('source=from,target=to', "
+            "label='knows')"
+        )
     path_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    names = [os.fspath(path) for path in path_list]
+    names: list[Any] = [path if isinstance(path, OpenSource) else open_source(os.fspath(path)) for path in path_list]
     settings = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf, "rules": rules}
 
-    def open_as(format: str, paths: list[str], on_error: str, **options: object) -> Reader:
+    def open_as(format: str, paths: list[Any], on_error: str, **options: object) -> Reader:
         one = format_by_name(format)
         accepted = {name: value for name, value in options.items() if name in one.options}
         return one.open(paths, on_error=on_error, batch_rows=batch_rows, **accepted)
 
     accepted_options = format_by_name(format).options
+    for one in names:
+        if isinstance(one, OpenSource) and format not in BUILTIN_FORMATS:
+            known = _formats_with("paths")
+            raise InputError(f"{one.name}: the format {format} is one of files; a source is read as {known}", file=one.name)
     if columns and columns.properties and "columns" not in accepted_options:
         if columns.has_ids:
             raise InputError(f"the format {format} has no ids of edges; they have some in {_formats_with('columns')}")

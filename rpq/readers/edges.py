@@ -24,6 +24,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -32,7 +33,8 @@ from rpq.language.where import Where
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, SingleStreamInput, check_arguments, merge_by_heads
-from rpq.readers.parquet import ParquetInput, is_typed
+from rpq.readers.open_source import OpenSource
+from rpq.readers.parquet import ParquetInput, SourceInput, is_typed
 from rpq.readers.source import BYTE_ORDER_MARK, STANDARD_INPUT, Block
 from rpq.readers.text.detection import Detection, detect
 from rpq.readers.text.edge_rules import EdgeRules
@@ -42,7 +44,7 @@ __all__ = ["EDGES", "JSON_LINES", "detect", "open_edges", "open_json_lines"]
 
 
 def open_edges(
-    paths: Sequence[str],
+    paths: Sequence[str | OpenSource],
     *,
     on_error: str = "stop",
     batch_rows: int = BATCH_ROWS,
@@ -53,7 +55,7 @@ def open_edges(
     only_json: bool = False,
     rules: EdgeRules | None = None,
 ) -> InputsReader[Input]:
-    """Open inputs in the format `edges`: text files, JSON lines, Parquet files or folders, `-` for standard input.
+    """Open inputs in the format `edges`: text, JSON lines, Parquet files or folders, `-` for standard input, sources.
 
     `columns` maps the columns of a tuple to the columns of the inputs, `where` selects tuples, and `time_unit` is the unit
     of times in text (microseconds by default; required for a pipe).  `streams` are the names of the streams of the inputs,
@@ -90,7 +92,7 @@ def open_edges(
 
 
 def open_json_lines(
-    paths: Sequence[str],
+    paths: Sequence[str | OpenSource],
     *,
     on_error: str = "stop",
     batch_rows: int = BATCH_ROWS,
@@ -128,19 +130,24 @@ class _OpenInput:
     times: str | None = None
 
 
-def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) -> _OpenInput:
-    if path != STANDARD_INPUT and not detection.only_json and (os.path.isdir(path) or is_typed(path)):
-        parquet = ParquetInput(
-            path,
-            on_error=on_error,
-            batch_rows=batch_rows,
-            columns=detection.columns,
-            where=detection.where,
-            rules=detection.rules,
-            time_unit=detection.unit,
-        )
+def _open(path: str | OpenSource, detection: Detection, *, on_error: str, batch_rows: int) -> _OpenInput:
+    typed: dict[str, Any] = {
+        "on_error": on_error,
+        "batch_rows": batch_rows,
+        "columns": detection.columns,
+        "where": detection.where,
+        "rules": detection.rules,
+        "time_unit": detection.unit,
+    }
+    if isinstance(path, OpenSource) and path.delivers == "edges":
+        if detection.only_json:
+            raise InputError(f"{path.name}: delivers edges, not text; leave out --format jsonl", file=path.name)
+        return _OpenInput(name=path.name, input=SourceInput(path, **typed), vertex_type=None)
+    is_file = isinstance(path, str) and path != STANDARD_INPUT
+    if isinstance(path, str) and is_file and not detection.only_json and (os.path.isdir(path) or is_typed(path)):
+        parquet = ParquetInput(path, **typed)
         return _OpenInput(name=path, input=parquet, vertex_type=parquet.vertex_type)
-    if path != STANDARD_INPUT and os.path.isfile(path):
+    if isinstance(path, str) and is_file and os.path.isfile(path):
         detection = detection.with_sample_of(path, stop=on_error == "stop")
     known = detection.known
     text = TextFile(

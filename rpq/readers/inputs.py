@@ -140,7 +140,7 @@ def concatenate_inputs(inputs: Sequence[Input]) -> Iterator[pa.RecordBatch]:
         yield from one
 
 
-def check_arguments(paths: Sequence[str], *, on_error: str, batch_rows: int) -> None:
+def check_arguments(paths: Sequence[object], *, on_error: str, batch_rows: int) -> None:
     """Check the arguments of a reader; raise `InputError` for the paths, `ValueError` for the others."""
     if not paths:
         raise InputError("no input: expected at least one file, or - for standard input")

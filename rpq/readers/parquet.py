@@ -14,8 +14,9 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from rpq.readers.batch import left_after_condition
 from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.key_paths import leaves_of, names_of_schema, top_of, with_nested_columns, with_nested_fields
+from rpq.readers.open_source import OpenSource
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules
 from rpq.readers.text.line_layout import FURTHER, NO_ID, no_operation
 from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE, EDGE, EPOCH, STREAM, FieldError, times_of
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 
 MAGIC = b"PAR1"
 ARROW_MAGIC = b"ARROW1"
+SizedBatches = Iterator[tuple[pa.RecordBatch, float]]
+"""Batches of Arrow, each with its share of the bytes of the input."""
+
 _TUPLE = ("source", "target", "label", "timestamp")
 _CONTROLS = frozenset({*range(9), *range(14, 32)})
 """Bytes that do not occur in text."""
@@ -80,20 +85,18 @@ def _begins_with(path: str, magic: bytes) -> bool:
     return begin.startswith(magic) and is_binary
 
 
-class ParquetInput:
-    """The tuples of a Parquet or Arrow file, or of the Parquet files of a folder in the order of their paths.
+class TypedInput:
+    """The tuples of batches of Arrow, whose columns have types; subclasses say where batches come from.
 
-    In a folder, names that begin with `_` or `.` are ignored, as in Spark and Hive, except that a folder prepared by
-    `rpq spark prepare` records the unit of its timestamps in `STATISTICS`.  `vertex_type` is "text" or
-    "integers".  A row with a null, an empty name or an unknown op is a bad row: with `on_error="stop"` it raises
-    `InputError` (with `row`, counted from 0 in its file) after the rows before it, with `"skip"` it is counted.
-    `where` is a condition on the columns of the files that rows must meet; it raises `WhereError` if it does not fit them.
-    `time_unit` is that of times with a format (`ColumnNames.time_format`), which are text or numbers.
+    A row with a null, an empty name or an unknown op is a bad row: with `on_error="stop"` it raises `InputError` (with
+    `row`, counted from 0 in its file) after the rows before it, with `"skip"` it is counted.  `where` is a condition on the
+    columns of the files that rows must meet; it raises `WhereError` if it does not fit them.  `time_unit` is that of times
+    with a format (`ColumnNames.time_format`), which are text or numbers.
     """
 
     def __init__(
         self,
-        path: str,
+        name: str,
         *,
         on_error: str = "stop",
         batch_rows: int = BATCH_ROWS,
@@ -102,7 +105,7 @@ class ParquetInput:
         rules: EdgeRules | None = None,
         time_unit: str = DEFAULT_UNIT,
     ) -> None:
-        self.name = path
+        self.name = name
         self._text_unit = time_unit
         self.rejected = 0
         self.rejections: list[str] = []
@@ -113,76 +116,60 @@ class ParquetInput:
         self._rules = rules
         self._stop = on_error == "stop"
         self._batch_rows = batch_rows
-        self._files = _files(path)
-        self.bytes_total = sum(os.path.getsize(file) for file in self._files)
         self._bytes_read = 0.0
-        schemas = {file: self._schema(file) for file in self._files}
-        if rules is None:
-            kinds = {file: _check_schema(file, schema, self._columns) for file, schema in schemas.items()}
-        else:
-            kinds = {file: ("text", _check_records(file, schema, rules, self._columns)) for file, schema in schemas.items()}
-        self.vertex_type, unit = kinds[self._files[0]]
-        self.time_unit = time_unit if unit == _OF_TEXT else unit or _prepared_unit(path)
-        for file, kind in kinds.items():
-            if kind != kinds[self._files[0]]:
-                raise InputError(
-                    f"{file}: its columns differ in type from those of {self._files[0]}; files of a folder must agree",
-                    file=file,
-                )
-        self.warnings = [
-            f"{file}: {warning}"
-            for file, schema in schemas.items()
-            for warning in (self._columns.deletes_not_read(schema.names) if rules is None else ())
-        ][:1]
-        for schema in schemas.values():
-            self._edge_reader(schema)
-            self._predicate(schema)
+        self.time_unit: str | None = None
+        self.warnings: list[str] = []
 
-    @property
-    def bytes_read(self) -> int:
-        return int(self._bytes_read)
+    def _raw_schema(self, path: str) -> pa.Schema:
+        """Return all columns of a file."""
+        raise NotImplementedError
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for file in self._files:
-            yield from self._read(file)
+    def _raw_batches(self, path: str, names_read: list[str], names: dict[str, str]) -> SizedBatches:
+        """Yield a file in batches of the columns `names_read`; `names` are those of the columns of a tuple."""
+        raise NotImplementedError
 
-    def _read(self, path: str) -> Iterator[pa.RecordBatch]:
-        row = 0
-        try:
-            schema = self._schema(path)
-            reader = self._edge_reader(schema)
-            if reader is not None:
-                yield from self._read_records(path, schema, reader)
-                return
-            names = {column: self._columns[column] for column in self._columns.looked_for}
-            names = {column: name for column, name in names.items() if name in schema.names}
-            predicate = self._predicate(schema)
-            of_condition = {key.removeprefix(FURTHER) for key in (predicate.keys if predicate else ()) if key != DELETE}
-            properties = {name: self._columns[name] for name in self._columns.properties}
-            properties = {name: column for name, column in properties.items() if column in schema.names}
-            further = sorted(of_condition.union(properties.values()))
-            names_read = list(dict.fromkeys([*names.values(), *further]))
-            for raw, size in _batches(path, names_read, names, self._batch_rows):
-                batch = with_plain_columns(raw)
-                self._bytes_read += size
-                arrays = [self._as_text(column, batch.column(name)) for column, name in names.items()]
-                tuples = pa.RecordBatch.from_arrays(arrays, list(names))
-                known = {FURTHER + name: batch.column(name) for name in further}
-                yield from self._check(tuples, path, row, predicate, known, properties)
-                row += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise _read_error(path, error) from error
+    def _kinds(self, path: str, schema: pa.Schema) -> tuple[str, str | None]:
+        """Return the kind of the vertices and the unit of the timestamps.  Raises `InputError` and `WhereError`."""
+        self._edge_reader(schema)
+        self._predicate(schema)
+        if self._rules is not None:
+            return "text", _check_records(path, schema, self._rules, self._columns)
+        return _check_schema(path, schema, self._columns)
+
+    def _read(self, path: str, row: int = 0) -> Iterator[pa.RecordBatch]:
+        """Yield the tuples of a file; its first row has this number."""
+        schema = self._schema(path)
+        reader = self._edge_reader(schema)
+        if reader is not None:
+            yield from self._read_records(path, schema, reader, row)
+            return
+        names = {column: self._columns[column] for column in self._columns.looked_for}
+        names = {column: name for column, name in names.items() if name in schema.names}
+        predicate = self._predicate(schema)
+        of_condition = {key.removeprefix(FURTHER) for key in (predicate.keys if predicate else ()) if key != DELETE}
+        properties = {name: self._columns[name] for name in self._columns.properties}
+        properties = {name: column for name, column in properties.items() if column in schema.names}
+        further = sorted(of_condition.union(properties.values()))
+        names_read = list(dict.fromkeys([*names.values(), *further]))
+        for raw, size in self._raw_batches(path, names_read, names):
+            batch = with_plain_columns(raw)
+            self._bytes_read += size
+            arrays = [self._as_text(column, batch.column(name)) for column, name in names.items()]
+            tuples = pa.RecordBatch.from_arrays(arrays, list(names))
+            known = {FURTHER + name: batch.column(name) for name in further}
+            yield from self._check(tuples, path, row, predicate, known, properties)
+            row += batch.num_rows
 
     def _as_text(self, column: str, values: pa.Array) -> pa.Array:
         """Return vertices as text where the user wants so; other columns unchanged."""
         is_number = column in ("source", "target") and pa.types.is_integer(values.type)
         return values.cast(pa.string()) if is_number and self._columns.text_vertices else values
 
-    def _read_records(self, path: str, schema: pa.Schema, reader: EdgeReader) -> Iterator[pa.RecordBatch]:
+    def _read_records(self, path: str, schema: pa.Schema, reader: EdgeReader, row: int) -> Iterator[pa.RecordBatch]:
         """Yield the edges of the records of a file; columns that it lacks are null."""
-        predicate, row = self._predicate(schema), 0
+        predicate = self._predicate(schema)
         names = [name for name in reader.names if name in schema.names]
-        for raw, size in _batches(path, names, {}, self._batch_rows):
+        for raw, size in self._raw_batches(path, names, {}):
             batch = with_plain_columns(raw)
             self._bytes_read += size
             count = batch.num_rows
@@ -218,7 +205,7 @@ class ParquetInput:
         renamed = (name for _, name in self._columns.renamed)
         of_condition = () if self._where is None else sorted(self._where.names)
         of_rules = () if self._rules is None else self._rules.all_names(self._columns.properties)
-        return with_nested_fields(_schema(path), (*renamed, *self._columns.properties, *of_condition, *of_rules))
+        return with_nested_fields(self._raw_schema(path), (*renamed, *self._columns.properties, *of_condition, *of_rules))
 
     def _edge_reader(self, schema: pa.Schema) -> EdgeReader | None:
         """Return what makes edges of the records of a file, if there are rules."""
@@ -311,7 +298,108 @@ class ParquetInput:
             raise _row_error(batch, path, row, end, self._columns, wrong)
 
 
-def _batches(path: str, names_read: list[str], names: dict[str, str], rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
+class ParquetInput(TypedInput):
+    """The tuples of a Parquet or Arrow file, or of the Parquet files of a folder in the order of their paths.
+
+    In a folder, names that begin with `_` or `.` are ignored, as in Spark and Hive, except that a folder prepared by
+    `rpq spark prepare` records the unit of its timestamps in `STATISTICS`.  `vertex_type` is "text" or "integers".
+    """
+
+    def __init__(self, path: str, **options: Any) -> None:
+        super().__init__(path, **options)
+        self._files = _files(path)
+        self.bytes_total = sum(os.path.getsize(file) for file in self._files)
+        schemas = {file: self._schema(file) for file in self._files}
+        kinds = {file: self._kinds(file, schema) for file, schema in schemas.items()}
+        self.vertex_type, unit = kinds[self._files[0]]
+        self.time_unit = self._text_unit if unit == _OF_TEXT else unit or _prepared_unit(path)
+        for file, kind in kinds.items():
+            if kind != kinds[self._files[0]]:
+                raise InputError(
+                    f"{file}: its columns differ in type from those of {self._files[0]}; files of a folder must agree",
+                    file=file,
+                )
+        self.warnings = [
+            f"{file}: {warning}"
+            for file, schema in schemas.items()
+            for warning in (self._columns.deletes_not_read(schema.names) if self._rules is None else ())
+        ][:1]
+
+    @property
+    def bytes_read(self) -> int:
+        return int(self._bytes_read)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for file in self._files:
+            try:
+                yield from self._read(file)
+            except (pa.ArrowException, OSError) as error:
+                raise _read_error(file, error) from error
+
+    def _raw_schema(self, path: str) -> pa.Schema:
+        return _schema(path)
+
+    def _raw_batches(self, path: str, names_read: list[str], names: dict[str, str]) -> SizedBatches:
+        return _batches(path, names_read, names, self._batch_rows)
+
+
+class SourceInput(TypedInput):
+    """The tuples of an installed source that delivers edges.
+
+    The first batch decides which columns there are.  Raises `InputError` if a batch has other columns, or timestamps of
+    another unit than the source declares.
+    """
+
+    bytes_total: int | None = None
+
+    def __init__(self, source: OpenSource, **options: Any) -> None:
+        super().__init__(source.name, **options)
+        self._source = source
+        self._first_schema: pa.Schema | None = None
+        self._tables: Iterator[pa.RecordBatch] = iter(())
+        self.time_unit = source.time_unit if self._columns.time_format is None else self._text_unit
+
+    @property
+    def bytes_read(self) -> int:
+        return self._source.position
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        tables = self._source.tables()
+        first = next(tables, None)
+        if first is None:
+            return
+        self._first_schema, self._tables = first.schema, chain([first], tables)
+        _, unit = self._kinds(self.name, self._schema(self.name))
+        unit = self._text_unit if unit == _OF_TEXT else unit
+        if unit is not None and unit != self.time_unit:
+            raise InputError(
+                f"{self.name}: its timestamps are in {unit}, but its source declares "
+                f"{'no unit' if self.time_unit is None else self.time_unit}",
+                file=self.name,
+                column="timestamp",
+            )
+        yield from self._read(self.name, self._source.first_row)
+
+    def _raw_schema(self, path: str) -> pa.Schema:
+        assert self._first_schema is not None
+        return self._first_schema
+
+    def _raw_batches(self, path: str, names_read: list[str], names: dict[str, str]) -> SizedBatches:
+        schema = self._first_schema
+        assert schema is not None
+        tops = list(dict.fromkeys(top_of(name, schema) for name in names_read))
+        for table in self._tables:
+            if not table.schema.equals(schema):
+                now = _columns_of(table.schema)
+                raise InputError(f"{path}: its columns were {_columns_of(schema)}, now {now}", file=path)
+            yield with_nested_columns(table.select(tops), names_read), 0.0
+
+
+def _columns_of(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _batches(path: str, names_read: list[str], names: dict[str, str], rows: int) -> SizedBatches:
     """Yield a file in batches of the required columns, each with its share of the file's bytes."""
     size = os.path.getsize(path)
     if _begins_with(path, ARROW_MAGIC):

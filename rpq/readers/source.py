@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
+from rpq.sources import GROUP, is_source, scheme_of
 
 _NEVER = b"\xff"
 """A byte that does not occur in UTF-8, which marks the unwritten part of a buffer."""
@@ -208,7 +209,7 @@ class Block:
     line: int
 
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+_BROKER_AND_TOPIC = re.compile(r"[\w.-]+:\d+/[\w.,-]+")
 _PIPED = {
     "http": "curl -sS {path}",
     "https": "curl -sS {path}",
@@ -224,22 +225,24 @@ _PIPED = {
 def refused_scheme(path: str) -> str | None:
     """Return why a URI is not read as an input, and what to do instead; None for a path of a file.
 
-    >>> refused_scheme("s3://bucket/edges.csv")
-    's3:// is not read here; copy it to a file, or pipe it in: aws s3 cp s3://bucket/edges.csv - | rpq run … --input -'
+    >>> refused_scheme("ftp://host/edges.csv").split("; ")[:2]
+    ['ftp:// is not read here', 'expected the path of a file, - for standard input, or kafka://BROKER/TOPIC']
     >>> refused_scheme("edges.csv")
     """
-    found = _SCHEME.match(path)
-    if found is None:
+    scheme = scheme_of(path)
+    if scheme is None:
         return None
-    scheme = found[1].lower()
-    what = f"{found[1]}:// is not read here"
+    what = f"{scheme}:// is not read here"
     if scheme == "file":
-        return f"{what}; give the path alone, {path[found.end() :]}"
+        return f"{what}; give the path alone, {path[len('file://') :]}"
     if scheme == "kafka":
         return f"{what}; topics are read with --input of rpq run, rpq serve and rpq spark stream"
+    if is_source(path):
+        return f"{what}; sources are read with --input of rpq run and rpq serve"
+    package = f"; or install a package with a source for {scheme} (entry point {GROUP})"
     if (command := _PIPED.get(scheme)) is not None:
-        return f"{what}; copy it to a file, or pipe it in: {command.format(path=path)} | rpq run … --input -"
-    return f"{what}; expected the path of a file, - for standard input, or kafka://BROKER/TOPIC"
+        return f"{what}; copy it to a file, or pipe it in: {command.format(path=path)} | rpq run … --input -{package}"
+    return f"{what}; expected the path of a file, - for standard input, or kafka://BROKER/TOPIC{package}"
 
 
 class ByteSource:
@@ -336,7 +339,8 @@ class ByteSource:
     def _unreadable(self, error: OSError) -> InputError:
         if (refusal := refused_scheme(self.path)) is not None:
             return InputError(f"{self.name}: {refusal}", file=self.name)
-        return InputError(f"{self.name}: cannot be read: {error.strerror or error}", file=self.name)
+        topic = f"; did you mean kafka://{self.path}?" if _BROKER_AND_TOPIC.fullmatch(self.path) else ""
+        return InputError(f"{self.name}: cannot be read: {error.strerror or error}{topic}", file=self.name)
 
 
 def count_lines(data: bytes) -> int:

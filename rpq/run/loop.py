@@ -196,10 +196,11 @@ def push_slice(
     return until, stop
 
 
-class Source(Protocol):
-    """The input of a run, and its position in it.
+class SliceSource(Protocol):
+    """The input of a run as slices, and the position between two of them.
 
-    With `stops` a tuple that is rejected ends the run; otherwise it is left out.  With `has_events` tuples come in events,
+    Files and installed sources (`rpq.Source`) come through readers, topics of Kafka by their messages: both end here.  With
+    `stops` a tuple that is rejected ends the run; otherwise it is left out.  With `has_events` tuples come in events,
     each of which is accepted or rejected as a whole.  With `has_types` the type of vertices is known before the first tuple.
     """
 
@@ -276,7 +277,7 @@ class Run:
 
     def __init__(
         self,
-        source: Source,
+        source: SliceSource,
         sink: Sink,
         *,
         make_engine: Callable[[], Engine],
@@ -369,6 +370,8 @@ class Run:
         """Push the tuples again that were committed after the checkpoint."""
 
     def _work(self) -> str:
+        if self._limit is not None and self.tuples >= self._limit:
+            return "limit"
         for part in self.source.slices(self._most):
             if part is not None:
                 self._push(part)

@@ -58,6 +58,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     metavar="FILE",
     help="File with queries, .toml or .jsonl (as for rpq run), instead of QUERIES.",
 )
+@click.option("--query-file", "query_files", multiple=True, metavar="FILE...", help="Files with the text of a query each.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port to listen at; 0 chooses a free one."
@@ -80,7 +81,11 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 )
 @shared.language
 @click.option(
-    "--input", "inputs", multiple=True, metavar="FILE...", help="Further tuples, besides those posted: files, -, kafka://…"
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="FILE...",
+    help="Further tuples, besides those posted: files, -, kafka://…, URLs of installed sources.",
 )
 @shared.format_option(shared.FORMATS)
 @shared.rdf_options

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -27,6 +26,7 @@ from rpq.kafka.partition_merge import MergedTuples, Place
 from rpq.kafka.topic_reader import TopicInput
 from rpq.kafka.topic_source import TopicPosition, TopicSource
 from rpq.readers import Reader
+from rpq.readers.open_source import OpenSource
 from rpq.run.loop import Rejected, Slice, push_slice
 from rpq.serve import models
 from rpq.serve.models import FieldsError, read_model
@@ -225,8 +225,8 @@ def _progress_behind(progress: Callable[[int], Any], start: int, rows: int) -> A
 class FileFeed(Feed):
     """A feed of files, whose tuples are submitted when a playback says that they are due.
 
-    `paths` are those of regular files, from which reading can be resumed: if the state that the server resumes contains
-    some of their tuples, reading continues after these.
+    `paths` are those of files and sources that can be read again: if the state that the server resumes contains some of
+    their tuples, reading continues after these.  `sources` are closed at the end.
     """
 
     end_message = "reading the input has ended"
@@ -239,13 +239,15 @@ class FileFeed(Feed):
         *,
         on_error: str = "stop",
         paths: Sequence[str] | None = None,
+        sources: Sequence[OpenSource] = (),
     ) -> None:
         super().__init__(service, name="rpq-input", on_error=on_error)
         self._reader = reader
         self._playback = playback
         self._skipped = 0
         self._time: int | None = None  # the largest timestamp that was read, but for those too far ahead
-        self._places = None if paths is None else [os.path.abspath(path) for path in paths]
+        self._places = None if paths is None else [*paths]
+        self._sources = sources
         progress = service.progress
         if self._places is not None and isinstance(progress, dict) and progress.get("files") == self._places:
             self._skipped = int(progress["tuples"])
@@ -254,10 +256,16 @@ class FileFeed(Feed):
         """Post nothing more."""
         self._is_stopped.set()
         self._playback.stop()
+        self._close_sources()  # whose `read` may be waiting
         super().stop()
 
     def _close(self) -> None:
+        self._close_sources()
         self._playback.end()
+
+    def _close_sources(self) -> None:
+        for source in self._sources:
+            source.close()
 
     def _post_all(self) -> None:
         waiting: list[Future[Any]] = []

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rpq.automata.errors import ExpressionError
+from rpq.cli.options import advice_for_command
 from rpq.errors import InputError, LimitError, QueryError, QueryTextError, RegistrationError, RpqError
 from rpq.language.notation import Language
 from rpq.language.query import PatternQuery, Query
@@ -147,13 +148,7 @@ def problem_of(error: Exception, text: str | None = None) -> Problem:
     headers = {"Retry-After": "5"} if status == 503 else None
     if isinstance(error, StorageUnavailable):
         status, headers = 507 if error.is_full else 503, {"Retry-After": str(error.retry_after)}
-    return Problem(status, type(error).__name__, _advice_for_server(str(error)), _more(error), headers)
-
-
-def _advice_for_server(message: str) -> str:
-    """Return a message in which advice for Python is replaced by advice for the command."""
-    message = message.replace('rpq.Engine(…, edges="parallel")', "rpq serve --edges parallel")
-    return message.replace('rpq.Engine(…, time_unit="s")', "rpq serve --time-unit s")
+    return Problem(status, type(error).__name__, advice_for_command(str(error), "rpq serve "), _more(error), headers)
 
 
 def _more(error: Exception) -> dict[str, Any]:

@@ -22,10 +22,11 @@ import uvicorn
 
 import rpq
 from rpq.automata.errors import ExpressionError
+from rpq.cli.checkpoint import input_identity
 from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, rdf_documents, rules_of, topics_and_clients
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels, log_to
-from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
+from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries, read_query_text
 from rpq.cli.validation import check_ids
 from rpq.errors import QueryError, QueryTextError, RpqError
 from rpq.kafka.client import KafkaUsageError, TextLines
@@ -60,6 +61,7 @@ _DEFAULTS = (
 def serve_with(
     *,
     expressions: Sequence[str],
+    query_files: Sequence[str],
     host: str,
     port: int,
     token: str | None,
@@ -90,7 +92,7 @@ def serve_with(
     _refuse_strangers(host, port, token, is_open=is_open)
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
-    query_fields = _query_fields(expressions, settings, defaults)
+    query_fields = _query_fields(expressions, query_files, settings, defaults)
     listener = _listen_or_exit(host, port)
     with listener, _log_to_stderr(settings.quiet):
         queries = [parse_query(fields, defaults) for fields in query_fields]
@@ -154,19 +156,23 @@ def _defaults(settings: RunSettings) -> QueryDefaults:
     return QueryDefaults(fields=fields, time_unit=settings.time_unit)
 
 
-def _query_fields(expressions: Sequence[str], settings: RunSettings, defaults: QueryDefaults) -> list[dict[str, Any]]:
+def _query_fields(
+    expressions: Sequence[str], query_files: Sequence[str], settings: RunSettings, defaults: QueryDefaults
+) -> list[dict[str, Any]]:
     """Return the fields of the queries on the command line."""
     if settings.queries_file is not None:
-        if expressions:
+        if expressions or query_files:
             raise click.UsageError("--queries has all queries; put the others into it")
         return [_fields_of(entry) for entry in read_query_entries(settings.queries_file, settings)]
-    found: list[dict[str, Any]] = [{"expression": expression} for expression in expressions]
-    for fields in found:
+    texts = [(expression, expression) for expression in expressions]
+    texts += [(f"--query-file {path}", read_query_text(path)) for path in query_files]
+    found: list[dict[str, Any]] = [{"expression": text} for _, text in texts]
+    for (place, _), fields in zip(texts, found, strict=True):
         try:
             parse_query(fields, defaults)
         except (QueryError, ValueError) as error:
             of_text = error.__cause__ if isinstance(error.__cause__, (ExpressionError, QueryTextError)) else error
-            raise click.UsageError(f"{fields['expression']}: {of_text}") from error
+            raise click.UsageError(f"{place}: {of_text}") from error
     return found
 
 
@@ -337,8 +343,11 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
     service.input_columns = service.further_columns
     opened = open_input(settings, properties=service.further_columns)
     playback = Playback(speed=speed, time_unit=opened.time_unit)
-    paths = settings.inputs if are_regular(settings.inputs) else None
-    return playback, [FileFeed(service, opened.reader, playback, on_error=settings.on_error, paths=paths)]
+    again = [one.url for one in opened.sources if one.guarantee != "none"]
+    others = [path for path in settings.inputs if path not in again]
+    paths = [*map(input_identity, settings.inputs)] if are_regular(others) else None
+    feed = FileFeed(service, opened.reader, playback, on_error=settings.on_error, paths=paths, sources=opened.sources)
+    return playback, [feed]
 
 
 def _topic_feed(service: Service, settings: RunSettings) -> Feed:

@@ -140,6 +140,7 @@ def test_schemes_that_are_not_read_are_refused_as_such(run, stream, option, path
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("(a)-[e:follows]->(b)", "patterns with arrows are of MATCH: MATCH (a)-[:knows]->(b) RETURN a, b"),
         ("MATHC (a)-[e:follows]->(b) RETURN a", "or the end; did you mean MATCH?"),
         ("SELCT ?x { ?x <follows> ?y }", "'^'; did you mean SELECT?"),
         ("SELECTT * { ?x <follows> ?y }", "'^'; did you mean SELECT?"),
@@ -363,3 +364,40 @@ def test_rules_that_cannot_be_read_are_refused(run, events, tmp_path):
     assert f"--edges-from {tmp_path}/edges.toml: edge 1 ('spawned'), key 'sorce': is no key of an edge" in err
     (tmp_path / "edges.toml").unlink()
     assert "edges.toml: cannot be read: No such file" in run("spawned+", *events)[2]
+
+
+def test_each_error_of_a_first_try_names_the_next_option(run, tmp_path):
+    (tmp_path / "tx.csv").write_text("booked_at,sender,receiver,amount\n31.05.2024 10:00:00,a,b,9.50\n")
+    options = ["?x (paid{2} in order) ?y", "--input", tmp_path / "tx.csv"]
+    columns = "source=sender,target=receiver,timestamp=booked_at"
+    for message, more in [
+        (f"give --columns {columns} --label LABEL", []),
+        ("--time-format '%d.%m.%Y %H:%M:%S'", ["--columns", columns, "--label", "paid"]),
+        ("Missing option '--window': how long an edge counts, such as --window 1h", ["--time-format", "%d.%m.%Y %H:%M:%S"]),
+        ("Missing option '--slide': the steps in which the window moves, such as --slide 1m", ["--window", "1h"]),
+        ("use --edges parallel, where each insert is an edge, or --edges id", ["--slide", "1m"]),
+    ]:
+        options += more
+        status, _, err = run(*options, "--output", "-")
+        assert status in (1, 2) and message in err
+    assert run(*options, "--output", "-", "--edges", "parallel")[0] == 0
+
+
+def test_a_window_without_a_unit_over_times_with_one_is_noticed(run, tmp_path):
+    (tmp_path / "times.csv").write_text("source,target,label,timestamp\na,b,x,2024-05-01\n")
+    (tmp_path / "numbers.csv").write_text("source,target,label,timestamp\na,b,x,5\n")
+    said = "--window 7 is 7 us, the unit of the times of this input; a duration has a unit, such as 7d or 1h"
+    for name, options, is_noticed in [
+        ("times.csv", ["--window", 7], True),
+        ("times.csv", ["--window", "7d"], False),
+        ("times.csv", ["--window", 7, "--time-unit", "us"], False),
+        ("times.csv", ["--window", 1_000_000], False),
+        ("numbers.csv", ["--window", 7], False),
+    ]:
+        status, _, err = run("x", "--input", tmp_path / name, *options, "--slide", 1, "--output", "-")
+        assert status == 0 and (said in err) == is_noticed
+
+
+def test_a_topic_without_its_scheme_is_recognised(run):
+    status, _, err = run("x", "--input", "localhost:9092/edges", *WINDOW)
+    assert status == 1 and "cannot be read" in err and "did you mean kafka://localhost:9092/edges?" in err

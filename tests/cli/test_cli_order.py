@@ -64,7 +64,7 @@ def test_a_file_of_queries(run, rpq, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("sends+", "--order", "increasing"), 'edges="parallel"'),
+        (("sends+", "--order", "increasing"), "use --edges parallel, where each insert is an edge, or --edges id"),
         (("sends+", "--max-gap", "1h", "--edges", "parallel"), 'pass order="increasing"'),
         (("?x sends+ ?y", "--order", "increasing", "--edges", "parallel"), "--order is an option of path queries"),
         (("?x (sends+ in order)+ ?y", "--edges", "parallel"), "an operator behind an order in time"),

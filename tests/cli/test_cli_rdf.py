@@ -445,3 +445,14 @@ def test_documents_a_line(rpq, tmp_path, monkeypatch):
     status, out, err = rpq("run", "l:p", *options)
     assert status == 0, err
     assert out.splitlines()[1:] == ["x:3,x:end,3,+", "x:5,x:end,5,+"]
+
+
+@pytest.mark.parametrize("name", ["rooms.nt", "rooms.ttl.gz"])
+def test_edges_without_time_whose_name_is_of_rdf_are_not_read_as_lines(rpq, tmp_path, name):
+    (tmp_path / name).write_text("<x:a> <x:p> <x:b> .\n")
+    (tmp_path / "edges").write_text("x y p 1\n")
+    (tmp_path / "edges.json").write_text('{"source": "y", "target": "z", "label": "p"}\n')
+    run = ["run", "p+", "--input", tmp_path / "edges", *WINDOW, "--output", "-", "--static"]
+    status, _, err = rpq(*run, tmp_path / name)
+    assert status == 1 and f"{name}: is " in err and "as its name says; expected --static-format rdf" in err
+    assert rpq(*run, tmp_path / "edges.json")[0] == 0

@@ -10,9 +10,11 @@ import random
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +31,7 @@ import rpq.spark
 from rpq.operators.relational.nodes import LeafNode
 from rpq.rows.weighted_rows import WeightedRows
 from tests.commands import Caller, commands_in
+from tests.installed_sources import path_with_source_of_contributing
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -332,6 +335,46 @@ def test_the_format_of_contributing_can_be_read(tmp_path: Path) -> None:
         (5, "bob", "get", "/y"),
     ]
     assert reader.time_unit == "s"
+
+
+@pytest.mark.ci
+@pytest.mark.skipif(os.name == "nt", reason="kills as a signal")
+def test_the_source_of_contributing_is_installed_killed_and_resumed(tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONPATH": path_with_source_of_contributing(tmp_path / "site")}
+    log, rows, state = (tmp_path / name for name in ("edges.csv", "rows.csv", "run.state"))
+    command = [sys.executable, "-m", "rpq.cli", "run", "a+", "--window", "10", "--slide", "1", "--quiet"]
+    command += ["--checkpoint", str(state), "--output", str(rows), "--input"]
+
+    log.write_text("source,target,label,timestamp\n")
+    with subprocess.Popen([*command, f"follow://{log}"], env=environment, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        try:
+            for number in range(3):
+                with log.open("a") as file:
+                    file.write(f"v{number},v{number + 1},a,{10 * number}\n")
+                end = time.monotonic() + 60
+                while not rows.exists() or len(read(rows).splitlines()) < number + 2 or not state.exists():
+                    assert process.poll() is None and time.monotonic() < end
+                    time.sleep(0.02)
+        finally:
+            process.kill()
+    assert process.returncode == -signal.SIGKILL
+    with log.open("a") as file:
+        file.write("v3,v4,a,30\nv4,v5,a,31\nnot whole")
+    again = [*command, f"follow://{log}?until-end"]
+    # Parameters are a part of the URL: this is another input than the one of the checkpoint.
+    assert "is the checkpoint of another run: --input was" in subprocess.run(
+        again, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    ).stderr
+    with subprocess.Popen([*command, f"follow://{log}"], env=environment, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        end = time.monotonic() + 60
+        while len(read(rows).splitlines()) < 7:
+            assert process.poll() is None and time.monotonic() < end
+            time.sleep(0.02)
+        process.terminate()
+        assert process.wait(60) == 128 + signal.SIGTERM
+    pairs = [line.split(",")[:3] for line in read(rows).splitlines()[1:]]
+    assert pairs[:3] == [[f"v{number}", f"v{number + 1}", str(10 * number)] for number in range(3)]
+    assert sorted(pairs[3:]) == [["v3", "v4", "30"], ["v3", "v5", "31"], ["v4", "v5", "31"]]
 
 
 def test_the_counter_of_contributing_is_a_figure(tmp_path: Path) -> None:

@@ -130,6 +130,7 @@ def test_a_first_line_that_does_not_tell_the_columns_says_what_it_lacks(rows, te
         ("user;item;ts\na;b;1\n", "; this line contains semicolons: use commas or tabs instead"),
         ('[{"user": "a", "item": "b", "ts": 1},\n', "; this line is a part of a JSON document: write one object per line"),
         ('{\n"user": "a"\n}\n', "; this line is a part of a JSON document: write one object per line"),
+        ("PK\x03\x04\x14\0", "a ZIP archive, as a workbook of Excel is: save the sheet as CSV, or unpack the archive"),
         ("u\0s\0e\0r\0,\0i\0t\0e\0m\0\n\0", "; this line contains zero bytes, as in UTF-16: convert the file to UTF-8"),
     ],
 )

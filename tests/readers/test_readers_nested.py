@@ -106,6 +106,7 @@ def test_what_is_missing_is_named_together_with_nested_names_that_would_do(tmp_p
     ("bad", "column", "message"),
     [
         (event(2, process={"id": "x"}), "process.parent.id", "is missing; found '@timestamp', .* 'process.id'"),
+        (event(2, process={"id": "x"}), "process.parent.id", "; where records are of several kinds, --edges-from"),
         (event(2, process={"id": "x", "parent": {"id": None}}), "process.parent.id", "is null"),
         (event(2, process={"id": "x", "parent": "init"}), "process.parent.id", "is missing"),
         (event(2, process={"id": 5, "parent": {"id": "x"}}), "process.id", "5 is not text"),

@@ -13,6 +13,7 @@ import pytest
 from rpq.cli import execution, group
 from rpq.serve import models, serving
 from rpq.serve.feeds import Playback
+from tests.installed_sources import path_with_source_of_contributing
 from tests.served import Command
 
 
@@ -130,6 +131,24 @@ def test_standard_input_is_read_as_it_comes(tmp_path):
 
 
 @pytest.mark.ci
+def test_an_installed_source_is_followed_and_gone_on_with_behind_what_there_is(tmp_path):
+    path = edges(tmp_path / "edges.csv", 2_000)
+    python_path = path_with_source_of_contributing(tmp_path / "site")
+    options = [*QUERY, "--input", f"follow://{path}", "--checkpoint", tmp_path / "state", "--checkpoint-every", "0.3s"]
+    with Command(*options, log=tmp_path / "log", PYTHONPATH=python_path) as served:
+        until(lambda: served.client.get("/statistics").json()["tuples"] == 2_000)
+        until((tmp_path / "state").exists)
+        served.kill()
+    with path.open("a") as file:
+        file.write("v2000,w2000,a,2000\n")
+    with Command(*options, log=tmp_path / "log", PYTHONPATH=python_path) as served:
+        until(lambda: served.client.get("/statistics").json()["tuples"] == 2_001)
+        assert len(served.answers("a+")) == 2_001
+        assert served.end() == 0  # although the source waits for more
+    assert "reading the input has ended" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.ci
 def test_queries_of_a_file_with_the_options_behind_them(tmp_path):
     path = tmp_path / "queries.toml"
     path.write_text(
@@ -173,6 +192,8 @@ def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
         (["--playback-speed", "0"], "no speed"),
         (["--queries", "nothing.toml"], "nothing.toml"),
         (["a", "--queries", "nothing.toml"], "--queries"),
+        (["--query-file", "nothing.rq"], "--query-file nothing.rq: cannot be read"),
+        (["--query-file", __file__, "--window", "10"], f"--query-file {__file__}: "),
         (["--most-connections", "0"], "--most-connections"),
         (["--idle-timeout", "soon"], "--idle-timeout"),
     ],

@@ -33,6 +33,7 @@ from rpq.readers.inputs import (
     merge_by_heads,
     order_rows,
 )
+from rpq.readers.open_source import OpenSource
 from rpq.readers.rdf.blank_nodes import BlankNodes
 from rpq.readers.rdf.rdf_syntax import SYNTAX_NAMES, RdfSyntax, pyoxigraph, syntax_by_name, syntax_of
 from rpq.readers.rdf.statements import SCHEMA, BadStatement, Statements
@@ -111,7 +112,7 @@ class RdfInput:
 
     def __init__(
         self,
-        source: ByteSource | InMemorySource,
+        source: ByteSource | InMemorySource | OpenSource,
         *,
         syntax: RdfSyntax,
         reading: RdfReading,
@@ -233,7 +234,7 @@ SAMPLE_TRIPLES = 1_000
 
 
 def open_rdf(
-    paths: Sequence[str],
+    paths: Sequence[str | OpenSource],
     *,
     on_error: str = "stop",
     batch_rows: int = BATCH_ROWS,
@@ -254,6 +255,8 @@ def open_rdf(
     positions: TripleTimes = PositionTimes() if reading.time == POSITION else GraphPositionTimes()
     inputs: list[Input] = []
     for number, path in enumerate(paths, 1):
+        if isinstance(path, OpenSource) and path.delivers == "edges":
+            raise InputError(f"{path.name}: delivers edges, not text; leave out --format rdf", file=path.name)
         times, unit = positions, None
         if reading.has_graph_times:
             kind = _first_kind(path, reading, time_unit)
@@ -346,7 +349,7 @@ def _with_deletes(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _open_input(
-    path: str,
+    path: str | OpenSource,
     reading: RdfReading,
     *,
     times: TripleTimes,
@@ -356,8 +359,8 @@ def _open_input(
     time_unit: str | None = None,
 ) -> RdfInput:
     return RdfInput(
-        ByteSource(path),
-        syntax=syntax_by_name(reading.syntax) if reading.syntax is not None else syntax_of(path),
+        ByteSource(path) if isinstance(path, str) else path,
+        syntax=syntax_by_name(reading.syntax) if reading.syntax is not None else syntax_of(os.fspath(path)),
         reading=reading,
         times=times,
         scope=scope,
@@ -373,7 +376,7 @@ def _times(reading: RdfReading, terms: TimeTerms) -> TripleTimes:
     return GraphPropertyTimes(reading.time.removeprefix("<").removesuffix(">"), terms)
 
 
-def _first_kind(path: str, reading: RdfReading, time_unit: str | None) -> Kind | None:
+def _first_kind(path: str | OpenSource, reading: RdfReading, time_unit: str | None) -> Kind | None:
     """Return the kind of the times at the beginning of a file, or None for a pipe or a beginning without times."""
     if path == STANDARD_INPUT or not os.path.isfile(path):
         return None

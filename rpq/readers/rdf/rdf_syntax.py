@@ -84,10 +84,15 @@ def syntax_of(path: str) -> RdfSyntax:
     >>> syntax_of("events.ttl.gz").name, syntax_of("-").name
     ('ttl', 'nq')
     """
+    return syntax_by_ending(path) or syntax_by_name("nq")
+
+
+def syntax_by_ending(path: str) -> RdfSyntax | None:
+    """Return the syntax by the suffix of a file name, before that of a compression; None for any other name."""
     name = path.lower()
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression.suffix)
-    return next((syntax for syntax in SYNTAXES if name.endswith(syntax.endings)), syntax_by_name("nq"))
+    return next((syntax for syntax in SYNTAXES if name.endswith(syntax.endings)), None)
 
 
 def pyoxigraph() -> ModuleType:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from rpq.compiled.gc_pause import gc_paused
 from rpq.readers.edges import InMemorySource
+from rpq.readers.open_source import OpenSource
 from rpq.readers.rdf.blank_nodes import LabelCollector
 from rpq.readers.rdf.canonical_lines import NAMES, columns_of, kinds_of, lines_of, split_statement, texts_of
 from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_message, parser_of, pyoxigraph
@@ -61,7 +62,7 @@ class Statements:
 
     def __init__(
         self,
-        source: ByteSource | InMemorySource,
+        source: ByteSource | InMemorySource | OpenSource,
         syntax: RdfSyntax,
         *,
         batch_rows: int,
@@ -350,7 +351,7 @@ class _Chunks:
 class _LineByLine:
     """A source as a file that returns at most one line per call; `line` is the number of the last line."""
 
-    def __init__(self, source: ByteSource | InMemorySource) -> None:
+    def __init__(self, source: ByteSource | InMemorySource | OpenSource) -> None:
         self._blocks = source.blocks(_CHUNK)
         self._lines: list[bytes] = []
         self._rest = b""

@@ -119,6 +119,8 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
 
 def _unsupported_text_hint(line: bytes, names: Sequence[str]) -> str:
     """Return advice for a first line in an unsupported notation, or an empty text for any other line."""
+    if line.startswith(b"PK\x03\x04"):
+        return "; this is a ZIP archive, as a workbook of Excel is: save the sheet as CSV, or unpack the archive"
     if b"\0" in line:
         return "; this line contains zero bytes, as in UTF-16: convert the file to UTF-8"
     if line.lstrip(b" \t").startswith((b"[", b"{")):

@@ -131,7 +131,7 @@ class JsonLayout:
                 is_there = value_at(found, name, MISSING) is not MISSING
                 if not is_there and len(self._missing(found)) > 1:
                     self.refuse_missing(found)
-                reason = "is null; expected a value" if is_there else _describe_missing(name, found)
+                reason = "is null; expected a value" if is_there else self._describe_missing(column, name, found)
                 raise FieldError(reason, name)
             if column == "timestamp":
                 values[column] = self._timestamp(value, name)
@@ -207,6 +207,17 @@ class JsonLayout:
             raise FieldError(f"{_quote_json(value)} is not a time; expected {expected}", name)
         return check_time(value, name, kind=self.times, unit=self.time_unit)
 
+    def _describe_missing(self, column: str, name: str, found: Mapping[str, Any]) -> str:
+        names = names_in(found)
+        message = f"is missing; found {', '.join(map(quote_value, names)) or 'none'}"
+        if self.is_first or name == column:
+            return message + did_you_mean(name, names)
+        others = [one for one in names if one not in {known for _, known in self.columns}]
+        return (
+            f"{message}{did_you_mean(name, others)}; where records are of several kinds, --edges-from FILE makes edges of "
+            "each, and --on-error skip leaves out those without it"
+        )
+
     def refuse_missing(self, found: Mapping[str, Any]) -> None:
         """Raise `MissingColumns` if an object lacks required keys; a delete with an id needs no names."""
         if self.names.has_ids and value_at(found, self.names[EDGE]) is not None and self._is_delete_by_id(found):
@@ -280,11 +291,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = _Object(found)
     result.duplicates = frozenset(name for name in names if names.count(name) > 1)
     return result
-
-
-def _describe_missing(name: str, found: Mapping[str, Any]) -> str:
-    names = names_in(found)
-    return f"is missing; found {', '.join(map(quote_value, names)) or 'none'}{did_you_mean(name, names)}"
 
 
 def _integer(value: Any, name: str, expected: str) -> int:

@@ -54,8 +54,8 @@ def fixed_layout(layout: Layout) -> Detect:
     return lambda line: DetectedFormat(parser=LineParser(layout))
 
 
-class Source(Protocol):
-    """A source of the blocks of a text."""
+class TextSource(Protocol):
+    """The blocks of a text."""
 
     name: str
     position: int
@@ -78,7 +78,7 @@ class TextFile:
 
     def __init__(
         self,
-        path: str | Source,
+        path: str | TextSource,
         *,
         detect: Detect,
         on_error: str = "stop",
@@ -86,7 +86,7 @@ class TextFile:
         time_unit: str | None = None,
         label: str | None = None,
     ) -> None:
-        self._source: Source = ByteSource(path) if isinstance(path, str) else path
+        self._source: TextSource = ByteSource(path) if isinstance(path, str) else path
         self._detect = detect
         self._stop = on_error == "stop"
         self._block_bytes = max(64, batch_rows * BYTES_A_LINE)
