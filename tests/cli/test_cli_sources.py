@@ -286,7 +286,7 @@ def test_edges_without_time_come_from_no_source(run, tmp_path):
     BATCHES["one"] = [b"x,y,a,1\n"]
     options = ["--window", 10, "--slide", 1, "--output", "-"]
     status, _, err = run("a", "--input", "rewind://one", "--static", "rewind://one", *options)
-    assert status == 2 and "--static rewind://one: rewind:// is not read here; sources are read with --input of rpq run" in err
+    assert status == 2 and "--static rewind://one: rewind:// is not read here; sources are read with --input of" in err
 
 
 def test_the_help_lists_what_is_installed(run):
