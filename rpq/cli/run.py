@@ -128,6 +128,7 @@ run over topics ends with 0 after SIGTERM.
 )
 @click.option("--label", metavar="LABEL", help="Label of all edges, if the input has no column for it.")
 @shared.edges_from
+@shared.changes
 @shared.values
 @click.option(
     "--where",

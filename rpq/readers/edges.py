@@ -34,6 +34,7 @@ from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, SingleStreamInput, check_arguments, merge_by_heads
 from rpq.readers.parquet import ParquetInput, is_typed
 from rpq.readers.source import BYTE_ORDER_MARK, STANDARD_INPUT, Block
+from rpq.readers.text.changes import refuse_form
 from rpq.readers.text.detection import Detection, detect
 from rpq.readers.text.edge_rules import EdgeRules
 from rpq.readers.text.textfile import TextFile
@@ -129,7 +130,10 @@ class _OpenInput:
 
 
 def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) -> _OpenInput:
+    changes = None if detection.rules is None else detection.rules.changes
     if path != STANDARD_INPUT and not detection.only_json and (os.path.isdir(path) or is_typed(path)):
+        if changes is not None:
+            raise refuse_form(f"Parquet ({path})")
         parquet = ParquetInput(
             path,
             on_error=on_error,
@@ -148,7 +152,7 @@ def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) ->
         detect=detection,
         on_error=on_error,
         batch_rows=batch_rows,
-        time_unit=None if detection.times == "integers" else detection.unit,
+        time_unit=None if detection.times == "integers" and changes is None else detection.unit,
         label=detection.columns.constant_label,
     )
     if known is None or detection.rules is not None:
