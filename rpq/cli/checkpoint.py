@@ -37,7 +37,7 @@ _OF_QUERIES = (
 )
 """Options that are only defaults for the queries of a file: the identity has the resulting queries instead."""
 
-_OPTIONAL = ("rdf_syntax", "rdf_time", "rdf_graph", "events", "keep", "max_ahead", "time_format", "vertices")
+_OPTIONAL = ("rdf_syntax", "rdf_time", "rdf_graph", "events", "keep", "max_ahead", "time_format", "vertices", "changes")
 """Options added after the first release: they are written only where they are given."""
 
 
@@ -87,7 +87,7 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
         "--on-error": settings.on_error,
         **(_static_identity(settings) if settings.static else {}),
         **(_topic_identity(settings) if any(map(is_topic, settings.inputs)) else {}),
-        **({} if (rules := rules_of(settings)) is None else {"--edges-from": rules.identity}),
+        **({"--edges-from": rules.identity} if settings.edges_from and (rules := rules_of(settings)) is not None else {}),
         **({"--edges": settings.edges} if settings.edges != "triple" else {}),
         **{f"--{name.replace('_', '-')}": value for name in _OPTIONAL if (value := getattr(settings, name))},
     }

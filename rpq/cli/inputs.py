@@ -32,11 +32,12 @@ from rpq.readers.batch import align_to_events
 from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
 from rpq.readers.open_source import Mark, OpenSource, open_source
+from rpq.readers.text.changes import SOURCE_TIME
 from rpq.run.checkpoint import AnotherRunError
 from rpq.run.loop import SliceSource
 from rpq.sources import GUARANTEES, is_source
 from rpq.stream.arrays.event_grouping import end_of_event, first_of_events
-from rpq.stream.arrays.fields import EDGE
+from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.names.stream_labels import EdgeEnd, text_of
 
@@ -394,17 +395,28 @@ def open_input(settings: RunSettings, *, properties: Sequence[str] = ()) -> RunI
     )
 
 
-def rules_of(settings: RunSettings) -> EdgeRules | None:
-    """Return the rules of `--edges-from`, if it is given.  Raises a usage error."""
+def rules_of(settings: RunSettings, properties: Sequence[str] = ()) -> EdgeRules | None:
+    """Return the rules of `--edges-from` or `--changes`, if one is given.  Raises a usage error.
+
+    `properties` are those of edges, and `edge` where they have ids.
+    """
+    if settings.changes is not None and settings.events is not None:
+        raise click.UsageError("--events: a change of a row is no event; leave out --events, or --changes")
     if settings.edges_from is None:
-        return None
+        if settings.changes is None:
+            return None
+        try:
+            names = ColumnNames.parse(settings.columns, label=settings.label, properties=tuple(properties))
+            return EdgeRules.of_columns(names, changes=settings.changes, timestamp=SOURCE_TIME)
+        except InputError as error:
+            raise click.UsageError(f"--columns: {error}") from error
     for option, value in (("--columns", settings.columns), ("--label", settings.label)):
         if value is not None:
             raise click.UsageError(f"{option}: --edges-from names the columns and labels of edges; leave out one of the two")
     if settings.events is not None:
         raise click.UsageError("--events: a record with several edges is no event; leave out --events, or --edges-from")
     try:
-        return EdgeRules.read(settings.edges_from)
+        return replace(EdgeRules.read(settings.edges_from), changes=settings.changes)
     except InputError as error:
         raise click.UsageError(f"--edges-from {error}") from error
 
@@ -415,7 +427,7 @@ def are_regular(inputs: Sequence[str]) -> bool:
 
 
 def _open(settings: RunSettings, inputs: Sequence[Any], properties: Sequence[str]) -> Reader:
-    rules = rules_of(settings)
+    rules = rules_of(settings, properties)
     is_rdf = settings.format == "rdf"
     if settings.events and not is_rdf and "columns" not in format_by_name(settings.format).options:
         raise click.UsageError(
@@ -434,6 +446,8 @@ def _open(settings: RunSettings, inputs: Sequence[Any], properties: Sequence[str
         )
     except InputError as error:
         raise click.UsageError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
+    if settings.changes is not None:
+        columns = replace(columns, renamed=(), constant_label=None)  # of the rows, which the rules make edges of
     graph = settings.rdf_graph
     if settings.events and is_rdf:
         if graph == "stream":
@@ -684,7 +698,10 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
             time_format=settings.time_format,
             text_vertices=settings.vertices == "text",
         )
-        columns = MessageColumns.of(names, settings.time_unit)
+        if settings.changes is not None:
+            names = replace(names, renamed=(), constant_label=None)
+        unit = settings.time_unit or (DEFAULT_UNIT if settings.changes is not None else None)
+        columns = MessageColumns.of(names, unit)
     except InputError as error:
         raise InputError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
     streams: dict[str, str | None] = {}
@@ -701,7 +718,7 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
         where=parse_where(settings.where) if settings.where is not None else None,
         only_json=settings.format == "jsonl",
         rdf=rdf_documents(settings).reading if settings.format == "rdf" else None,
-        rules=rules_of(settings),
+        rules=rules_of(settings, properties),
         registry=_schema_registry(settings),
         max_delay=settings.max_delay,
         on_error="skip" if is_topic(settings.on_error) else settings.on_error,

@@ -208,6 +208,14 @@ edges_from = click.option(
 )
 
 
+changes = click.option(
+    "--changes",
+    type=click.Choice(["debezium", "debezium-rows"]),
+    help="Read records as changes of a table: envelopes of Debezium, or debezium-rows without them (ExtractNewRecordState). "
+    "Rows that are inserted, updated and deleted become edges that are.",
+)
+
+
 values = combine_options(
     click.option(
         "--time-format",

@@ -291,6 +291,7 @@ class RunSettings(QueryOptions):
     columns: str | None = None
     label: str | None = None
     edges_from: str | None = None
+    changes: str | None = None
     time_format: str | None = None
     vertices: Literal["text"] | None = None
     where: str | None = None

@@ -144,6 +144,7 @@ class RunCommand(SeveralValuesCommand):
 )
 @click.option("--label", metavar="LABEL", help="Label of all edges, if the input has no column for it.")
 @shared.edges_from
+@shared.changes
 @shared.values
 @click.option(
     "--where",

@@ -29,6 +29,7 @@ from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames
 from rpq.readers.inputs import order_rows
 from rpq.readers.key_paths import names_in, value_at
 from rpq.readers.source import Block, count_lines
+from rpq.readers.text.changes import ChangeParser, tombstone
 from rpq.readers.text.detection import SEPARATORS
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules, RecordParser, json_records
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
@@ -315,7 +316,7 @@ class MessageReader:
             if number in bad:
                 continue
             try:
-                lines.append(self._line(value))
+                lines.append(self._line(self._value(messages[number], value)))
             except FieldError as error:
                 bad[number] = BadMessage(messages[number], _reason(error, value))
             else:
@@ -326,6 +327,13 @@ class MessageReader:
     def _parse(self, data: bytes) -> list[Rows]:
         assert self._parser is not None
         return list(self._parser.parse(Block(data, 1), stop=False))
+
+    def _value(self, message: Any, value: bytes | None) -> bytes | None:
+        """Return the value of a message, or the change that a tombstone of a table stands for.  Raises `FieldError`."""
+        if value is not None or self._rules is None or self._rules.changes is None:
+            return value
+        kind, milliseconds = message.timestamp()
+        return tombstone(message.key(), milliseconds if kind else None, form=self._rules.changes)
 
     def _line(self, value: bytes | None) -> bytes:
         """Return the value as one line.  Raises `FieldError` for a value that is no tuple."""
@@ -358,6 +366,7 @@ class MessageReader:
             if number in bad:
                 continue
             try:
+                value = self._value(messages[number], value)
                 if value is None or is_ignored(value.rstrip(b"\r\n")):
                     self._line(value)
                 first = bytes(value or b"").rstrip(b"\r\n")
@@ -366,6 +375,12 @@ class MessageReader:
                 else:
                     read_object(first)
                     self._use_rules(self._rules, None)
+                    if isinstance(self._parser, ChangeParser):
+                        try:
+                            self._parser.check_first(first)
+                        except FieldError:
+                            self._parser = None
+                            raise
             except FieldError as error:
                 bad[number] = BadMessage(messages[number], _reason(error, value))
             else:
@@ -389,7 +404,10 @@ class MessageReader:
         further = tuple(sorted(of_condition))
         names, unit = self._columns.values, self._columns.unit or DEFAULT_UNIT
         reader = EdgeReader(rules, names, unit=unit, times=times, further=further)
-        self._parser = RecordParser(json_records(reader), reader, further=further)
+        if rules.changes is not None:
+            self._parser = ChangeParser(reader, has_ids=names.has_ids, unit=self._columns.time_unit)
+        else:
+            self._parser = RecordParser(json_records(reader), reader)
         if self._where is not None:
             untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in (*self._metadata, *further)}
             self._predicate = Predicate(self._where, {**kinds, **untyped})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,13 +27,15 @@ from rpq.language.protocol import MOST_ROWS
 from rpq.language.readings import properties_of
 from rpq.language.where import parse_where
 from rpq.readers.column_names import ColumnNames
+from rpq.readers.text.changes import SOURCE_TIME
+from rpq.readers.text.edge_rules import EdgeRules
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
 from rpq.run.loop import Rejected, Run
-from rpq.stream.arrays.fields import EDGE
+from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE, check_time_format
 
 if TYPE_CHECKING:
     from rpq.language.query import Query
-    from rpq.readers import EdgeRules, RdfReading
+    from rpq.readers import RdfReading
     from rpq.rows.changes import SetAside
 
 CHECKPOINT_SECONDS = 30.0
@@ -192,6 +195,9 @@ def run_topics(
     rdf: RdfReading | None = None,
     rules: EdgeRules | None = None,
     schema_registry: str | SchemaRegistry | None = None,
+    changes: Literal["debezium", "debezium-rows"] | None = None,
+    time_format: str | None = None,
+    text_vertices: bool = False,
     max_delay: float = 1.0,
     on_error: str = "stop",
     upsert: bool = False,
@@ -212,9 +218,11 @@ def run_topics(
     after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.  A tuple waits for other partitions for
     at most `max_delay` seconds.  `edges` is that of an engine; messages have the properties that queries read, and with
     "id" the id of an edge, as further fields.  With `rdf` a message is a document of RDF, whose triples have the time that
-    it names, or that of columns="timestamp=@time"; with `rules` it is a record that they make edges of.
-    A `schema_registry` (its URL) has the schemas of messages in Avro or JSON Schema.  `on_error` is
-    "stop", "skip", or a topic for messages that are no tuples.  With `upsert` rows that leave are tombstones.  `threads`,
+    it names, or that of columns="timestamp=@time"; with `rules` it is a record that they make edges of.  With `changes` it
+    is a change of a row of a table, whose edge has the `columns`, or whose edges the `rules` name.  `time_format` and
+    `text_vertices` are those of the command.  A `schema_registry` (its URL) has the schemas of messages in Avro or JSON
+    Schema.  `on_error` is "stop", "skip", or a topic for messages that are no tuples.  With `upsert` rows that leave are
+    tombstones.  `threads`,
     `memory_limit`, `max_rows`, `max_ahead` and `witness` are those of an engine.  Raises
     `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
 
@@ -244,7 +252,18 @@ def run_topics(
     if registry is not None and rdf is not None:
         raise InputError(RDF_HAS_NO_REGISTRY)
     further = sorted(frozenset().union(*(properties_of(query) for query in queries)))
-    names = ColumnNames.parse(columns, label=label, properties=(*further, *((EDGE,) if edges == "id" else ())))
+    names = ColumnNames.parse(
+        columns,
+        label=label,
+        properties=(*further, *((EDGE,) if edges == "id" else ())),
+        time_format=time_format if time_format is None else check_time_format(time_format),
+        text_vertices=text_vertices,
+    )
+    if changes is not None:
+        if rules is None:
+            rules = EdgeRules.of_columns(names, changes=changes, timestamp=SOURCE_TIME)
+        rules, names = replace(rules, changes=changes), replace(names, renamed=(), constant_label=None)
+        time_unit = time_unit or DEFAULT_UNIT
     messages = MessageColumns.of(names, time_unit)
     destinations = {
         query.name: Destination(
@@ -288,6 +307,8 @@ def run_topics(
         **({} if rdf is None else {"rdf": repr(rdf)}),
         **({} if rules is None else {"rules": rules.identity}),
         **({} if registry is None else {"schema registry": registry.identity}),
+        **({} if time_format is None else {"time_format": time_format}),
+        **({"text_vertices": True} if text_vertices else {}),
     }
     run = TopicRun(
         source,

@@ -231,6 +231,10 @@ class ColumnNames:
         if not missing:
             return
         needed = [self[one] for one in self.required if one not in _OPTIONAL]
+        if "op" in names and any(name.partition(".")[0] in ("after", "payload") for name in names):
+            raise MissingColumns("this is an envelope of Debezium; --changes debezium reads it as a change of a row")
+        if {"schema", "payload"} <= {name.partition(".")[0].partition("[")[0] for name in names}:
+            raise MissingColumns("this has a schema and a payload, as changes of Debezium; --changes debezium reads them")
         either = " or ".join(self[one] for one in ("op", DELETE) if one in self.looked_for)
         expected = f"expected {', '.join(needed)} and optionally {either}, found {_listed(names)}"
         if len(missing) == 1:

@@ -36,6 +36,7 @@ from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, SingleStreamInpu
 from rpq.readers.open_source import OpenSource
 from rpq.readers.parquet import ParquetInput, SourceInput, is_typed
 from rpq.readers.source import BYTE_ORDER_MARK, STANDARD_INPUT, Block
+from rpq.readers.text.changes import refuse_form
 from rpq.readers.text.detection import Detection, detect
 from rpq.readers.text.edge_rules import EdgeRules
 from rpq.readers.text.textfile import TextFile
@@ -139,12 +140,17 @@ def _open(path: str | OpenSource, detection: Detection, *, on_error: str, batch_
         "rules": detection.rules,
         "time_unit": detection.unit,
     }
+    changes = None if detection.rules is None else detection.rules.changes
     if isinstance(path, OpenSource) and path.delivers == "edges":
         if detection.only_json:
             raise InputError(f"{path.name}: delivers edges, not text; leave out --format jsonl", file=path.name)
+        if changes is not None:
+            raise refuse_form(f"edges in Arrow ({path.name})")
         return _OpenInput(name=path.name, input=SourceInput(path, **typed), vertex_type=None)
     is_file = isinstance(path, str) and path != STANDARD_INPUT
     if isinstance(path, str) and is_file and not detection.only_json and (os.path.isdir(path) or is_typed(path)):
+        if changes is not None:
+            raise refuse_form(f"Parquet ({path})")
         parquet = ParquetInput(path, **typed)
         return _OpenInput(name=path, input=parquet, vertex_type=parquet.vertex_type)
     if isinstance(path, str) and is_file and os.path.isfile(path):
@@ -155,7 +161,7 @@ def _open(path: str | OpenSource, detection: Detection, *, on_error: str, batch_
         detect=detection,
         on_error=on_error,
         batch_rows=batch_rows,
-        time_unit=None if detection.times == "integers" else detection.unit,
+        time_unit=None if detection.times == "integers" and changes is None else detection.unit,
         label=detection.columns.constant_label,
     )
     if known is None or detection.rules is not None:

@@ -94,6 +94,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 )
 @click.option("--label", metavar="LABEL", help="Label of all edges of the input, if it has no column for it.")
 @shared.edges_from
+@shared.changes
 @shared.values
 @click.option("--where", metavar="CONDITION", help="Read only tuples of the input that fulfil a condition (as for rpq run).")
 @shared.edge_identity("When two inserts are the same edge (as for rpq run).")

@@ -104,6 +104,8 @@ def serve_with(
             quiet=settings.quiet,
         )
         properties = frozenset().union(*map(properties_of, queries))
+        if settings.changes is not None and settings.edges_from is None:
+            raise click.UsageError("--changes: the server reads changes with --edges-from, which names the columns of edges")
         service = _service(
             settings,
             defaults,

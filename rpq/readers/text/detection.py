@@ -15,6 +15,7 @@ from rpq.language.where import Where
 from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.key_paths import MISSING, names_in, value_at
 from rpq.readers.source import Block
+from rpq.readers.text.changes import ChangeParser, refuse_form
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules, RecordParser, json_records
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
@@ -239,24 +240,31 @@ class Detection:
         times = None if self.known is None else self.known.times
         reader = EdgeReader(rules, self.columns, unit=self.unit, times=times, further=further)
         layout = None
-        if self.only_json or _is_json(line):
+        if rules.changes is not None:
+            changes = ChangeParser(reader, has_ids=self.columns.has_ids, unit=self.time_unit)
+            if line.strip() != b"null" and not _is_json(line):
+                raise FieldError(refuse_form("fields").args[0])
+            if line.strip() != b"null":
+                changes.check_first(line)
+            parser: RecordParser = changes
+        elif self.only_json or _is_json(line):
             read_object(line)
-            inner: BlockParser = json_records(reader)
+            parser = RecordParser(json_records(reader), reader)
         else:
             layout = _record_layout(line, reader)
-            inner = LineParser(layout)
+            parser = RecordParser(LineParser(layout), reader)
         predicate = None
         if self.where is not None:
-            there = further if self.known is None else self.known.keys
+            there = further if self.known is None or rules.changes is not None else self.known.keys
             untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in there if name not in kinds}
             predicate = Predicate(self.where, {**kinds, **untyped})
         return DetectedFormat(
-            parser=RecordParser(inner, reader, further=further),
+            parser=parser,
             is_header=layout is not None,
             quoted=layout if layout is not None and layout.has_quotes else None,
             predicate=predicate,
             properties={name: FURTHER + name for name in self.columns.properties},
-            warnings=() if self.known is None else rules.misspelt(self.known.keys),
+            warnings=() if self.known is None or rules.changes is not None else rules.misspelt(self.known.keys),
         )
 
     def _json(self, line: bytes) -> DetectedFormat:

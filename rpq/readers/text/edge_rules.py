@@ -25,7 +25,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -69,6 +69,8 @@ class EdgeRule:
     label: str | None = None
     when: Where | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    is_required: bool = False
+    """True if each record has this edge, so that a missing end is an error."""
 
     def __str__(self) -> str:
         return f"edge {self.number}" + (f" ({self.label!r})" if self.label is not None else "")
@@ -79,10 +81,12 @@ class EdgeRule:
         return (*_ENDS, "label_from") if self.label is None else _ENDS
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class EdgeRules:
     """The rules of a file, in its order; `digest` identifies their text.
+
+    With `changes` records are changes of rows of a table, in one of the forms of `rpq.readers.text.changes`, and the
+    rules make edges of the rows.
 
     >>> rules = EdgeRules.parse('''
     ... timestamp = "ts"
@@ -98,6 +102,34 @@ class EdgeRules:
     rules: tuple[EdgeRule, ...]
     file: str
     digest: str
+    changes: str | None = None
+
+    @classmethod
+    def of_columns(cls, names: ColumnNames, *, changes: str, timestamp: str) -> EdgeRules:
+        """Return the one rule of rows that are an edge each, with the columns that `names` maps.
+
+        Without a column for timestamps they are those of the changes, under the name `timestamp`.
+
+        >>> names = ColumnNames.parse("source=payer,target=payee", label="paid")
+        >>> dict(EdgeRules.of_columns(names, changes="debezium", timestamp="__source_ts_ms").rules[0].names)
+        {'source': 'payer', 'target': 'payee', 'timestamp': '__source_ts_ms'}
+        """
+        renamed = dict(names.renamed)
+        for column in ("op", DELETE):
+            if column in renamed:
+                raise InputError(f"{column}={renamed[column]}: --changes {changes} says which changes are deletes")
+        of_rule = {end: names[end] for end in _ENDS} | {"timestamp": renamed.get("timestamp", timestamp)}
+        if names.constant_label is None:
+            of_rule["label_from"] = names["label"]
+        if STREAM in renamed:
+            of_rule[STREAM] = renamed[STREAM]
+        if names.has_ids:
+            of_rule["id"] = names[EDGE]
+        properties = {name: names[name] for name in names.properties if name != EDGE}
+        rule = EdgeRule(
+            number=1, names=of_rule, label=names.constant_label, properties=properties, is_required=True
+        )
+        return cls(rules=(rule,), file="--columns", digest="", changes=changes)
 
     @classmethod
     def read(cls, path: str) -> EdgeRules:
@@ -142,7 +174,8 @@ class EdgeRules:
         >>> EdgeRules.parse(text, file="e.toml").identity == EdgeRules.parse(text + " ", file="e.toml").identity
         False
         """
-        return f"{os.path.abspath(self.file)} ({self.digest})"
+        changes = f" of changes {self.changes}" if self.changes is not None else ""
+        return (f"{os.path.abspath(self.file)} ({self.digest})" if self.digest else self.file) + changes
 
     @cached_property
     def ends(self) -> frozenset[str]:
@@ -259,6 +292,21 @@ class RecordEdges:
     errors: dict[int, FieldError]
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowChanges:
+    """What records that are changes of rows say besides the row: one value for each record.
+
+    `deletes` are records whose edges leave, at `times`, or at that of the row where it is null.  The record after one of
+    `replaced` is the same row as it is now; where edges have ids, an edge that it has under the same id is replaced.
+    `timestamps` are columns of timestamps in the unit of the stream by name, other names are those of the row.
+    """
+
+    deletes: np.ndarray
+    replaced: np.ndarray
+    times: pa.Array
+    timestamps: Mapping[str, pa.Array]
+
+
 class EdgeReader:
     """Makes edges of records, a batch at a time, with the properties and ids that `columns` names.
 
@@ -278,7 +326,8 @@ class EdgeReader:
         further: Iterable[str] = (),
     ) -> None:
         self.rules = rules
-        self.names = tuple(sorted({*rules.all_names(columns.properties), *further}))
+        self._further = tuple(further)
+        self.names = tuple(sorted({*rules.all_names(columns.properties), *self._further}))
         self.times = columns.time_format or times
         self._unit = unit
         self._has_ids = columns.has_ids
@@ -296,45 +345,59 @@ class EdgeReader:
                 message = "is missing; where edges have ids (--edges id), each has one"
                 raise InputError(f"{rules.file}: {rule}, key 'id': {message}")
 
-    def read(self, records: Mapping[str, pa.Array], count: int) -> RecordEdges:
+    def read(self, records: Mapping[str, pa.Array], count: int, *, changes: RowChanges | None = None) -> RecordEdges:
         """Return the edges of `count` records, whose values are in columns by name.  O(records · rules)."""
         errors: dict[int, FieldError] = {}
         if self.times is None:
-            self.times = self._kind_of_times(records)
-        parts = [self._edges(rule, records, count, errors) for rule in range(len(self.rules.rules))]
+            self.times = self._kind_of_times(records if changes is None else {**records, **changes.timestamps})
+        parts = [self._edges(rule, records, count, errors, changes) for rule in range(len(self.rules.rules))]
         of_records = np.concatenate([part.pop("record") for part in parts])
         order = np.argsort(of_records, kind="stable")
         if errors:
             order = order[~np.isin(of_records[order], list(errors))]
         columns = {}
         for name in parts[0]:
-            arrays = [part[name] for part in parts]
-            types = {array.type for array in arrays if array.null_count < len(array)}
-            if len(types) == 1:
-                arrays = [array if array.type in types else pa.nulls(len(array), *types) for array in arrays]
-            elif len({array.type for array in arrays}) > 1:
-                arrays = [_texts(array) for array in arrays]
-            columns[name] = pa.concat_arrays(arrays).take(pa.array(order))
+            columns[name] = concatenate_loose([part[name] for part in parts]).take(pa.array(order))
         for name in ("label", STREAM):
             columns[name] = columns[name].dictionary_encode()
         if not pc.any(columns[DELETE]).as_py():
             del columns[DELETE]
-        return RecordEdges(columns=columns, records=of_records[order], errors=errors)
+        places = pa.array(of_records[order])
+        further = {FURTHER + name: records[name].take(places) for name in self._further}
+        return RecordEdges(columns={**further, **columns}, records=of_records[order], errors=errors)
 
     def _edges(
-        self, number: int, records: Mapping[str, pa.Array], count: int, errors: dict[int, FieldError]
+        self,
+        number: int,
+        records: Mapping[str, pa.Array],
+        count: int,
+        errors: dict[int, FieldError],
+        changes: RowChanges | None,
     ) -> dict[str, Any]:
         """Return the edges of a rule, with the places of their records; add errors of records that have none yet."""
         rule, predicate = self.rules.rules[number], self._predicates[number]
-        if predicate is None:
-            place = np.flatnonzero(self._are_there(rule, records, count))
+        if rule.is_required:
+            applies = np.ones(count, np.bool_)
+        elif predicate is None:
+            applies = self._are_there(rule, records, count)
         else:
-            place = np.flatnonzero(predicate.keep({FURTHER + name: column for name, column in records.items()}, count)[0])
+            applies = predicate.keep({FURTHER + name: column for name, column in records.items()}, count)[0]
+        if changes is not None and self._has_ids:
+            applies = _leaving_by_id(texts_of_column(records[rule.names["id"]]), np.asarray(applies), changes)
+        place = np.flatnonzero(applies)
         chosen = pa.array(place)
         own = {column: records[name].take(chosen) for column, name in rule.names.items()}
-        texts = {column: _texts(own[column]) for column in own if column != "timestamp"}
+        texts = {column: texts_of_column(own[column]) for column in own if column != "timestamp"}
         bad = _Problems(rule, place, errors)
-        deletes = self._deletes(texts, len(place), bad)
+        if changes is None:
+            deletes, at = self._deletes(texts, len(place), bad), None
+        else:
+            deletes = changes.deletes[place]
+            at = pc.if_else(pa.array(deletes), changes.times.take(chosen), pa.scalar(None, pa.int64()))
+            own["timestamp"] = changes.timestamps.get(rule.names["timestamp"], records[rule.names["timestamp"]]).take(chosen)
+            if self._has_ids and len(self.rules.rules) > 1:
+                # The edges of a row have its id, and would replace each other.
+                texts["id"] = pc.binary_join_element_wise(texts["id"], str(rule.number), "#")
         by_id = np.zeros(len(place), np.bool_)
         if self._has_ids:
             has_id = numpy_array(texts["id"].is_valid())
@@ -342,6 +405,7 @@ class EdgeReader:
             bad.add("id", ~has_id & ~deletes, NO_ID)
         for column in rule.needed:
             reason = "is not there, and the condition says that the edge is"
+            reason = "is missing or null; expected a value" if rule.is_required else reason
             bad.add(column, ~numpy_array(texts[column].is_valid()) & ~by_id, reason)
         constant = pa.array([rule.label], pa.string()).take(pa.array(np.zeros(len(place), np.int64)))
         label = constant if rule.label is not None else texts["label_from"]
@@ -349,7 +413,7 @@ class EdgeReader:
             "source": texts["source"],
             "target": texts["target"],
             "label": label,
-            "timestamp": self._timestamps(own["timestamp"], bad),
+            "timestamp": self._timestamps(own["timestamp"], bad, at),
             DELETE: pa.array(deletes),
             STREAM: texts.get(STREAM, pa.nulls(len(place), pa.string())),
         }
@@ -365,9 +429,10 @@ class EdgeReader:
         """Return which records have the ends of an edge, or an id and say that it is a delete."""
         found = np.ones(count, np.bool_)
         for column in rule.needed:
-            found &= numpy_array(_texts(records[rule.names[column]]).is_valid())
+            found &= numpy_array(texts_of_column(records[rule.names[column]]).is_valid())
         if self._has_ids:
-            texts = {column: _texts(records[rule.names[column]]) for column in ("id", "op", DELETE) if column in rule.names}
+            names = {column: rule.names[column] for column in ("id", "op", DELETE) if column in rule.names}
+            texts = {column: texts_of_column(records[name]) for column, name in names.items()}
             found |= numpy_array(texts["id"].is_valid()) & self._deletes(texts, count, _Problems(rule, np.arange(count), {}))
         return found
 
@@ -390,22 +455,28 @@ class EdgeReader:
             column = records[name].drop_null()
             if pa.types.is_temporal(column.type):
                 continue
-            texts = _texts(column).drop_null()
+            texts = texts_of_column(column).drop_null()
             if len(texts):
                 first = texts[0].as_py().strip(" \t")
                 return "integers" if INTEGER.fullmatch(first) else time_kind(first) or "integers"
         return None
 
-    def _timestamps(self, column: pa.Array, bad: _Problems) -> pa.Array:
+    def _timestamps(self, column: pa.Array, bad: _Problems, at: pa.Array | None = None) -> pa.Array:
+        """Return timestamps in the unit of the stream: `at`, where it is not null, otherwise those of a column."""
+        if at is not None and at.null_count < len(at):
+            is_own = pa.array(numpy_array(at.is_null()))
+            rows = pa.array(np.flatnonzero(numpy_array(is_own)))
+            own = self._timestamps(column.take(rows), bad.of_rows(numpy_array(rows)))
+            return pc.replace_with_mask(at, is_own, own)
         is_text = pa.types.is_string(column.type) or pa.types.is_dictionary(column.type)
-        texts = _texts(column) if is_text else column  # an empty one is null
+        texts = texts_of_column(column) if is_text else column  # an empty one is null
         bad.add("timestamp", numpy_array(texts.is_null()), "is missing or null; expected a time")
         if pa.types.is_temporal(column.type) or pa.types.is_integer(column.type):
             if pa.types.is_date(column.type):
                 column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
             if pa.types.is_temporal(column.type) or self.times in (None, "integers"):
                 return column.cast(pa.int64()).fill_null(0)
-        texts = _texts(column)
+        texts = texts_of_column(column)
         if texts.null_count == len(texts):
             return pa.array(np.zeros(len(texts), np.int64))
         texts = pc.utf8_trim(texts, " \t")
@@ -439,6 +510,10 @@ class _Problems:
         self._places = places
         self._errors = errors
 
+    def of_rows(self, rows: np.ndarray) -> _Problems:
+        """Return the collector for some of the rows."""
+        return _Problems(self._rule, self._places[rows], self._errors)
+
     def add(self, column: str, wrong: np.ndarray, reason: str, texts: pa.Array | None = None) -> None:
         """Add an error for each wrong row, with its value if `texts` has it."""
         if wrong.any():
@@ -448,9 +523,30 @@ class _Problems:
 
     def add_each(self, column: str, reasons: Mapping[int, str]) -> None:
         """Add errors by row."""
+        of_rule = "" if self._rule.is_required else f" ({self._rule})"
         for row, reason in reasons.items():
             record = int(self._places[row])
-            self._errors.setdefault(record, FieldError(f"{reason} ({self._rule})", self._rule.names[column]))
+            self._errors.setdefault(record, FieldError(f"{reason}{of_rule}", self._rule.names[column]))
+
+
+def _leaving_by_id(ids: pa.Array, applies: np.ndarray, changes: RowChanges) -> np.ndarray:
+    """Return which records have an edge of a rule that enters, or perhaps one that leaves, by its id."""
+    # An edge is replaced by that of the next record, unless that has none, or one with another id.
+    is_same = numpy_array(pc.equal(ids[:-1], ids[1:]).fill_null(False))
+    is_replaced = changes.replaced.copy()
+    is_replaced[:-1] &= is_same & applies[1:]
+    found: np.ndarray = np.where(changes.deletes, ~is_replaced, applies)
+    return found
+
+
+def concatenate_loose(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Concatenate columns of values, as texts if their types differ in more than that one has no values."""
+    types = {array.type for array in arrays if array.null_count < len(array)}
+    if len(types) == 1:
+        arrays = [array if array.type in types else pa.nulls(len(array), *types) for array in arrays]
+    elif len({array.type for array in arrays}) > 1:
+        arrays = [texts_of_column(array) for array in arrays]
+    return pa.concat_arrays(arrays)
 
 
 def _integers(texts: pa.Array) -> pa.Array | None:
@@ -462,7 +558,7 @@ def _integers(texts: pa.Array) -> pa.Array | None:
         return None
 
 
-def _texts(column: pa.Array) -> pa.Array:
+def texts_of_column(column: pa.Array) -> pa.Array:
     """Return values as text; empty ones are null."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -490,6 +586,20 @@ class RecordLayout(JsonLayout):
         return values | {FURTHER + name: None for name in self.ends if isinstance(values[FURTHER + name], (dict, list))}
 
 
+class RecordReader(Protocol):
+    """Makes edges of records: an `EdgeReader`, or one for other records on top of it.
+
+    `names` are those of the values that are read, and `times` the kind of the timestamps in text.
+    """
+
+    names: tuple[str, ...]
+
+    @property
+    def times(self) -> str | None: ...
+
+    def read(self, records: Mapping[str, pa.Array], count: int) -> RecordEdges: ...
+
+
 def json_records(reader: EdgeReader) -> JsonLines:
     """Return a parser of JSON lines whose records a reader makes edges of."""
     return JsonLines(RecordLayout(further=reader.names, ends=reader.rules.ends))
@@ -498,10 +608,9 @@ def json_records(reader: EdgeReader) -> JsonLines:
 class RecordParser:
     """A parser of blocks whose records become edges.  `inner` reads the values of records, under `=NAME`."""
 
-    def __init__(self, inner: BlockParser, reader: EdgeReader, *, further: Sequence[str] = ()) -> None:
+    def __init__(self, inner: BlockParser, reader: RecordReader) -> None:
         self.inner = inner
         self.reader = reader
-        self._further = further
 
     def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
         """Read a block in pieces; with `stop`, no further than its first bad record."""
@@ -535,6 +644,5 @@ class RecordParser:
         count = len(next(iter(records.values())))
         edges = self.reader.read(records, count)
         places = edges.records
-        further = {FURTHER + name: piece.columns[FURTHER + name].take(pa.array(places)) for name in self._further}
         ordinals: np.ndarray = places if piece.ordinals is None else piece.ordinals[places]
-        return edges, Rows(columns={**further, **edges.columns}, data_lines=piece.data_lines, ordinals=ordinals)
+        return edges, Rows(columns=edges.columns, data_lines=piece.data_lines, ordinals=ordinals)

@@ -1,0 +1,415 @@
+r"""Changes of a table as Debezium writes them: `--changes debezium`, or `debezium-rows` of records that were unwrapped.
+
+An envelope has the row `before` and `after` a change, the operation `op` (c, r, u, d), and its `source`.  With or without
+the schema of Kafka Connect (`{"schema": …, "payload": …}`) it becomes records of edges (`rpq.readers.text.edge_rules`): an
+insert of the row after the change, a delete of the row before it, or both.  Where edges have ids an update replaces the
+edge.  `ExtractNewRecordState` makes plain rows of envelopes, with `__deleted` and `__op` beside their columns.
+
+In both forms names with two underscores are what Debezium says of a change, written as that transformation writes them:
+`__op`, `__ts_ms`, `__source_ts_ms`, `__table`.  Other names are columns of the row.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.errors import InputError
+from rpq.readers.key_paths import name_of, names_in, path_of, value_at
+from rpq.readers.source import Block
+from rpq.readers.text.edge_rules import (
+    EdgeReader,
+    RecordEdges,
+    RecordLayout,
+    RecordParser,
+    RowChanges,
+    concatenate_loose,
+    texts_of_column,
+)
+from rpq.readers.text.jsonlines import JsonLines, read_object
+from rpq.readers.text.line_layout import INTEGER
+from rpq.readers.text.parsing import Rows
+from rpq.stream.arrays.fields import DEFAULT_UNIT, FieldError
+from rpq.stream.arrays.numpy_arrays import numpy_array
+from rpq.stream.arrays.values import booleans_of_text
+from rpq.stream.durations import NANOSECONDS
+
+ENVELOPES, ROWS = "debezium", "debezium-rows"
+
+FORMS = (ENVELOPES, ROWS)
+"""The forms of changes: envelopes, and rows without them."""
+
+SOURCE_TIME = "__source_ts_ms"
+"""The time at which the database made a change: the timestamp, if no column of the row is named."""
+
+_SCHEMA = re.compile(rb'[ \t]*\{[ \t]*"schema"[ \t]*:[ \t]*')
+_PAYLOAD = re.compile(rb'[ \t]*,[ \t]*"payload"[ \t]*:[ \t]*')
+_TIMES = re.compile(r"__(?:source_)?ts_(ms|us|ns)")
+_NOTHING = b'{"op":"m"}'
+"""An envelope without a change."""
+
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_UNITS = {
+    "io.debezium.time.Timestamp": "ms",
+    "io.debezium.time.MicroTimestamp": "us",
+    "io.debezium.time.NanoTimestamp": "ns",
+    "org.apache.kafka.connect.data.Timestamp": "ms",
+}
+_UNAVAILABLE = "__debezium_unavailable_value"
+_IDENTITY = (
+    "lacks the row before the change: expected all its columns, which PostgreSQL sends after ALTER TABLE … REPLICA IDENTITY "
+    "FULL; or, if a key names the edge, --edges id with the column of the key (--columns edge=ID, or id in --edges-from)"
+)
+
+
+class ChangeReader:
+    """Makes edges of changes of rows, a batch at a time; otherwise as `EdgeReader`, which makes them of the rows.
+
+    `types` are the schemas of the columns of the row by name, where the changes have a schema.
+    """
+
+    def __init__(self, edges: EdgeReader, *, has_ids: bool, unit: str | None) -> None:
+        self._edges = edges
+        self._has_ids = has_ids
+        self._unit = unit
+        self._is_row = edges.rules.changes == ROWS
+        self.types: Mapping[str, Mapping[str, Any]] = {}
+        rules = edges.rules.rules
+        self._metadata = tuple(name for name in edges.names if name.startswith("__"))
+        self._columns = tuple(name for name in edges.names if not name.startswith("__"))
+        self._ids = {rule.names["id"] for rule in rules if "id" in rule.names}
+        self._times = tuple(dict.fromkeys(rule.names["timestamp"] for rule in rules))
+        of_change = ("__op", "__deleted", SOURCE_TIME, "__ts_ms") if self._is_row else ("__op", SOURCE_TIME, "__ts_ms")
+        names = [self._name(name) for name in {*self._metadata, *of_change}]
+        sides = ("",) if self._is_row else ("before", "after")
+        names += [self._of_side(side, name) for side in sides for name in self._columns]
+        self.names = tuple(sorted(names))
+
+    @property
+    def times(self) -> str | None:
+        """The kind of the timestamps of rows in text."""
+        return self._edges.times
+
+    @property
+    def ends(self) -> frozenset[str]:
+        """The names of values that are no objects and no lists."""
+        of_rules = self._edges.rules.ends - {*self._metadata}
+        sides = ("",) if self._is_row else ("before", "after")
+        return frozenset(self._of_side(side, name) for side in sides for name in of_rules)
+
+    def check_first(self, found: Mapping[str, Any]) -> None:
+        """Raise `FieldError` if the first change has another form, or its row lacks a column that each edge needs."""
+        is_envelope = "op" in found and ("after" in found or "before" in found or found["op"] in ("m", "t"))
+        if self._is_row and is_envelope:
+            raise FieldError("is an envelope of Debezium, with before and after; expected a row, or --changes debezium")
+        if not self._is_row and "op" not in found:
+            hint = ", or --changes debezium-rows" if {"__deleted", "__op", "__ts_ms"} & {*found} else ""
+            raise FieldError(f"is missing; expected an envelope of Debezium, with op, before and after{hint}", "op")
+        row = found if self._is_row else found.get("after") or found.get("before")
+        if not isinstance(row, dict):
+            return
+        for rule in self._edges.rules.rules:
+            missing = [name for name in rule.names.values() if not name.startswith("__") and value_at(row, name, row) is row]
+            if rule.is_required and missing and found.get("op", "c") not in ("d", "u"):
+                there = ", ".join(name for name in names_in(row) if not name.startswith("__"))
+                raise FieldError(
+                    f"is no column of the row, which has {there}; give --columns source=COLUMN,target=COLUMN"
+                    + (",label=COLUMN, or --label LABEL" if rule.label is None else ""),
+                    missing[0],
+                )
+
+    def read(self, records: Mapping[str, pa.Array], count: int) -> RecordEdges:
+        """Return the edges of `count` changes, whose values are in columns by name.  O(changes · rules)."""
+        errors: dict[int, FieldError] = {}
+        ops = self._operations(records, count, errors)
+        first = np.flatnonzero((ops == "d") | (ops == "u"))
+        second = np.flatnonzero((ops == "c") | (ops == "u"))
+        order = np.argsort(np.concatenate([first, second]), kind="stable")
+        of_change = np.concatenate([first, second])[order]
+        deletes = np.concatenate([np.ones(len(first), np.bool_), np.zeros(len(second), np.bool_)])[order]
+        replaced = deletes & (ops[of_change] == "u")
+        rows = {}
+        for name in self._columns:
+            before, after = (self._decoded(name, records[self._of_side(side, name)]) for side in ("before", "after"))
+            old = before.take(pa.array(first))
+            if name in self._ids:
+                # An update may come without the row before it: then its id is that of the row after it.
+                new = texts_of_column(after).take(pa.array(first))
+                old = pc.coalesce(texts_of_column(old), pc.if_else(pa.array(ops[first] == "u"), new, None))
+            rows[name] = concatenate_loose([old, after.take(pa.array(second))]).take(pa.array(order))
+        self._refuse_unknown(rows, of_change, deletes, errors)
+        places = pa.array(of_change)
+        metadata = {name: self._said(name, records, ops).take(places) for name in self._metadata}
+        times = pc.coalesce(*(self._time(name, records[self._name(name)]) for name in (SOURCE_TIME, "__ts_ms")))
+        changes = RowChanges(
+            deletes=deletes,
+            replaced=replaced,
+            times=times.take(places),
+            timestamps={name: self._timestamps(name, {**rows, **metadata}, of_change, errors) for name in self._times},
+        )
+        edges = self._edges.read({**rows, **metadata}, len(of_change), changes=changes)
+        for row, error in edges.errors.items():
+            errors.setdefault(int(of_change[row]), error)
+        of_edges = of_change[edges.records]
+        if not errors:
+            return replace(edges, records=of_edges, errors={})
+        is_good = ~np.isin(of_edges, list(errors))
+        columns = {name: column.filter(pa.array(is_good)) for name, column in edges.columns.items()}
+        return RecordEdges(columns=columns, records=of_edges[is_good], errors=errors)
+
+    def _operations(self, records: Mapping[str, pa.Array], count: int, errors: dict[int, FieldError]) -> np.ndarray:
+        """Return c, u or d for each change, and an empty text for those without edges; add errors."""
+        name = self._name("__op")
+        texts = texts_of_column(records[name])
+        ops = np.array(texts.fill_null("").to_pylist(), np.object_)
+        ops[ops == "r"] = "c"
+        if self._is_row:
+            deleted = numpy_array(booleans_of_text(texts_of_column(records["__deleted"])).fill_null(False))
+            ops[deleted] = "d"
+            if self._has_ids:
+                ops[(ops == "") | (ops == "c")] = "u"  # a row that is there is replaced
+            reason = "is missing, without which an update looks like an insert; let Debezium add it (add.fields=op"
+            _refuse(errors, name, ops == "", f"{reason},source.ts_ms), or give --edges id")
+            if not self._has_ids:
+                reason = "is u, an update, without the row before it; expected --edges id, or envelopes (--changes debezium)"
+                _refuse(errors, name, ops == "u", reason)
+        else:
+            hint = "expected an envelope of Debezium; rows without it are read by --changes debezium-rows"
+            _refuse(errors, name, ops == "", f"is missing; {hint}")
+        reason = "is t, a TRUNCATE, whose rows are not known; let Debezium leave it out (skipped.operations=t)"
+        _refuse(errors, name, ops == "t", reason)
+        unknown = ~np.isin(ops.astype(np.str_), ["", "c", "u", "d", "t", "m"])
+        _refuse(errors, name, unknown, "is no operation of Debezium; expected c, r, u or d")
+        ops[ops == "m"] = ""  # a message of pg_logical_emit_message is no change of a row
+        if errors:
+            ops[list(errors)] = ""
+        return ops.astype("U1") if count else np.empty(0, "U1")
+
+    def _refuse_unknown(
+        self, rows: Mapping[str, pa.Array], of_change: np.ndarray, deletes: np.ndarray, errors: dict[int, FieldError]
+    ) -> None:
+        """Add errors for deletes of rows that are not known, and for values that PostgreSQL did not send."""
+        needed = [name for name in rows if name in self._ids] if self._has_ids else list(rows)
+        known = np.zeros(len(of_change), np.int64)
+        for name in needed:
+            known += numpy_array(texts_of_column(rows[name]).is_valid())
+        least = 1 if self._has_ids else min(2, len(needed))
+        where = "__deleted" if self._is_row else "before"
+        for row in np.flatnonzero(deletes & (known < least)).tolist():
+            errors.setdefault(int(of_change[row]), FieldError(_IDENTITY, where))
+        for name, column in rows.items():
+            if pa.types.is_string(column.type):
+                is_away = numpy_array(pc.equal(column, _UNAVAILABLE).fill_null(False)) & ~(deletes & self._has_ids)
+                reason = f"is {_UNAVAILABLE}: PostgreSQL did not send it; expected its value, as with REPLICA IDENTITY FULL"
+                for row in np.flatnonzero(is_away).tolist():
+                    errors.setdefault(int(of_change[row]), FieldError(reason, name))
+
+    # --- names and values ------------------------------------------------------------------------------------
+
+    def _of_side(self, side: str, name: str) -> str:
+        """Return the name in a change of a column of the row before or after it."""
+        return name if self._is_row else name_of((side, *(path_of(name) or (name,))))
+
+    def _name(self, name: str) -> str:
+        """Return the name in a change of what is said of it, by its name in rows."""
+        if self._is_row:
+            return name
+        field = name.removeprefix("__")
+        if field in ("op", "ts_ms", "ts_us", "ts_ns"):
+            return field
+        for part in ("source", "transaction"):
+            if field.startswith(f"{part}_"):
+                return f"{part}.{field.removeprefix(part + '_')}"
+        return f"source.{field}" if field != "deleted" else "op"
+
+    def _said(self, name: str, records: Mapping[str, pa.Array], ops: np.ndarray) -> pa.Array:
+        if name == "__deleted" and not self._is_row:
+            return pa.array(np.where(ops == "d", "true", "false").tolist(), pa.string())
+        return records[self._name(name)]
+
+    def _decoded(self, name: str, column: pa.Array) -> pa.Array:
+        """Return a column of the row, with decimals as text if their schema is known."""
+        type_ = self.types.get(name, {})
+        if type_.get("name") != _DECIMAL:
+            return column
+        texts = texts_of_column(column).dictionary_encode()
+        scale = int(type_.get("parameters", {}).get("scale", 0))
+        values = [_decimal(text, scale) for text in texts.dictionary.to_pylist()]
+        return pa.array(values, pa.string()).take(texts.indices)
+
+    def _time(self, name: str, column: pa.Array) -> pa.Array:
+        """Return a time of a change in the unit of the stream, null where it is missing."""
+        found = _TIMES.fullmatch(name)
+        return _scaled(_integers(column), found[1] if found else "ms", self._unit or DEFAULT_UNIT)
+
+    def _timestamps(
+        self, name: str, rows: Mapping[str, pa.Array], of_change: np.ndarray, errors: dict[int, FieldError]
+    ) -> pa.Array:
+        """Return a column of timestamps: integers become those of the unit of the stream, as Arrow's timestamps."""
+        column, unit = rows[name], self._unit or DEFAULT_UNIT
+        if _TIMES.fullmatch(name):
+            return self._time(name, column).cast(pa.timestamp(unit))
+        numbers = _integers(column)
+        if numbers.null_count > texts_of_column(column).null_count:
+            return column  # times in text
+        of_schema = _UNITS.get(str(self.types.get(name, {}).get("name")))
+        if of_schema is None and self._unit is None and numbers.null_count < len(numbers):
+            row = int(np.flatnonzero(numpy_array(numbers.is_valid()))[0])
+            reason = "is a number without a unit, which times of deletes have; expected --time-unit"
+            errors.setdefault(int(of_change[row]), FieldError(reason, name))
+        return _scaled(numbers, of_schema or unit, unit).cast(pa.timestamp(unit))
+
+
+def _refuse(errors: dict[int, FieldError], name: str, wrong: np.ndarray, reason: str) -> None:
+    for place in np.flatnonzero(wrong).tolist():
+        errors.setdefault(place, FieldError(reason, name))
+
+
+def _decimal(text: str | None, scale: int) -> str | None:
+    """Return the number that Kafka Connect writes as bytes in base64.
+
+    >>> _decimal("A+g=", 2)
+    '10.00'
+    """
+    if text is None:
+        return None
+    try:
+        number = int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)
+    except ValueError:
+        return text
+    return f"{Decimal(number).scaleb(-scale):f}"
+
+
+def _integers(column: pa.Array) -> pa.Array:
+    """Return integers, also in text; other values are null."""
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    texts = texts_of_column(column)
+    is_integer = pc.match_substring_regex(texts, f"^(?:{INTEGER.pattern})$")
+    try:
+        return pc.utf8_ltrim(pc.if_else(is_integer, texts, pa.scalar(None, pa.string())), "+").cast(pa.int64())
+    except pa.ArrowInvalid:
+        return pa.nulls(len(texts), pa.int64())
+
+
+def _scaled(times: pa.Array, given: str, wanted: str) -> pa.Array:
+    """Return times in another unit, rounded down."""
+    more, fewer = NANOSECONDS[given], NANOSECONDS[wanted]
+    if more >= fewer:
+        return pc.multiply(times, pa.scalar(more // fewer, pa.int64()))
+    ratio = fewer // more
+    numbers = numpy_array(times.fill_null(0)) // ratio
+    return pa.array(numbers, pa.int64(), mask=numpy_array(times.is_null()))
+
+
+class ChangeParser(RecordParser):
+    """A parser of JSON lines of changes, of which it removes the schemas."""
+
+    reader: ChangeReader
+
+    def __init__(self, edges: EdgeReader, *, has_ids: bool, unit: str | None) -> None:
+        reader = ChangeReader(edges, has_ids=has_ids, unit=unit)
+        super().__init__(JsonLines(RecordLayout(further=reader.names, ends=reader.ends)), reader)
+        self._is_row = edges.rules.changes == ROWS
+        self._prefix = b""
+        self._types: Mapping[str, Any] = {}
+
+    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+        """Read a block, in pieces of changes with the same schema."""
+        for piece, types in self._pieces(block):
+            self.reader.types = types
+            for rows in super().parse(piece, stop=stop):
+                yield rows
+                if stop and rows.errors:
+                    return
+
+    def check_first(self, line: bytes) -> None:
+        """Raise `FieldError` if the first change is none of this form."""
+        payload, _ = self._payload(line)
+        self.reader.check_first(read_object(payload))
+
+    def _pieces(self, block: Block) -> Iterator[tuple[Block, Mapping[str, Any]]]:
+        lines, payloads = block.data.split(b"\n"), list[bytes]()
+        if not lines[-1]:
+            lines.pop()
+        types: Mapping[str, Any] = self._types
+        first = block.line
+        for number, line in enumerate(lines, block.line):
+            payload, found = self._payload(line)
+            if found is not types and payloads:
+                yield Block(b"\n".join(payloads) + b"\n", first), types
+                first, payloads = number, []
+            types = found
+            payloads.append(payload)
+        if payloads:
+            yield Block(b"\n".join(payloads) + b"\n", first), types
+
+    def _payload(self, line: bytes) -> tuple[bytes, Mapping[str, Any]]:
+        """Return a change without its schema, and the schemas of the columns of its row."""
+        line = line.strip(b" \t\r")
+        if self._prefix and line.startswith(self._prefix) and line.endswith(b"}"):
+            return self._change(line[len(self._prefix) : -1]), self._types
+        begin = _SCHEMA.match(line)
+        if begin is None:
+            return self._change(line), _NO_TYPES
+        text = line.decode("utf-8", "surrogateescape")
+        start = len(line[: begin.end()].decode("utf-8", "surrogateescape"))
+        try:
+            schema, end = json.JSONDecoder().raw_decode(text, start)
+        except (ValueError, RecursionError):
+            return line, _NO_TYPES
+        prefix = text[:end].encode("utf-8", "surrogateescape")
+        payload = _PAYLOAD.match(line, len(prefix))
+        if payload is None or not line.endswith(b"}"):
+            return line, _NO_TYPES
+        self._prefix, self._types = line[: payload.end()], _types_of(schema)
+        return self._change(line[payload.end() : -1]), self._types
+
+    def _change(self, payload: bytes) -> bytes:
+        """Return a change; the tombstone that follows the envelope of a delete has nothing to say."""
+        return _NOTHING if payload.strip() == b"null" and not self._is_row else payload
+
+
+_NO_TYPES: Mapping[str, Any] = {}
+
+
+def _types_of(schema: Any) -> dict[str, Any]:
+    """Return the schemas of the columns of a row by name, from the schema of an envelope or of the row."""
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    found = {one.get("field"): one for one in fields or () if isinstance(one, dict)}
+    for side in ("after", "before"):
+        if isinstance(found.get(side), dict) and found[side].get("type") == "struct":
+            return _types_of(found[side])
+    return {str(name): one for name, one in found.items()}
+
+
+def tombstone(key: bytes | str | None, milliseconds: int | None, *, form: str) -> bytes:
+    """Return the change that a message without a value stands for.  Raises `FieldError` if it is not known.
+
+    >>> tombstone(b'{"id": 7}', 1000, form="debezium-rows")
+    b'{"id": 7, "__deleted": "true", "__op": "d", "__ts_ms": 1000}'
+    """
+    if form != ROWS:
+        return _NOTHING
+    try:
+        found = read_object(key.encode() if isinstance(key, str) else key or b"")
+    except FieldError as error:
+        raise FieldError("there is no value (a tombstone), and the key is no object; expected the key of a row") from error
+    found = found["payload"] if {*found} == {"schema", "payload"} else found
+    if not isinstance(found, dict):
+        raise FieldError("there is no value (a tombstone), and the key is no object; expected the key of a row")
+    return json.dumps({**found, "__deleted": "true", "__op": "d", "__ts_ms": milliseconds}).encode()
+
+
+def refuse_form(format: str) -> InputError:
+    """Return the error for changes in a format that has none."""
+    return InputError(f"changes of a database are read as JSON: expected JSON lines, or messages in JSON, and not {format}")
