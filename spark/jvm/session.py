@@ -185,6 +185,10 @@ def check_java() -> None:
     )
 
 
+EXTRA_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Compiles each method once: the second compiler takes a third of the processor time of a command of some seconds."""
+
 _JAVA_OPTIONS, _MEMORY = "spark.driver.defaultJavaOptions", "spark.driver.memory"
 _COLLECTOR = "-XX:+UseParallelGC"
 _DAEMON = "spark.python.daemon.module"
