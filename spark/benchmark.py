@@ -178,9 +178,12 @@ def _transport_figures(query: rpq.Query, tuples: pa.Table) -> dict[str, Any]:
     }
 
 
-def processor_seconds() -> float | None:
-    """Return the processor seconds of all processes of this session, including ended children; None without /proc."""
-    own, ticks = os.getsid(0) if hasattr(os, "getsid") else None, 0
+def processor_seconds(session: int | None = None) -> float | None:
+    """Return the processor seconds of all processes of a session, including ended children; None without /proc.
+
+    It is the session of this process, or that of the id of its first process.
+    """
+    own, ticks = session or (os.getsid(0) if hasattr(os, "getsid") else None), 0
     if own is None or not os.path.exists("/proc/self/stat"):
         return None
     for entry in os.listdir("/proc"):

@@ -88,8 +88,9 @@ def _tuple_schema(session: SparkSession, uri: str) -> StructType | None:
     known = {"string": text, "large_string": text, "int64": whole}
     found = {field.name: known.get(str(field.type)) for field in schema}
     end = found.get("source")
-    is_plain = end is not None and found == {"source": end, "target": end, "label": text, "timestamp": whole, "op": text}
-    return types.StructType([types.StructField(name, kind) for name, kind in found.items()]) if is_plain else None
+    if end is None or found != {"source": end, "target": end, "label": text, "timestamp": whole, "op": text}:
+        return None
+    return types.StructType([types.StructField(name, kind) for name, kind in found.items() if kind is not None])
 
 
 def file_sizes(session: SparkSession, data: str) -> dict[str, int]:

@@ -29,7 +29,7 @@ FORMAT = 1
 MOVING_FORMAT = 2
 """The format with the part "before": the queries that the state belongs to until the stream has moved to new queries."""
 _MISSING = object()
-_NO_DIVISION = {"identity": None, "queries": {}}
+_NO_DIVISION: Mapping[str, Any] = {"identity": None, "queries": {}}
 """The part "before" of a stream that moves to its own queries, which are the queries of its state."""
 _DISPLAY_NAMES = {
     "shares": "the number of shares",
