@@ -283,20 +283,21 @@ def _machines(
     read, row = found[TERMS.index("read")] / 1e6, found[TERMS.index("row")] / 1e6
     start = min((one["seconds"] for line, one in measured if line.executors == 1), default=0.0)
     alone = min((one["seconds"] for line, one in measured if line.threads == 1), default=0.0)
-    for job in own:
-        one = next(one for line, one in measured if line.job == job and line.threads == 1)
-        if JOBS[job].part < 1:
-            continue
-        edge, rows = own[job] / one["edges"], one["rows"] / one["edges"]
+    works = [(one, own[line.job]) for line, one in measured if line.threads == 1 and JOBS[line.job].part == 1]
+    works.append(({"query": "any of 1 ms an edge", "edges": 1_000_000, "rows": 0}, 1_000.0))
+    for one, seconds in works:
+        edge, rows = seconds / one["edges"], one["rows"] / one["edges"]
         for machines in MACHINES:
             gain = edge / CORES - read - (edge + rows * row) / (CORES * machines)
+            edges = (start - alone) / gain if gain > 0 else None
             yield {
                 "what": "machines",
                 "command": f"{machines} machines of {CORES} cores",
                 "query": one["query"],
-                "days": one["days"],
-                "edges_to_win": (start - alone) / gain if gain > 0 else None,
-                "rows_to_win": (start - alone) / gain * rows if gain > 0 else None,
+                "days": one.get("days"),
+                "edges_to_win": edges,
+                "rows_to_win": None if edges is None or not rows else edges * rows,
+                "least_us": CORES * read * machines / (machines - 1) * 1e6,
             }
 
 
@@ -327,6 +328,7 @@ EXPERIMENT = Experiment(
         Column(key="is_fitted", heading="fitted"),
         Column(key="edges_to_win", heading="faster from edges", format=",.0f"),
         Column(key="rows_to_win", heading="rows", format=",.0f"),
+        Column(key="least_us", heading="if an edge takes more than, µs", format=".0f"),
         Column(key="load", heading="load", format=".1f"),
     ),
     measure=measure,
