@@ -622,7 +622,7 @@ def _prepare_workers(session: SparkSession, queries: list[rpq.Query], integers: 
     from rpq.cli.reporting import compiling_notice, notice_after
     from rpq.spark.console import Progress, show_tasks
     from rpq.spark.division import division_warning
-    from rpq.spark.workers import check_workers
+    from rpq.spark.workers.check import check_workers
 
     doing = "checking the workers, and loading kernels"
     with (

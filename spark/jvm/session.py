@@ -96,7 +96,7 @@ def open_session(
     if is_local(master):
         chosen |= local_settings(chosen)
         if os.environ["PYSPARK_PYTHON"] == sys.executable and _DAEMON not in _default_settings():
-            chosen.setdefault(_DAEMON, "rpq.spark.worker_daemon")
+            chosen.setdefault(_DAEMON, "rpq.spark.workers.daemon")
     for key, value in chosen.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

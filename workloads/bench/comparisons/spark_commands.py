@@ -18,7 +18,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -37,7 +36,6 @@ from rpq.workloads.bench.machine import commit_of_checkout
 from rpq.workloads.bench.streams import DAY_SECONDS, Stream, StreamError
 
 NAME = "spark-commands"
-SAMPLE_SECONDS = 0.2
 MOST_DEVIATION = 0.25
 CORES, MACHINES = 16, (2, 4, 8)
 """The cores of a machine, and the numbers of machines that are compared with one."""
@@ -149,7 +147,7 @@ def _measured(line: Line, data: Path, folder: Path) -> Record:
     output, stats = folder / "rows", folder / "stats.json"
     load = os.getloadavg()[0]
     words = line.command(data, output, stats)
-    cpu, seconds = run_to_end([sys.executable, "-m", "rpq.cli", *words], folder / "messages", spark_home(folder))
+    cpu, seconds = _run_to_end([sys.executable, "-m", "rpq.cli", *words], folder / "messages", spark_home(folder))
     figures = json.loads(stats.read_text())
     each = figures["queries"].values() if "partitions" in figures else [figures]
     master = words[words.index("--master") + 1] if not line.threads else None
@@ -180,26 +178,18 @@ def spark_home(folder: Path) -> str:
     return str(home)
 
 
-def run_to_end(command: Sequence[str], messages: Path, home: str) -> tuple[float, float]:
-    """Run a command; return the processor seconds of its session, and its wall seconds.
-
-    Workers that Spark ends are lost to their parents, so the session is sampled, and the largest sum counts.
-    """
-    from rpq.spark.benchmark import processor_seconds
-
+def _run_to_end(command: Sequence[str], messages: Path, home: str) -> tuple[float, float]:
+    """Run a command; return the processor seconds of everything that it starts, and its wall seconds."""
     paths = os.pathsep.join(path for path in sys.path if path)
     variables = {**os.environ, "PYTHONPATH": paths, "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1"}
-    before, started, most = os.times(), time.perf_counter(), 0.0
+    task = json.dumps({"what": "command", "command": command})
     with open(messages, "wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=file, env=variables, start_new_session=True)
-        while process.poll() is None:
-            most = max(most, processor_seconds(process.pid) or 0.0)
-            time.sleep(SAMPLE_SECONDS)
-    seconds, after = time.perf_counter() - started, os.times()
-    if process.returncode:
+        measuring = [sys.executable, "-m", "rpq.spark.benchmark", task]
+        done = subprocess.run(measuring, stdout=subprocess.PIPE, stderr=file, env=variables, check=False)
+    if done.returncode:
         raise StreamError(f"{' '.join(command)}: {messages.read_text(errors='replace')[-2000:]}")
-    waited = after.children_user + after.children_system - before.children_user - before.children_system
-    return max(most, waited), seconds
+    found = json.loads(done.stdout)
+    return found["cpu_seconds"], found["seconds"]
 
 
 TERMS = ("session", "driver", "executor", "read", "row")
