@@ -17,11 +17,10 @@ Replays and streams divide the roots of the trees over partitions by a fixed has
 all edges and answers for its own roots.  This needs the extra `spark` and Java 17 or newer; docs/spark-cluster.md describes
 how executors get this package.
 
-Batch jobs are in `batch`, streams in `stream`, and access to Spark in `jvm`.  Of the modules here, `cli`, `console` and
-`benchmark` are commands, `functions` has functions that stand on both, `motifs` is a notation of queries, and
-`worker_daemon` is the process from which workers on this machine are forked; the others are what batch jobs and streams
-share: `columns`, `division`, `envelopes`, `parquet_content`, `shipping`, `workers` and `worker_probe`, and `errors`.  They
-import `jvm`, but neither `batch` nor `stream`.
+Batch jobs are in `batch`, streams in `stream`, access to Spark in `jvm`, and what concerns the Python of workers in
+`workers`.  Of the modules here, `cli`, `console` and `benchmark` are commands, `functions` has functions that stand on both,
+and `motifs` is a notation of queries; the others are what batch jobs and streams share: `columns`, `division`, `envelopes`,
+`parquet_content`, `shipping` and `errors`.  They import `jvm`, but neither `batch` nor `stream`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from rpq.spark.motifs import motif
     from rpq.spark.stream.plan import rpq_changes, stream_to
     from rpq.spark.stream.rescale import rescale
-    from rpq.spark.workers import check_workers
+    from rpq.spark.workers.check import check_workers
 
 __all__ = [
     "RpqDataSource",
@@ -58,7 +57,7 @@ __all__ = [
 _MODULES = {
     "RpqDataSource": "jvm.data_source",
     "changes": "functions",
-    "check_workers": "workers",
+    "check_workers": "workers.check",
     "motif": "motifs",
     "open_session": "jvm.session",
     "prepare": "batch.prepare",

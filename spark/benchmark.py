@@ -1,4 +1,4 @@
-"""A program that measures replays, micro-batches and the work of single shares in one session of Spark.
+"""A program that measures replays, micro-batches and the work of single shares in one session of Spark, or a whole command.
 
 Its argument is the task as JSON; it prints a line of JSON for each figure.  `rpq bench spark` runs it as a separate process,
 so that the processor time of everything that Spark starts can be determined.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,10 @@ Figures = Iterator[dict[str, Any]]
 
 
 def measure(task: Mapping[str, Any]) -> Figures:
-    """Yield the figures of a task, "replay", "stream" or "shares"."""
+    """Yield the figures of a task, "replay", "stream", "shares" or "command"."""
+    if task["what"] == "command":
+        yield run_to_end(task["command"])
+        return
     if task["what"] == "shares":
         yield from shares(task)
         return
@@ -53,7 +57,7 @@ def replays(session: SparkSession, task: Mapping[str, Any]) -> Figures:
     """Replay the queries in turn, `repeat` times each; the first replay of each starts workers and loads kernels."""
     from rpq.spark.batch.prepare import prepare
     from rpq.spark.batch.replay import replay_to
-    from rpq.spark.workers import check_workers
+    from rpq.spark.workers.check import check_workers
 
     data, folder = task["data"], Path(task["folder"])
     if not os.path.exists(data):
@@ -83,7 +87,7 @@ def micro_batches(session: SparkSession, task: Mapping[str, Any]) -> Figures:
 
 def _micro_batches_of(session: SparkSession, stream: Mapping[str, Any]) -> Figures:
     from rpq.spark.stream.plan import stream_to
-    from rpq.spark.workers import check_workers
+    from rpq.spark.workers.check import check_workers
 
     query = _query(stream["query"])
     check_workers(session, query)
@@ -178,9 +182,32 @@ def _transport_figures(query: rpq.Query, tuples: pa.Table) -> dict[str, Any]:
     }
 
 
-def processor_seconds() -> float | None:
-    """Return the processor seconds of all processes of this session, including ended children; None without /proc."""
-    own, ticks = os.getsid(0) if hasattr(os, "getsid") else None, 0
+SAMPLE_SECONDS = 0.2
+
+
+def run_to_end(command: Sequence[str]) -> dict[str, Any]:
+    """Run a command in a session of its own; return its wall seconds, and the processor seconds of all its processes.
+
+    Workers that Spark ends are lost to their parents, so the session is sampled, and the largest sum counts.
+    """
+    before, started, most = os.times(), time.perf_counter(), 0.0
+    process = subprocess.Popen(command, stdout=sys.stderr, start_new_session=True)
+    while process.poll() is None:
+        most = max(most, processor_seconds(process.pid) or 0.0)
+        time.sleep(SAMPLE_SECONDS)
+    seconds, after = time.perf_counter() - started, os.times()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    waited = after.children_user + after.children_system - before.children_user - before.children_system
+    return {"seconds": seconds, "cpu_seconds": max(most, waited)}
+
+
+def processor_seconds(session: int | None = None) -> float | None:
+    """Return the processor seconds of all processes of a session, including ended children; None without /proc.
+
+    It is the session of this process, or that of the id of its first process.
+    """
+    own, ticks = session or (os.getsid(0) if hasattr(os, "getsid") else None), 0
     if own is None or not os.path.exists("/proc/self/stat"):
         return None
     for entry in os.listdir("/proc"):

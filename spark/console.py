@@ -25,6 +25,7 @@ import click
 
 from rpq.errors import RpqError
 from rpq.spark.errors import PipelineError, first_line, plain_message
+from rpq.spark.jvm.session import EXTRA_JAVA_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -225,7 +226,7 @@ def summary_text(lines: Mapping[str, Any]) -> str:
 
 
 _LOG = "spark.log"
-_JAVA = "spark.driver.extraJavaOptions"
+
 _PY4J_LOGGERS = ("root", "py4j.clientserver")
 """The loggers to which Py4J writes tracebacks after an interrupt."""
 _OF_INTERRUPTS = ("KeyboardInterrupt while sending command", "Exception occurred while shutting down connection")
@@ -307,8 +308,8 @@ class TemporaryFolder:
 
     def settings(self, overrides: Mapping[str, str]) -> dict[str, str]:
         """Return settings with which a JVM keeps its temporary files in the folder, except as `overrides` specify."""
-        java = f"-Djava.io.tmpdir={self.folder} -XX:-UsePerfData {overrides.get(_JAVA, '')}".strip()
-        return {"spark.local.dir": str(self.folder), **overrides, _JAVA: java}
+        java = f"-Djava.io.tmpdir={self.folder} -XX:-UsePerfData {overrides.get(EXTRA_JAVA_OPTIONS, '')}".strip()
+        return {"spark.local.dir": str(self.folder), **overrides, EXTRA_JAVA_OPTIONS: java}
 
     def close(self, *, keeps_log: bool) -> None:
         """Remove the folder, or everything in it except the log."""

@@ -57,7 +57,7 @@ from rpq.spark.envelopes import (
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.connect import check_classic
-from rpq.spark.jvm.data_sets import VERTICES, edges_in, file_sizes, statistics_in
+from rpq.spark.jvm.data_sets import VERTICES, edges_in, file_sizes, schema_in, statistics_in
 from rpq.spark.jvm.session import share_count, task_threads
 from rpq.spark.jvm.shipped_files import equip_driver
 from rpq.spark.parquet_content import ParquetContent, contents_writer
@@ -68,6 +68,7 @@ from rpq.stream.durations import NANOSECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from rpq.readers.column_names import ColumnNames
 
@@ -280,17 +281,16 @@ def _pack_stream(
         tuples = columns.tuples.orderBy(*order, sql.col("op") == "+")
         timestamp_unit = time_unit
     else:
-        edges = edges_in(spark, data)
         statistics = statistics_in(spark, data)
         timestamp_unit = time_unit or statistics.get("time_unit")
         sizes = {label: int(one["tuples"]) for label, one in statistics.get("labels", {}).items()}
         is_plain = named is None and sequence is None and not properties and not has_ids
-        vertex = plain_vertex_type(edges) if is_plain else None
+        vertex = plain_vertex_type(schema_in(spark, data)) if is_plain else None
         if vertex is not None and can_read_whole(spark, data):
             known = queries_in_unit(queries, timestamp_unit)
             envelopes = read_whole_files(spark, data, vertex, label_readers(known))
             return _PackedStream(envelopes, known, vertex, False, timestamp_unit, {}, sizes)
-        columns = read(edges)
+        columns = read(edges_in(spark, data))
         tuples = columns.tuples
     timestamp_unit = unit if columns.is_time else timestamp_unit
     known = queries_in_unit(queries, timestamp_unit)
@@ -458,9 +458,9 @@ _TUPLE = {"source": None, "target": None, "label": "string", "timestamp": "bigin
 _ARROW = {"bigint": pa.int64(), "string": pa.string()}
 
 
-def plain_vertex_type(edges: DataFrame) -> str | None:
-    """Return the type of the vertices if the columns of a data frame are exactly those of tuples, otherwise None."""
-    kinds = {field.name: field.dataType.simpleString() for field in edges.schema}
+def plain_vertex_type(schema: StructType) -> str | None:
+    """Return the type of the vertices if the columns of a table are exactly those of tuples, otherwise None."""
+    kinds = {field.name: field.dataType.simpleString() for field in schema}
     vertex = kinds.get("source")
     is_plain = vertex in _ARROW and kinds == {name: kind or vertex for name, kind in _TUPLE.items()}
     return vertex if is_plain else None

@@ -96,7 +96,7 @@ def open_session(
     if is_local(master):
         chosen |= local_settings(chosen)
         if os.environ["PYSPARK_PYTHON"] == sys.executable and _DAEMON not in _default_settings():
-            chosen.setdefault(_DAEMON, "rpq.spark.worker_daemon")
+            chosen.setdefault(_DAEMON, "rpq.spark.workers.daemon")
     for key, value in chosen.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -184,6 +184,10 @@ def check_java() -> None:
         "its folder"
     )
 
+
+EXTRA_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Compiles each method once: the second compiler takes a third of the processor time of a command of some seconds."""
 
 _JAVA_OPTIONS, _MEMORY = "spark.driver.defaultJavaOptions", "spark.driver.memory"
 _COLLECTOR = "-XX:+UseParallelGC"

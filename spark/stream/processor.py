@@ -40,6 +40,7 @@ from rpq.spark.shipping import Shipped, ShippedValue
 from rpq.spark.stream.engine_host import connect_engine
 from rpq.spark.stream.packed_rows import PackedRows, RowPacker, StreamPacking, figures_frame, row_frames
 from rpq.spark.stream.share_engine import EngineCache, Outcome, ShareEngine, ShareSpec
+from rpq.spark.stream.stream_identity import division_of
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
 from rpq.stream.stream_time import EARLIEST, windows_of
 from rpq.stream.window import INT64_MAX
@@ -368,10 +369,14 @@ def validate_record(values: tuple[Any, ...]) -> Record:
 def state_identity(queries: Sequence[rpq.Query], partitions: int, edges: str = "triple") -> str:
     """Return what the state depends on as text; a stream continues only from a checkpoint with equal text.
 
-    These are the queries, the number of partitions, and when two inserts are the same edge.
+    These are the queries, the number of partitions, how these divide the edges of patterns, and when two inserts are the
+    same edge.
     """
     described = {"queries": [_query_identity(kinds.query_json(query)) for query in queries], "partitions": partitions}
-    return json.dumps(described if edges == "triple" else {**described, "edges": edges})
+    division = division_of(queries, partitions)
+    return json.dumps(
+        described | ({"division": division} if division else {}) | ({"edges": edges} if edges != "triple" else {})
+    )
 
 
 def _query_identity(query: Mapping[str, Any]) -> dict[str, Any]:

@@ -139,7 +139,8 @@ def plan_move(
     complete_sink_log(session, checkpoint, content)
     identity = state_identity(queries, len(keys), model.identity)
     records = _records(session, checkpoint)
-    if all(key in records and records[key].identity == identity for key in keys) and len(records) == len(keys):
+    has_moved = all(key in records and records[key].identity == identity for key in keys) and len(records) == len(keys)
+    if has_moved or not records:
         stream_identity.replace(session, checkpoint, {**content, "before": None})
         return None
     former = _state_queries(records, content, checkpoint)

@@ -29,6 +29,8 @@ FORMAT = 1
 MOVING_FORMAT = 2
 """The format with the part "before": the queries that the state belongs to until the stream has moved to new queries."""
 _MISSING = object()
+_NO_DIVISION: Mapping[str, Any] = {"identity": None, "queries": {}}
+"""The part "before" of a stream that moves to its own queries, which are the queries of its state."""
 _DISPLAY_NAMES = {
     "shares": "the number of shares",
     "division": "the division of patterns",
@@ -72,10 +74,12 @@ def describe_stream(
 def division_of(queries: Sequence[rpq.Query], shares: int) -> dict[str, dict[str, int]]:
     """Return for each query whose edges are divided its variables, with how many coordinates each has.
 
+    A single share has all edges, and the dictionary is empty.
+
     >>> division_of([rpq.Query("?x a ?y . ?y b ?z", window=rpq.Window(size=10, slide=1), name="q")], 4)
     {'q': {'y': 4}}
     """
-    cubes = {query.name: query.hypercube for query in queries}
+    cubes = {query.name: query.hypercube for query in queries if shares > 1}
     return {name: cube.grid(shares).dimensions for name, cube in cubes.items() if cube is not None and cube.is_divided}
 
 
@@ -109,6 +113,9 @@ def replace(session: SparkSession, checkpoint: str, content: Mapping[str, Any]) 
 def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> dict[str, Any] | None:
     """Compare a stream with the identity in its checkpoint, or write it to a new one; return the identity, or None.
 
+    Shares had all edges that patterns read in a checkpoint from before the edges of patterns were divided.  Such a stream
+    moves to its own queries (`rpq.spark.stream.rescale.plan_move`), which divides the edges.
+
     Raises `PipelineError`, with the differences, if the checkpoint belongs to another stream.
     """
     before = read(session, checkpoint)
@@ -125,6 +132,8 @@ def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> 
             "Continue with the same queries and options (`rpq spark rescale` changes shares and queries), or begin with a "
             "new checkpoint and a new output"
         )
+    if stream["division"] and "division" not in before:
+        return {"before": _NO_DIVISION, **before, "division": stream["division"]}
     return before
 
 

@@ -23,7 +23,7 @@ import rpq.spark as pipeline
 from rpq.readers import open_reader
 from rpq.spark.batch import replay
 from rpq.spark.errors import PipelineError, plain_message
-from rpq.spark.jvm.data_sets import edges_in, statistics_in
+from rpq.spark.jvm.data_sets import edges_in, schema_in, statistics_in
 from rpq.spark.jvm.session import check_java
 from rpq.spark.stream.run import Stream
 
@@ -150,7 +150,7 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
     for most in (replay.MAX_WHOLE_BYTES, 0):
         monkeypatch.setattr(replay, "MAX_WHOLE_BYTES", most)
         assert replay.can_read_whole(session, f"{mounted}/in") == (most > 0)
-        assert replay.plain_vertex_type(edges_in(session, f"{mounted}/in")) == "string"
+        assert replay.plain_vertex_type(schema_in(session, f"{mounted}/in")) == "string"
         found.append(rows_of(pipeline.replay(session, f"{mounted}/in", QUERY, partitions=2)))
         put(2, [*ROWS[-1:], ("x", "y", "a", 99, "?")])
         with pytest.raises(Exception, match="is no operation") as caught:
@@ -166,8 +166,9 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
         (tmp_path / "by" / f"label={label}").mkdir(parents=True)
         table = pa.table({name: [row[COLUMNS.index(name)] for row in some] for name in columns})
         pq.write_table(table, tmp_path / "by" / f"label={label}" / "0.parquet")
-    edges = edges_in(session, f"{mounted}/by")
-    assert replay.plain_vertex_type(edges) == "string" and not replay.can_read_whole(session, f"{mounted}/by")
+    schema = schema_in(session, f"{mounted}/by")
+    assert schema == edges_in(session, f"{mounted}/by").schema
+    assert replay.plain_vertex_type(schema) == "string" and not replay.can_read_whole(session, f"{mounted}/by")
     assert {row[0] for row in rows_of(pipeline.replay(session, f"{mounted}/by", QUERY))} == {QUERY.name}
     put(2, [("x", "y", "a", dt.datetime(2026, 1, 1), "+")])
     message = r"/in/2.parquet: column 'timestamp' is of type timestamp\[us\]; other files have int64"

@@ -91,6 +91,23 @@ def test_a_checkpoint_of_another_stream_says_what_differs(session, tmp_path):
         pipeline.rpq_changes(edges, *both, **begun)
 
 
+def test_another_division_of_a_pattern_is_refused_by_name(session, tmp_path):
+    """A checkpoint without one is of shares that had all edges, and gets one; a single share divides nothing."""
+    edges = session.createDataFrame([("x", "y", "a", 1)], COLUMNS)
+    chain, place = query("?x a ?y . ?y b ?z . ?z c ?w", name="chain"), tmp_path / "state" / "rpq.json"
+    begun = {"partitions": 4, "checkpoint": str(tmp_path / "state")}
+    pipeline.rpq_changes(edges, chain, **begun)
+    content = json.loads(place.read_text())
+    assert content["division"] == {"chain": {"y": 2, "z": 2}}
+    stream_identity.replace(session, begun["checkpoint"], {**content, "division": {"chain": {"y": 4}}})
+    with pytest.raises(PipelineError, match=r'division of patterns was {"chain": {"y": 4}}, is {"chain": {"y": 2, "z": 2}}'):
+        pipeline.rpq_changes(edges, chain, **begun)
+    stream_identity.replace(session, begun["checkpoint"], {key: content[key] for key in content if key != "division"})
+    pipeline.rpq_changes(edges, chain, **begun)
+    assert json.loads(place.read_text()) == content
+    assert stream_identity.division_of([chain], 1) == {}
+
+
 def test_what_a_checkpoint_knows_is_there_whenever_a_machine_dies(session, tmp_path):
     """If a file system has to remove the old file first, the new file exists under another name meanwhile."""
     state = str(tmp_path / "state")

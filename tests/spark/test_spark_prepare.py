@@ -35,7 +35,7 @@ from rpq.spark.batch.splits import (  # noqa: E402
 )
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.jvm import class_archive, hadoop_files  # noqa: E402
-from rpq.spark.jvm.session import check_java, java_version, local_settings, spark_home  # noqa: E402
+from rpq.spark.jvm.session import EXTRA_JAVA_OPTIONS, check_java, java_version, local_settings, spark_home  # noqa: E402
 from tests.twins import left_to_ci  # noqa: E402
 
 
@@ -251,6 +251,24 @@ def test_a_jvm_on_this_machine_loads_the_classes_that_were_stored(tmp_path, monk
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert "SharedArchiveFile" not in local_settings({})[options]
     kernel_cache.places.cache_clear()
+
+
+def test_the_jvm_of_a_small_replay_compiles_once(monkeypatch, tmp_path):
+    """If its options are not set, its tasks run in it, and all of its data is here."""
+    from rpq.spark import cli
+
+    monkeypatch.setenv("SPARK_CONF_DIR", "")
+    pq.write_table(pa.table({"source": ["x"], "target": ["y"]}), tmp_path / "0.parquet")
+    options = {"data": str(tmp_path), "master": "local[2]", "conf": ()}
+    chosen = {EXTRA_JAVA_OPTIONS: "-XX:TieredStopAtLevel=1"}
+    assert cli._settings_of_replay(options) == chosen
+    assert cli._settings_of_replay({**options, "data": f"{tmp_path}/*.parquet"}) == chosen
+    own = f"{EXTRA_JAVA_OPTIONS}=-Xss8m"
+    assert cli._settings_of_replay({**options, "conf": (own,)}) == dict([own.split("=")])
+    assert cli._settings_of_replay({**options, "master": "yarn"}) == {}
+    assert cli._settings_of_replay({**options, "data": "s3a://in/data"}) == {}
+    monkeypatch.setattr(cli, "SMALL_BYTES", 10)
+    assert cli._settings_of_replay(options) == {}
 
 
 @pytest.mark.long

@@ -30,7 +30,7 @@ from pyspark import SparkFiles, cloudpickle
 
 import rpq
 from rpq.compiled import kernel_cache
-from rpq.spark import check_workers, worker_probe
+from rpq.spark import check_workers
 from rpq.spark.batch.replay import RowBatches, Share, refuse_queries
 from rpq.spark.columns import EdgeModel, edge_model
 from rpq.spark.division import EdgeDivision, label_readers, partition_keys
@@ -39,6 +39,7 @@ from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import shipped_files
 from rpq.spark.jvm.session import share_count
 from rpq.spark.jvm.shipped_files import equip_driver
+from rpq.spark.workers import probe
 from tests.environments import ROOT
 
 Task = Callable[[Iterable[int]], Iterable[Any]]
@@ -165,7 +166,7 @@ def test_executors_need_what_the_driver_has_by_a_wheel_an_archive_or_an_image(
     with pytest.raises(PipelineError, match=rf"has streaming-rpq 0\.0\.1, the driver {rpq.__version__}; ship the package"):
         check_workers(other)
     monkeypatch.setitem(sys.modules, "numba", None)
-    (report,) = worker_probe.probe([0])
+    (report,) = probe.probe([0])
     assert "numba" in report["problem"]
     with pytest.raises(PipelineError, match=r"cannot run queries: .*numba.*--py-files .*--archives.* or in an image"):
         check_workers(here)

@@ -1,4 +1,4 @@
-"""`rpq bench spark`: what a share costs, the stream of micro-batches, each part once, and, slowly, all of a small stream."""
+"""`rpq bench spark` and `spark-commands`: a share, micro-batches, each part once; a model of whole commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rpq.spark.benchmark import measure, processor_seconds
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_java
 from rpq.workloads.bench.command import bench
-from rpq.workloads.bench.comparisons import spark_speed
+from rpq.workloads.bench.comparisons import spark_commands, spark_speed
 from rpq.workloads.bench.streams import DATA_SETS, generate
 
 
@@ -52,6 +52,56 @@ def test_micro_batches_are_of_the_tuples_that_the_query_reads():
     assert not first & last, "the stream comes again under other names"
 
 
+def made_up(line: spark_commands.Line) -> dict:
+    """A command that takes what the model says: 7 s for a session or 9 for a driver, 5 s for an executor, and so on."""
+    edges, rows = round(500_000 * spark_commands.JOBS[line.job].part), 10 ** (2 + int(line.job))
+    own = 1 + edges * 2e-6 + rows * 1e-7
+    start = 5 * line.executors + (9 if line.executors else 7)
+    cpu = own if line.threads else own - 1 + start + line.shares * edges * 2e-7
+    return {"name": line.name, "command": "", "query": "", "days": 1, "edges": edges, "rows": rows, "cpu_seconds": cpu,
+            "seconds": 20.0 if line.executors else 2.0}  # fmt: skip
+
+
+def test_the_model_is_fitted_to_half_of_the_commands_and_compared_with_all():
+    stream = generate(DATA_SETS["stackoverflow"], edges=30, seed=1)
+    commands = [(line, made_up(line)) for line in spark_commands.LINES]
+    outcome = spark_commands._outcome(commands, stream)
+    assert all(outcome.checks.values())
+    terms = [outcome.facts[f"{name}_seconds"] for name in spark_commands.TERMS]
+    assert terms[0] == pytest.approx(7, rel=0.05) and terms[2] == pytest.approx(5, rel=0.05)
+    replays = [one for one in outcome.records if "deviation" in one]
+    assert len(replays) == len(spark_commands.LINES) - 2 * len(spark_commands.JOBS)
+    assert sum(one["is_fitted"] for one in replays) == len(replays) / 2
+    assert all(abs(one["deviation"]) < 0.02 for one in replays)
+    machines = [one for one in outcome.records if "edges_to_win" in one]
+    two, four, eight = (one["edges_to_win"] for one in machines[-3:])
+    assert two > four > eight > 0
+    commands[-1][1]["rows"] += 1
+    commands[-1][1]["cpu_seconds"] *= 2
+    other = spark_commands._outcome(commands, stream)
+    assert not all(other.checks.values()) and "missed" in [*other.facts.values()][-1]
+    assert not spark_commands._outcome(commands[:-5], stream).facts, "fewer lines than twice the terms"
+
+
+@pytest.mark.ci
+def test_cold_commands_are_measured_once_and_resumed(tmp_path, monkeypatch):
+    try:
+        check_java()
+    except PipelineError as missing:
+        pytest.skip(str(missing))
+    lines = (spark_commands.Line(job="2", threads=1), spark_commands.Line(job="2", shares=2))
+    monkeypatch.setattr(spark_commands, "LINES", lines)
+    words = ["spark-commands", "--edges", "20000", "--output", str(tmp_path), "--resume"]
+    for _ in range(2):
+        ran = CliRunner().invoke(bench, words, catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
+    assert "1 of 2" not in ran.output, "it is measured again"
+    result = json.loads((tmp_path / "spark-commands.json").read_text())
+    alone, replayed = result["records"]
+    assert alone["rows"] == replayed["rows"] > 0 and all(result["checks"].values())
+    assert replayed["cpu_seconds"] > alone["cpu_seconds"] > 0
+
+
 def measured(folder: Path, *options: object) -> dict[str, list[dict]]:
     """Run the experiment; return its records by what they are of."""
     try:
@@ -78,13 +128,13 @@ def measured(folder: Path, *options: object) -> dict[str, list[dict]]:
 
 @pytest.mark.ci
 def test_each_part_once(tmp_path, monkeypatch):
-    """One query, one measured replay, one micro-batch after those that fill the window, one executor."""
-    sizes = {"WARMUP_REPLAYS": 0, "UNMEASURED": 3, "MEASURED": 1, "SHARES": (1, 2, 1000), "WORKERS": (1,)}
+    """One query, one measured replay, one micro-batch after those that fill the window."""
+    sizes = {"WARMUP_REPLAYS": 0, "UNMEASURED": 3, "MEASURED": 1, "SHARES": (1, 2, 1000)}
     for name, value in sizes.items():
         monkeypatch.setattr(spark_speed, name, value)
     by_kind = measured(tmp_path, "--edges", 20_000, "--scale", 0.01, "--queries", "a2q/c2a*")
     assert {name: len(some) for name, some in by_kind.items()} == {
-        "replay": 2, "cold command": 1, "micro-batch": 1, "small micro-batch": 1, "share": 3, "model": 7, "workers": 1
+        "replay": 2, "cold command": 1, "micro-batch": 1, "small micro-batch": 1, "share": 3, "model": 7
     }  # fmt: skip
 
 
@@ -92,5 +142,5 @@ def test_each_part_once(tmp_path, monkeypatch):
 def test_all_of_it_on_a_small_stream(tmp_path):
     by_kind = measured(tmp_path, "--edges", 300_000, "--scale", 0.01)
     assert {name: len(some) for name, some in by_kind.items()} == {
-        "replay": 4, "cold command": 1, "micro-batch": 5, "small micro-batch": 5, "share": 10, "model": 14, "workers": 4
+        "replay": 4, "cold command": 1, "micro-batch": 5, "small micro-batch": 5, "share": 10, "model": 14
     }  # fmt: skip

@@ -30,6 +30,9 @@ EXPERIMENTS = {
     "deletes": ("paper.deletes:EXPERIMENT", "Explicit deletes of 2 to 10 % (Fig. 10)."),
     "reevaluation": ("paper.reevaluation:EXPERIMENT", "Against reevaluation: a SPARQL store, a search (Fig. 11)."),
     "spark": ("comparisons.spark_speed:EXPERIMENT", "The pipeline on Spark: replay, micro-batches, a model of a cluster."),
+    "spark-commands": (
+        "comparisons.spark_commands:EXPERIMENT", "Cold commands on Spark beside rpq run, and a model of their CPU time."
+    ),
     "versions": ("versions:EXPERIMENT", "This version compared with another version, in turns."),
     "simple": ("paper.simple_paths:EXPERIMENT", "Simple path semantics (Table 4)."),
 }  # fmt: skip

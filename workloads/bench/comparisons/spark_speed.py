@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 from rpq.errors import install_command
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.comparisons.path_speed import stream_of
+from rpq.workloads.bench.comparisons.spark_commands import spark_home
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
 from rpq.workloads.bench.measure import median, ratio
 from rpq.workloads.bench.streams import DAY_SECONDS, Stream, StreamError
@@ -79,10 +80,6 @@ class EdgeCosts:
         fixed = self.repeated + self.carried
         return 2 + self.divided / fixed if fixed else float("inf")
 
-    def processor_seconds(self, edges: int, shares: int) -> float:
-        """Return the processor seconds of all shares together for `edges` edges."""
-        return edges * (shares * (self.repeated + self.carried) + self.divided)
-
 
 QUERIES = (("a2q/c2a*", 30), ("(a2q|c2a|c2q)*", 5))
 """Expressions with their windows in days, which slide by one day."""
@@ -115,7 +112,6 @@ WARMUP_REPLAYS = 4
 """The number of unmeasured replays, for the same reason."""
 
 SHARES = (1, 2, 4, 8, 1000)
-WORKERS = (1, 2, 3, 4)
 MOST_REPLAY, LEAST_SPEEDUP, MOST_BATCH_SECONDS = 2.0, 1.6, 1.5
 MOST_SMALL_SECONDS, MOST_COLD = 0.8, 1.6
 WINDOW_OF_MODEL = 100_000_000
@@ -129,13 +125,13 @@ HOW = (
     "would use more than one (its JVM compiles, collects and moves rows beside the worker). Micro-batches: 100,000 tuples "
     "of a2q and c2a each, over a window of 300,000 (timestamps are positions; the stream is repeated with other names of "
     "vertices), wall seconds of a trigger after the first twenty, Parquet to Parquet, two shares on local[2]; small ones "
-    "have 3,000. Cold commands: `rpq spark replay` of 60,000 edges from its start to its end, alternating with a program "
-    "that starts Spark and counts a thousand numbers, medians of wall seconds, and processor seconds "
+    "have 3,000, and are measured after the first forty. Cold commands: `rpq spark replay` of 60,000 edges from its start "
+    "to its end, alternating with a program that starts Spark and counts a thousand numbers, medians of wall seconds, and "
+    "processor seconds "
     "without those of Python workers. Shares: "
     "processor seconds of one of n engines over the whole stream, with rows counted. With so many shares that a share has "
     "no roots, the remaining work is what every share repeats (r); the rest is divided (w); packing, unpacking and the log "
-    "of the window are measured separately (c). The model: 1 / (r + c + w / n) edges a second, one share a core. Workers: "
-    "`local-cluster[n,1,1024]` on this machine, where processor seconds, not wall seconds, show the cost of replication."
+    "of the window are measured separately (c). The model: 1 / (r + c + w / n) edges a second, one share a core."
 )
 
 COLUMNS = (
@@ -155,7 +151,6 @@ COLUMNS = (
     Column(key="window_edges", heading="window, tuples", format=","),
     Column(key="shares", heading="shares", format=","),
     Column(key="cpu_seconds", heading="CPU s", format=".2f"),
-    Column(key="modelled_cpu_seconds", heading="CPU s, model", format=".2f"),
     Column(key="repeated_us", heading="r, µs", format=".2f"),
     Column(key="divided_us", heading="w, µs", format=".2f"),
     Column(key="carried_us", heading="c, µs", format=".2f"),
@@ -183,8 +178,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
         cold = bench.cold_commands()
         batches, small = bench.micro_batches()
         shares, costs = bench.shares()
-        workers = bench.workers(costs)
-    records = [*replays, cold, *batches, *small, *shares, *_model_records(costs), *workers]
+    records = [*replays, cold, *batches, *small, *shares, *_model_records(costs)]
     return Outcome(
         records=records,
         streams=[stream.describe()],
@@ -274,25 +268,30 @@ class _Bench:
         self._say("micro-batches, local[2] …")
         kinds = {"micro-batch": BATCH, "small micro-batch": SMALL_BATCH}
         scale = self._settings.scale
-        streams = [self._stream_of_batches(what, max(100, round(size * scale))) for what, size in kinds.items()]
+        # The JVM compiles the planning of small ones for longer, as there is less else to do.
+        unmeasured = dict(zip(kinds, (UNMEASURED, 2 * UNMEASURED), strict=True))
+        streams = [
+            self._stream_of_batches(what, max(100, round(size * scale)), unmeasured[what] + MEASURED)
+            for what, size in kinds.items()
+        ]
         found = self._session("stream", master="local[2]", streams=streams)
         shown = ("tuples", "rows", "window_edges", "seconds")
         large, small = (
             [
                 {"what": what, "query": BATCH_EXPRESSION, "cores": 2, **{name: one[name] for name in shown}}
                 for one in found
-                if one["stream"] == what and one["batch"] >= UNMEASURED
+                if one["stream"] == what and one["batch"] >= unmeasured[what]
             ]
             for what in kinds
         )
         return large, small
 
-    def _stream_of_batches(self, what: str, size: int) -> dict[str, Any]:
+    def _stream_of_batches(self, what: str, size: int, count: int) -> dict[str, Any]:
         """Write the files of a stream of micro-batches; return its description."""
         window = WINDOW * size // BATCH
         folder = self._folder / what.replace(" ", "-")
         folder.mkdir()
-        for number, table in enumerate(_batches(self._stream, size, UNMEASURED + MEASURED)):
+        for number, table in enumerate(_batches(self._stream, size, count)):
             pq.write_table(table, folder / f"{number}.parquet")
             os.utime(folder / f"{number}.parquet", (10**9 + number,) * 2)
         query = {"expression": BATCH_EXPRESSION, "name": BATCH_EXPRESSION, "size": window, "slide": max(1, window // 30)}
@@ -316,33 +315,13 @@ class _Bench:
             records += of_query
         return records, costs
 
-    def workers(self, costs: Mapping[str, _Costs]) -> list[Record]:
-        """Measure replays of the first query on local clusters; compare their processor seconds with the model."""
-        records: list[Record] = []
-        query = self._queries[0]
-        edge = costs[query["name"]].replay
-        for count in WORKERS:
-            self._say(f"replay, local-cluster[{count},1,1024] …")
-            # From the third replay on, both Python and the JVM are warm.
-            found = self._session(
-                "replay", master=f"local-cluster[{count},1,1024]", repeat=max(3, self._settings.repeat), queries=[query]
-            )[2:]
-            cpu = [one["cpu_seconds"] for one in found if one["cpu_seconds"] is not None]
-            measured = median(cpu) if cpu else None
-            record = {"what": "workers", "query": query["name"], "cores": count, "cpu_seconds": measured}
-            record |= {"rows": found[0]["rows"], "seconds": median(one["seconds"] for one in found)}
-            if records and records[0]["cpu_seconds"] is not None:
-                more = edge.processor_seconds(len(self._stream), count) - edge.processor_seconds(len(self._stream), 1)
-                record["modelled_cpu_seconds"] = records[0]["cpu_seconds"] + more
-            records.append(record)
-        return records
-
     def _session(self, what: str, **task: Any) -> list[dict[str, Any]]:
         """Run a measuring process in a separate process group; return its result."""
         place = {"data": self._data, "raw": self._raw, "folder": str(self._folder), "queries": self._queries}
         command = [sys.executable, "-m", "rpq.spark.benchmark", json.dumps({"what": what, **place, **task})]
         paths = os.pathsep.join(path for path in sys.path if path)
-        variables = {**os.environ, "PYTHONPATH": paths, "SPARK_HOME": self._spark(), "SPARK_LOCAL_IP": "127.0.0.1"}
+        home = spark_home(self._folder)
+        variables = {**os.environ, "PYTHONPATH": paths, "SPARK_HOME": home, "SPARK_LOCAL_IP": "127.0.0.1"}
         with open(self._folder / "spark.log", "wb+") as log:
             ran = subprocess.run(
                 command, stdout=subprocess.PIPE, stderr=log, env=variables, start_new_session=True, check=False
@@ -351,17 +330,6 @@ class _Bench:
             if ran.returncode:
                 raise StreamError(f"Spark: {log.read().decode(errors='replace')[-2000:]}")
         return [json.loads(line) for line in ran.stdout.splitlines() if line.startswith(b"{")]
-
-    def _spark(self) -> str:
-        """Return a folder of links to PySpark's files, so that files that clusters leave there are removed with it."""
-        home = self._folder / "spark"
-        if not home.is_dir():
-            home.mkdir()
-            found = find_spec("pyspark")
-            assert found is not None and found.origin is not None
-            for entry in Path(found.origin).parent.iterdir():
-                (home / entry.name).symlink_to(entry)
-        return str(home)
 
     def _run(self, query: Mapping[str, Any], threads: int) -> tuple[float, int]:
         """Return the seconds and the number of rows of `rpq run`."""

@@ -19,12 +19,12 @@ import rpq
 from rpq.compiled import kernel_cache
 from rpq.compiled.kernel_sources import digest
 from rpq.language.kinds import kernels_of, one_query_of_each_kind
-from rpq.spark import worker_probe
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.connect import check_classic
 from rpq.spark.jvm.session import is_local, task_slots, task_threads
 from rpq.spark.jvm.shipped_files import equip_driver
 from rpq.spark.shipping import Shipped
+from rpq.spark.workers import probe
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,21 +111,21 @@ def _run_this_python(session: SparkSession) -> bool:
 
 
 def _probe_workers(session: SparkSession, slots: int) -> list[dict[str, Any]]:
-    """Return the reports of the workers of all task slots (`rpq.spark.worker_probe`)."""
+    """Return the reports of the workers of all task slots (`rpq.spark.workers.probe`)."""
     from pyspark import cloudpickle
     from pyspark.errors import PySparkException
 
-    cloudpickle.register_pickle_by_value(worker_probe)
+    cloudpickle.register_pickle_by_value(probe)
     try:
         tasks = session.sparkContext.parallelize(range(slots), slots)
-        return list(tasks.mapPartitions(worker_probe.probe).collect())
+        return list(tasks.mapPartitions(probe.probe).collect())
     except PySparkException as error:
         if "PYTHON_VERSION_MISMATCH" in str(error):
             found = next((line for line in str(error).splitlines() if "PYTHON_VERSION_MISMATCH" in line), "")
             raise PipelineError(f"{found.strip()}; set PYSPARK_PYTHON to the same Python on all machines") from error
         raise
     finally:
-        cloudpickle.unregister_pickle_by_value(worker_probe)
+        cloudpickle.unregister_pickle_by_value(probe)
 
 
 _LOCK = "compiling.lock"
