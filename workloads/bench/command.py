@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 EXPERIMENTS = {
     "mathoverflow": ("comparisons.path_speed:MATHOVERFLOW", "Speed on MathOverflow, compared with other engines."),
     "ldbc": ("comparisons.path_speed:LDBC", "Speed on LDBC's updates, compared with other engines."),
+    "general-engines": (
+        "comparisons.general_engines:EXPERIMENT", "Path queries and patterns beside engines that run in the same hour."
+    ),
     "patterns": ("comparisons.pattern_speed:EXPERIMENT", "Graph patterns, compared with other engines."),
     "sparql": (
         "comparisons.sparql_speed:EXPERIMENT", "SPARQL: an average, joins, negation, events, against reevaluation."

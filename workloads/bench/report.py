@@ -20,7 +20,7 @@ from typing import Any
 
 from rpq.workloads.bench.experiment import Column, Experiment, read_result
 
-_BLOCK = re.compile(r"(<!-- bench (?P<name>\w+)(?P<options>[^>]*?) -->)(?P<body>.*?)(<!-- /bench -->)", re.DOTALL)
+_BLOCK = re.compile(r"(<!-- bench (?P<name>[\w-]+)(?P<options>[^>]*?) -->)(?P<body>.*?)(<!-- /bench -->)", re.DOTALL)
 _PLACES = {"machine": "machine", "fact": "facts", "setting": "settings"}
 
 
