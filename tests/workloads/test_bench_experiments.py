@@ -231,7 +231,7 @@ def test_every_experiment_has_a_test_and_helps():
     ran = CliRunner().invoke(bench, ["--help"])
     assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
     tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple"}
-    tested |= {"versions", "patterns", "queries", "growth", "sparql", "spark", "cliffs", *SPEED}
+    tested |= {"versions", "patterns", "queries", "growth", "sparql", "spark", "cliffs", "general-engines", *SPEED}
     assert tested == {*EXPERIMENTS}
     assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
 
