@@ -77,6 +77,7 @@ def test_the_wheel_brings_one_name(wheel):
     names = contents(wheel)
     assert {name.partition("/")[0] for name in names} == {"rpq", f"streaming_rpq-{rpq.__version__}.dist-info"}
     assert {"rpq/py.typed", "rpq/automata/parser.py", "rpq/spark/jvm/session.py", "rpq/workloads/figures.json"} <= {*names}
+    assert {"rpq/workloads/rivals/java/pom.xml", "rpq/workloads/rivals/differential/src/main.rs"} <= {*names}
     page = {str(path.relative_to(ROOT)) for path in (ROOT / "rpq" / "serve" / "page").rglob("*.*")}
     assert "rpq/serve/page/index.html" in page and page <= {*names}
     in_checkout = {str(p.relative_to(ROOT)) for name in ("rpq", *NAMES) for p in (ROOT / name).rglob("*.py")}

@@ -231,10 +231,27 @@ def test_every_experiment_has_a_test_and_helps():
     ran = CliRunner().invoke(bench, ["--help"])
     assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
     tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple"}
-    tested |= {"versions", "patterns", "queries", "growth", "sparql", "spark", "spark-commands", "cliffs"}
+    tested |= {"versions", "patterns", "queries", "growth", "sparql", "spark", "spark-commands", "cliffs", "general-engines"}
     tested |= {*SPEED}
     assert tested == {*EXPERIMENTS}
     assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
+
+
+@pytest.mark.ci
+def test_all_experiments_continue_after_one_that_fails_and_after_an_interruption(tmp_path, monkeypatch):
+    """`automata` takes a second; `ldbc` fails, because the folder has no such files."""
+    monkeypatch.setattr("rpq.workloads.bench.machine.commit_of_checkout", lambda: "another")
+    options = ["all", "--data", str(tmp_path), "--output", str(tmp_path), "--only"]
+    ran = CliRunner().invoke(bench, [*options, "ldbc,automata"])
+    assert ran.exit_code == 1 and "failed: ldbc" in ran.output
+    result = json.loads((tmp_path / "automata.json").read_text())
+    assert result["checks"] and all(result["checks"].values())
+    result["machine"]["commit"] = "another"
+    (tmp_path / "automata.json").write_text(json.dumps(result))
+    ran = CliRunner().invoke(bench, [*options, "automata"])
+    assert ran.exit_code == 0 and "automata: measured at another already" in ran.output
+    ran = CliRunner().invoke(bench, [*options, "nothing"])
+    assert ran.exit_code == 2 and "no such experiment" in ran.output
 
 
 def test_without_the_extra_there_is_no_plot_and_no_store(run, tmp_path, monkeypatch):

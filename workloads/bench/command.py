@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
 EXPERIMENTS = {
     "mathoverflow": ("comparisons.path_speed:MATHOVERFLOW", "Speed on MathOverflow, compared with other engines."),
     "ldbc": ("comparisons.path_speed:LDBC", "Speed on LDBC's updates, compared with other engines."),
+    "general-engines": (
+        "comparisons.general_engines:EXPERIMENT", "Path queries and patterns beside engines that run in the same hour."
+    ),
     "patterns": ("comparisons.pattern_speed:EXPERIMENT", "Graph patterns, compared with other engines."),
     "sparql": (
         "comparisons.sparql_speed:EXPERIMENT", "SPARQL: an average, joins, negation, events, against reevaluation."
@@ -43,11 +49,13 @@ class BenchGroup(click.Group):
     """A group whose commands are the experiments, imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*EXPERIMENTS, queries_of_others.name or "", "report"]
+        return [*EXPERIMENTS, "all", queries_of_others.name or "", "report"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "report":
             return report
+        if cmd_name == "all":
+            return run_all
         if cmd_name == queries_of_others.name:
             return queries_of_others
         known = EXPERIMENTS.get(cmd_name)
@@ -68,6 +76,46 @@ def load(name: str) -> Experiment:
     module, _, attribute = EXPERIMENTS[name][0].partition(":")
     experiment: Experiment = getattr(import_module(f"rpq.workloads.bench.{module}"), attribute)
     return experiment
+
+
+@click.command("all", short_help="Run all experiments, each in its own process, and continue where a run ended.")
+@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR", required=True,
+              help="Folder of real data sets: stackoverflow/, ldbc/, yago/, gmark/.")  # fmt: skip
+@click.option("--only", metavar="NAME,NAME", default="", help="Run only these experiments.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
+              help="Time limit of a baseline for a query.")  # fmt: skip
+@click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Folder for results.  [default: workloads/results of a checkout, or results]")  # fmt: skip
+def run_all(data: Path, only: str, seconds: float, output: Path | None) -> None:
+    """Run all experiments on real data, except `versions`, which needs another installation.
+
+    An experiment whose result in --output is of this commit is not run again, so the same command continues a run that was
+    interrupted. An experiment that fails is named at the end, and the others run.
+    """
+    from rpq.workloads.bench.experiment import default_directory, read_result
+    from rpq.workloads.bench.machine import commit_of_checkout
+
+    output = output or default_directory()
+    names = list(filter(None, only.replace(" ", "").split(","))) or [name for name in EXPERIMENTS if name != "versions"]
+    if unknown := [name for name in names if name not in EXPERIMENTS or name == "versions"]:
+        raise click.UsageError(f"--only {unknown[0]}: no such experiment; expected some of {', '.join(EXPERIMENTS)}")
+    commit, failed = commit_of_checkout(), []
+    for name in names:
+        try:
+            measured = read_result(output, name)["machine"]["commit"]
+        except (FileNotFoundError, KeyError, ValueError):
+            measured = None
+        if commit is not None and measured == commit:
+            click.echo(f"{name}: measured at {commit} already", err=True)
+            continue
+        started = time.monotonic()
+        options = ["--data", str(data), "--seconds", str(seconds), "--output", str(output)]
+        ran = subprocess.run([sys.executable, "-m", "rpq.cli", "bench", name, *options], check=False)
+        if ran.returncode:
+            failed.append(name)
+        click.echo(f"{name}: {'failed' if ran.returncode else 'done'} in {time.monotonic() - started:.0f} s", err=True)
+    if failed:
+        raise click.ClickException(f"failed: {', '.join(failed)}")
 
 
 @click.command("queries-of-others", short_help="Which queries of others run: unchanged, with an edit, not at all.")

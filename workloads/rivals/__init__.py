@@ -1,0 +1,21 @@
+"""Other engines, which keep the answer of a query beside this one: small programs, each in its own language.
+
+    driver            builds a rival on first use, runs it within a time limit, and checks its answers
+    questions         path queries and patterns in the notations of the rivals
+    stores            the rivals in Python: pyoxigraph and DuckDB, which evaluate after each slide
+    java/             Jena and RDF4J, which evaluate after each slide (needs a JDK 17 and Maven)
+    differential/     differential-dataflow, which updates the answer (needs cargo)
+
+A rival reads a file of the edges that enter and leave the window, a line each with five cells between tabs:
+
+    slide, "+" or "-", source, label, target
+
+Slides ascend; within a slide edges leave before others enter. Sources, targets and labels are numbers from 0. An edge is in
+the window once, however often it came: the window is that of the engine at the end of the slide, and no rival pays for it.
+SPARQL names the vertex 7 `<urn:v:7>` and the label 0 `<urn:l:0>`; SQL reads a table `edges(source, label, target)`.
+
+When it has read the file, and warmed up if its code is compiled while it runs, a rival prints the line `ready`, and then
+after each slide, with tabs between them, the slide, its CPU seconds since `ready`, the number of answers, and their
+checksum: the sum of `driver.checksums` modulo 2⁶⁴ over all rows. Seconds are those from the changes of a slide to the list
+of its answers; the checksum of a list is not counted. A rival that fails prints the reason on standard error.
+"""
