@@ -26,8 +26,8 @@ OP_AND_DELETE = "duplicates column 'op': use one of the two (--columns op=op, or
 """The message for tuples that have both op and delete."""
 
 _DEBEZIUM_COLUMNS = {
-    "__deleted": "--columns delete=__deleted reads them as deletes; so does renaming the column to delete",
-    "__op": "configure the connector with delete.tombstone.handling.mode=rewrite, and use --columns delete=__deleted",
+    "__deleted": "--columns delete=__deleted reads them as deletes, and --changes debezium-rows updates of rows as well",
+    "__op": "--changes debezium-rows reads them as deletes and updates",
 }
 """Columns that Debezium adds to records without envelopes, and how to read them."""
 

@@ -420,7 +420,7 @@ def test_deletes_of_debezium_that_are_not_read_are_told_of_posts(type_):
         return read_tuple_body(POSTS[type_](rows), type_, stream=None, time_unit=None).warnings
 
     (warning,) = warnings(three("c", "u", "d", name="__op"))
-    assert warning.startswith(f"the body: column '__op' {HINT}configure the connector")
+    assert warning.startswith(f"the body: column '__op' {HINT}--changes debezium-rows reads them")
     assert warnings(three(False, False, True)) == []
     assert warnings([{**row, "__deleted": "false"} for row in three("+", "+", "-", name="op")]) == []
 
@@ -432,7 +432,7 @@ def test_deletes_of_debezium_that_are_not_read_are_told_of_messages():
         return reader.warnings
 
     rows = three("false", "false", "true", name="__deleted")
-    remedy = "--columns delete=__deleted reads them as deletes; so does renaming the column to delete"
+    remedy = "--columns delete=__deleted reads them as deletes, and --changes debezium-rows updates of rows as well"
     assert warnings(rows) == [f"column '__deleted' {HINT}{remedy}"]
     assert warnings(rows, "delete=__deleted") == warnings(rows, "op=@header.op") == warnings(three(False, False, True)) == []
 
@@ -443,7 +443,7 @@ def test_operations_of_debezium_are_refused_with_what_to_do(tmp_path, rpq, name)
     edges.write_bytes(FILES[name](three("+", "+", "d", name="op")))
     status, _, err = rpq("run", "a", "--window", "10", "--slide", "1", "--input", str(edges), "--output", "-")
     assert status == 1
-    assert "is not an operation; expected + or -; those of Debezium are not supported: let it add a column __deleted" in err
+    assert "is not an operation; expected + or -; --changes reads those of Debezium in JSON" in err
 
 
 def test_a_post_takes_edges_back_and_its_response_has_the_warnings():

@@ -238,7 +238,7 @@ def test_metrics_are_those_of_a_run_when_they_were_taken() -> None:
 REFUSED = [
     (["--output", "kafka://localhost/rows", "--input", "edges.csv"], "rows go to a topic where the input is one"),
     (["--input", "kafka://localhost/a", "edges.csv"], "a run reads topics or files, not both"),
-    (["--input", "kafka://localhost/a", "--format", "avro"], "messages in Avro are not read"),
+    (["--input", "kafka://localhost/a", "--format", "avro"], "--format avro: needs a schema registry"),
     (["--input", "kafka://localhost/a", "--format", "protobuf"], "messages in Protobuf are not read"),
     (["--input", "kafka://localhost/a", "--format", "ldbc"], "is a format of files; expected edges, jsonl or rdf"),
     (["--input", "kafka://localhost/a", "--format", "rdf"], "the triples have no time: --rdf-time says where it is"),
