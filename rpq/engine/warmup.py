@@ -20,7 +20,9 @@ from rpq.language.kinds import kind_of
 from rpq.language.notation import Paths
 from rpq.language.query import PAIR_AND_LENGTH, PatternQuery, Query
 from rpq.language.readings import has_conditions, is_ordered
+from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.index.delta_index import cell_type
+from rpq.operators.paths.path_query import PathQuery
 from rpq.rows.blocks import place_rows
 from rpq.rows.column_kernels import Names, Region, joined_lines, spread
 from rpq.stream.arrays.numpy_arrays import integer_array, text_array
@@ -136,6 +138,8 @@ def warm_up(
     engine.advance(min(slide, latest))
     _set_aside(engine, known)
     engine.advance(min(3 * slide, latest))
+    if query.paths == "walk" and query.semantics == "implicit" and not witness:
+        _use_bits(_plain(query.window), name)
     if query.sources is not None or query.targets is not None:  # as with thousands of users, each with one query
         _share_trees(_plain(query.window), name)
     return time.perf_counter() - started
@@ -165,6 +169,7 @@ def warm_up_variant(variant: Variant) -> float:
         own += [partial(warm_up, query, vertices=vertices, threads=threads, witness=True, state=True) for threads in (1, 2)]
         own += [partial(_join_late, query, name), partial(_replace_edges, name, paths=variant.paths)]
         if variant.paths == "walk":
+            own.append(partial(_use_bits, query.window, name))
             own.append(partial(_order_edges, _plain(query.window), name, witness=vertices == "string", state=True))
         if variant.paths == "walk":
             lengths = Query("a/b*", window=query.window, select=PAIR_AND_LENGTH)
@@ -188,6 +193,25 @@ def _has_paths(query: Any) -> bool:
 
 def _names(vertices: str) -> Callable[[int], int | str]:
     return str if vertices == "string" else int
+
+
+def _use_bits(window: Window, name: Callable[[int], int | str]) -> None:
+    """Change an index from cells to bits, which a query does where that is less work, and back."""
+    engine = Engine(Query(_CONFLICT, window=window, name="bits"), memory_limit=1 << 60, _capacity=16)
+    x, y, z = map(name, range(3))
+    engine.push_rows([(x, y, "a", 0)])
+    running = engine._evaluation.running.named("bits")
+    assert isinstance(running, PathQuery)
+    (index,) = running.indexes
+    assert isinstance(index, ClosureIndex)
+    index.use_bits()
+    engine.push_rows([(y, z, "c", 0), (y, y, "b", 0)])
+    engine.answers()
+    engine.statistics()
+    engine._evaluation.collector.collect()
+    index.count_cells(np.zeros(engine._evaluation.vertices.count, np.int64))
+    engine.advance(min(window.slide, engine._evaluation.running.latest))
+    index.use_cells()
 
 
 def _set_aside(engine: Engine, known: list[int | str]) -> None:

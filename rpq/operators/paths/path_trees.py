@@ -22,10 +22,11 @@ from rpq.automata import DFA
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Division, Guard, Resources
 from rpq.language.query import Query, Vertex
+from rpq.operators.paths.closure.closure_index import index_over
 from rpq.operators.paths.direction import Way
-from rpq.operators.paths.index import kernels, layout
+from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
-from rpq.operators.paths.index.numbered_index import NumberedIndex, index_over
+from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.lengths.length_index import length_index_over
 from rpq.operators.paths.ordered.ordered_index import ordered_index_over
 from rpq.operators.paths.program import Compiled
@@ -519,7 +520,7 @@ class PathTrees:
         if self._size_now is None or self._size_now.states != states:
             cells = np.zeros(self.vertex_room, np.int64)
             for index in self.indexes:
-                kernels.count_cells(index.view, cells)
+                index.count_cells(cells)
             self._size_now = _IndexSize(
                 states=states,
                 pairs=[np.sort(index.answers()) for index in self.indexes],

@@ -205,7 +205,7 @@ def begin_insert(index, chunk, i, u, v, forward, inverse):
 
 
 @njit(cache=True, nogil=True)
-def _begin_delete(index, chunk, i, u, v, forward, inverse):
+def begin_delete(index, chunk, i, u, v, forward, inverse):
     fields, graph = index.state, index.graph
     edge = np.int64(chunk.edge[i])
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
@@ -313,7 +313,7 @@ def apply_tuples(index, chunk, count):
             u = np.int64(chunk.source[i])
             v = np.int64(chunk.target[i])
             if chunk.delete[i]:
-                code = _begin_delete(index, chunk, i, u, v, forward, inverse)
+                code = begin_delete(index, chunk, i, u, v, forward, inverse)
             else:
                 code = begin_insert(index, chunk, i, u, v, forward, inverse)
             if code != DONE:

@@ -234,7 +234,10 @@ class DeltaIndex:
         """Return Cells, answers and edges that are alive now. O(size of the index)."""
         cells, walks = kernels.count_live(self.view)
         answers = len(self.answers()) if self.state[layout.CONFLICTED] else int(walks)
-        return int(cells), answers, int((self._in_window(self.index.graph) > self.state[layout.NOW]).sum())
+        return int(cells), answers, self._live_edges()
+
+    def _live_edges(self) -> int:
+        return int((self._in_window(self.index.graph) > self.state[layout.NOW]).sum())
 
     def _in_window(self, graph: layout.Graph) -> np.ndarray:
         """Return when each edge leaves the window, relative to the base, which it may do without expiring."""
@@ -245,6 +248,10 @@ class DeltaIndex:
     def walks(self) -> np.ndarray:
         """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
         return kernels.live_pairs(self.view)
+
+    def count_cells(self, cells: np.ndarray) -> None:
+        """Add the product nodes that each root reaches now to its place in `cells` (int64 a vertex)."""
+        kernels.count_cells(self.view, cells)
 
     def answers(self) -> np.ndarray:
         """Return the current answers, source << 32 | target. O(size of the index)."""
@@ -295,6 +302,10 @@ class DeltaIndex:
         """
         self._begin_output()
         self._index.state[layout.TUPLE] = 0
+        self._apply_rest(chunk, tuples, edges)
+
+    def _apply_rest(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+        """Apply the tuples of a chunk from the next one on."""
         if self._apply_chunk is None:
             self._apply_chunk = bound(kernels.apply_chunk, self.view, tuples, 1)
         while (code := self._apply_chunk(self.view, tuples, len(chunk.timestamp))) != layout.DONE:

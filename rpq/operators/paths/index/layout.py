@@ -379,6 +379,23 @@ def without_cells(index: Index, edges: int) -> Index:
     )
 
 
+def without_rows(index: Index, capacity: int) -> Index:
+    """Return an index with the same edges and slots, and without rows and supports; with room for `capacity` rows."""
+    state = index.state
+    empty = new_index(index.program, index.settings, index.table.values.dtype, supports=False, capacity=capacity)
+    for field in (ROWS, FREE_ROWS):
+        state[field] = 0
+    state[BLOCKS] = 1
+    of_vertices = ("slot_of", "slot_vertex", "is_root", "is_target", "conflicted", "suspended", "blocked")
+    shared = {name: getattr(index.table, name) for name in of_vertices}
+    row_of = np.full_like(index.table.row_of, -1)
+    return index._replace(
+        graph=index.graph._replace(into=new_lists(0, 0)),
+        table=empty.table._replace(row_of=row_of, **shared),
+        queue=empty.queue._replace(number=index.queue.number, block=index.queue.block),
+    )
+
+
 def with_more(index: Index, code: int) -> Index:
     """Return the index with half as much again of the memory that a kernel lacked when it returned `code`, a `NEED_`…."""
     if code == NEED_LINKS:

@@ -17,17 +17,16 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
-from rpq.language.protocol import Guard, Overrun
+from rpq.language.protocol import Overrun
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
-from rpq.operators.paths.index.judging import Judge
 from rpq.operators.paths.program import Program
 from rpq.rows.delta import ends_after_filter
 from rpq.rows.weighted_rows import WeightedRows
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.outcomes import NEVER, NOT_HELD, leaving_slide, outcome_of
 from rpq.stream.edges.snapshot import Edges
-from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 _NOTHING = Window(size=1, slide=1)
 """A window over the number 0 alone."""
@@ -47,24 +46,6 @@ class _Numbering(NamedTuple):
     leaves: np.ndarray  # int64 an edge: the slide at which it leaves, in numbers
     numbered: np.ndarray  # uint8 a label
     progress: np.ndarray  # int64[7]
-
-
-def index_over(
-    window: AnyWindow,
-    program: Program,
-    *,
-    explicit: bool = False,
-    witness: bool = False,
-    judge: Judge | None = None,
-    turned: bool = False,
-    capacity: int = 256,
-    guard: Guard | None = None,
-) -> DeltaIndex:
-    """Return the index of an expression over a window of any kind."""
-    options: dict[str, Any] = {"witness": witness, "judge": judge, "turned": turned, "capacity": capacity, "guard": guard}
-    if isinstance(window, Window):
-        return DeltaIndex(program, window, explicit=explicit, **options)
-    return NumberedIndex(program, window, explicit=explicit, **options)
 
 
 class NumberedIndex(DeltaIndex):

@@ -26,9 +26,10 @@ from rpq.language.protocol import Guard, Overrun
 from rpq.language.query import PatternQuery, compiled
 from rpq.language.readings import LabelSet
 from rpq.language.time_order import TimeOrder
+from rpq.operators.paths.closure.closure_index import index_over
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
-from rpq.operators.paths.index.numbered_index import NumberedIndex, index_over
+from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.ordered.ordered_index import ordered_index_over
 from rpq.operators.paths.path_trees import words_of
 from rpq.operators.paths.program import Compiled

@@ -1,0 +1,110 @@
+"""The choice between bits and cells, by the work that they do.
+
+Both count their work, so the choice does not depend on how busy a machine is. It is made between chunks, whenever as
+much work has been done as a change costs. From cells an estimate comes first: components are computed anew at every
+boundary, and that alone must cost less than a fifth of what cells cost. Then bits are tried, and cells come back where
+bits turn out to cost more; each time the next trial has to wait four times as long. What cells would cost meanwhile follows
+from what is pushed: the ratio of the two is measured at the change, and varies less than either.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+STEP = 9.3
+"""Nanoseconds of a step of 64 cells, fitted to measurements as those below (`TUNING.md` beside the Δ index)."""
+PUSHED_WORD = 3.3
+COMPUTED_WORD = 0.23
+WALKED = 10.5
+"""Nanoseconds of a node or a link when components are computed."""
+LOOKED_AT = 0.05
+"""Nanoseconds of an edge when a boundary asks which edges leave."""
+_PERIOD = 2e6
+"""Nanoseconds of work from one choice to the next."""
+_LARGEST_PART = 0.2
+"""The part of the work of cells that computing components may be where bits are tried."""
+_TOLERANCE = 0.9
+"""The part of the work of cells up to which bits are kept."""
+_LONGEST = 10 * _PERIOD
+"""Nanoseconds to which periods grow while cells stay: single ones say little about a stream."""
+INSERT = 100.0
+"""Nanoseconds that an insert costs with bits beyond what it costs with cells."""
+
+
+class Size(NamedTuple):
+    """The size of a Δ index as far as it decides what bits would cost."""
+
+    nodes: int
+    edges: int
+    edge_room: int
+    slots: int
+    steps_an_edge: float
+    nbytes: int
+    """The bytes of rows and blocks."""
+
+    @property
+    def words(self) -> int:
+        """The words of a row of bits."""
+        return self.slots // 64 + 8
+
+    def computation(self) -> float:
+        """Return the nanoseconds that computing components once may take."""
+        walked = self.nodes + self.edges * self.steps_an_edge
+        return walked * (WALKED + COMPUTED_WORD * self.words) + self.edge_room * LOOKED_AT
+
+    def fits(self) -> bool:
+        """Return whether rows of bits take no more memory than cells."""
+        return 24 * self.nodes * self.words <= self.nbytes
+
+
+class Choice:
+    """The state of the choice of one index."""
+
+    def __init__(self) -> None:
+        self._period = _PERIOD
+        self._work = 0.0
+        self._inserts = 0
+        self._slide = 0
+        self._deletes = 0
+        self._cells_each = 0.0
+        """Nanoseconds of work of cells for each insert, when they were measured last."""
+        self._cells_a_push = 0.0
+        """How often the work of pushing words that of cells is; 0 until the first period of bits is over."""
+        self._pushed = 0.0
+
+    def begin(self, work: float, inserts: int, slide: int, deletes: int) -> None:
+        """Begin a period with what has been done so far."""
+        self._work, self._inserts, self._slide, self._deletes = work, inserts, slide, deletes
+
+    def is_due(self, work: float) -> bool:
+        """Return whether a period is over."""
+        return work - self._work >= self._period
+
+    def prefers_bits(self, work: float, inserts: int, slide: int, deletes: int, size: Size) -> bool:
+        """Return whether an index of cells should try bits; a period is over."""
+        spent, came = work - self._work, max(1, inserts - self._inserts)
+        self._cells_each = spent / came
+        boundaries = min(slide - self._slide, came)
+        is_cheap = boundaries * size.computation() < _LARGEST_PART * spent
+        if is_cheap and deletes == self._deletes and size.fits():
+            self._cells_a_push = self._pushed = 0.0
+            return True
+        if self._period < _LONGEST:
+            self._period *= 1.25
+        return False
+
+    def prefers_cells(self, work: float, pushed: float, inserts: int) -> bool:
+        """Return whether an index of bits should go back to cells; a period is over.
+
+        `pushed` is the work of pushing words since the change, a part of all `work`.
+        """
+        came = max(1, inserts - self._inserts)
+        pushed_each = (pushed - self._pushed) / came
+        self._pushed = pushed
+        if self._cells_a_push == 0:
+            self._cells_a_push = self._cells_each / max(1.0, pushed_each)
+        return (work - self._work) / came + INSERT > _TOLERANCE * self._cells_a_push * pushed_each
+
+    def postpone(self) -> None:
+        """Make the next trial wait four times as long."""
+        self._period *= 4

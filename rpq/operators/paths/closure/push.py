@@ -1,0 +1,269 @@
+"""Inserting an edge: the bits that are new are pushed along the successors of components, to the fixpoint.
+
+Every function here can be called again after a code that asks for memory: a bit comes to a row once, and its pairs are
+written then.
+"""
+
+import numpy as np
+
+from rpq.compiled.arrays.words import join, lacking
+from rpq.compiled.intrinsics import population, trailing_zeros
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.closure.layout import (
+    COMPONENT_CAPACITY,
+    COMPONENTS,
+    EXTRA_CAPACITY,
+    EXTRAS,
+    FIRST,
+    NEED_COMPONENTS,
+    NEED_EXTRAS,
+    NEED_NODES,
+    NEED_WORDS,
+    NEEDED,
+    NODE_CAPACITY,
+    PUSHED,
+    QUEUED,
+    SETTLED,
+    WORDS,
+)
+from rpq.operators.paths.index.layout import DONE, FREE_SLOT, NEED_OUTPUT, NOW, OUT, OUT_CAPACITY, SLOTS, STATE_BITS
+from rpq.operators.paths.index.rows import ONE, ZERO, lane_of, root_slot, slide_of
+from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
+
+
+@njit(cache=True, nogil=True)
+def push_edge(index, closure, u, v, forward, inverse):
+    """Follow a new edge in both its directions, to the fixpoint."""
+    code = _settle(index, closure)  # what an interrupted call has left
+    if code == DONE and forward >= 0:
+        code = _push_step(index, closure, u, v, forward)
+    if code == DONE and inverse >= 0:
+        code = _push_step(index, closure, v, u, inverse)
+    return code
+
+
+@njit(cache=True, nogil=True)
+def _push_step(index, closure, u, v, transition_class):
+    program, table, fields = index.program, index.table, closure.fields
+    states, words = program.sizes[STATES], fields[WORDS]
+    start = np.int64(program.start_target[transition_class])
+    if start >= 0 and table.is_root[u]:
+        if table.slot_of[u] < 0 and index.state[FREE_SLOT] == 0 and index.state[SLOTS] >= 64 * words:
+            return np.int64(NEED_WORDS)
+        component = _component_at(index, closure, v, start)
+        if component < 0:
+            return -component
+        slot = root_slot(index, u)
+        if closure.rows[component * words + (slot >> 6)] & lane_of(slot) == ZERO:
+            first = slot >> 9 << 3
+            for word in range(first, first + 8):
+                closure.new[word] = ZERO
+            closure.new[slot >> 6] = lane_of(slot)
+            code = _accept(index, closure, component, first, first + 8)
+            if code != DONE:
+                return code
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        source = np.int64(table.row_of[u * states + program.step_source[step]])
+        if source < 0:
+            continue
+        target = _component_at(index, closure, v, np.int64(program.step_target[step]))
+        if target < 0:
+            return -target
+        if source == target:
+            continue
+        if source < fields[SETTLED]:
+            head = np.int64(closure.extra_head[source])
+            if head < 0 or closure.extra_to[head] != target:
+                if fields[EXTRAS] >= fields[EXTRA_CAPACITY]:
+                    return np.int64(NEED_EXTRAS)
+                closure.extra_to[fields[EXTRAS]] = target
+                closure.extra_next[fields[EXTRAS]] = head
+                closure.extra_head[source] = fields[EXTRAS]
+                fields[EXTRAS] += 1
+        code = _offer(index, closure, target, closure.rows, source * words, np.int64(0), words)
+        if code != DONE:
+            return code
+    return _settle(index, closure)
+
+
+@njit(cache=True, nogil=True)
+def _component_at(index, closure, vertex, state):
+    """Return the component of a product node, made now if it has none; minus a code where there is no room."""
+    place, fields = vertex * index.program.sizes[STATES] + state, closure.fields
+    component = np.int64(index.table.row_of[place])
+    if component >= 0:
+        return component
+    component = fields[COMPONENTS]
+    if component + 1 >= fields[COMPONENT_CAPACITY]:
+        fields[NEEDED] = component
+        return np.int64(-NEED_COMPONENTS)
+    end = np.int64(closure.member_first[component])
+    if end >= fields[NODE_CAPACITY]:
+        return np.int64(-NEED_NODES)
+    closure.member[end] = vertex << 16 | state
+    closure.member_first[component + 1] = end + 1
+    closure.accepting[component] = np.int64(index.program.accepting[state])
+    closure.is_queued[component] = 0
+    for word in range(component * fields[WORDS], (component + 1) * fields[WORDS]):
+        closure.rows[word] = ZERO
+    fields[COMPONENTS] += 1
+    index.table.row_of[place] = component
+    return component
+
+
+@njit(cache=True, nogil=True)
+def _settle(index, closure):
+    """Push the bits that components have not pushed on, first come first served."""
+    program, graph, fields = index.program, index.graph, closure.fields
+    classes, words = program.sizes[CLASSES], fields[WORDS]
+    while fields[QUEUED] > 0:
+        component = np.int64(closure.queue[fields[FIRST]])
+        source, low, high = component * words, np.int64(closure.low[component]), np.int64(closure.high[component])
+        if component < fields[SETTLED]:
+            for i in range(np.int64(closure.next_first[component]), np.int64(closure.next_end[component])):
+                code = _offer(index, closure, np.int64(closure.next[i]), closure.fresh, source, low, high)
+                if code != DONE:
+                    return code
+            extra = np.int64(closure.extra_head[component])
+            while extra >= 0:
+                code = _offer(index, closure, np.int64(closure.extra_to[extra]), closure.fresh, source, low, high)
+                if code != DONE:
+                    return code
+                extra = np.int64(closure.extra_next[extra])
+        else:
+            node = closure.member[np.int64(closure.member_first[component])]
+            vertex, state = node >> 16, node & STATE_BITS
+            for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+                links = vertex * classes + program.leave_class[leave]
+                target_state = np.int64(program.leave_target[leave])
+                start = np.int64(graph.out.start[links])
+                for place in range(start, start + np.int64(graph.out.length[links])):
+                    link = graph.out.entries[place]
+                    if slide_of(graph, link) <= index.state[NOW]:
+                        continue
+                    target = _component_at(index, closure, link >> 32, target_state)
+                    if target < 0:
+                        return -target
+                    if target != component:
+                        code = _offer(index, closure, target, closure.fresh, source, low, high)
+                        if code != DONE:
+                            return code
+        closure.is_queued[component] = 0
+        fields[FIRST] = fields[FIRST] + 1 if fields[FIRST] + 1 < fields[COMPONENT_CAPACITY] else 0
+        fields[QUEUED] -= 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _offer(index, closure, component, bits, source, low, high):
+    """Give the words from `low` to `high` of a row of bits, which begins at `source`, to a component."""
+    rows, new, target = closure.rows, closure.new, component * closure.fields[WORDS]
+    closure.fields[PUSHED] += high - low
+    first, last = high, low
+    for word in range(low, high, 8):
+        if lacking(bits, source + word, rows, target + word, new, word) != 0:
+            first = min(first, word)
+            last = word + 8
+    if first >= last:
+        return np.int64(DONE)
+    return _accept(index, closure, component, first, last)
+
+
+@njit(cache=True, nogil=True)
+def _accept(index, closure, component, low, high):
+    """Enter the bits of the scratch, which are new to a component, report their pairs, and enqueue it."""
+    rows, fresh, new, fields = closure.rows, closure.fresh, closure.new, closure.fields
+    base = component * fields[WORDS]
+    if closure.accepting[component] > 0:
+        count = np.int64(0)
+        for word in range(low, high):
+            count += population(new[word])
+        if index.state[OUT] + count * np.int64(closure.accepting[component]) > index.state[OUT_CAPACITY]:
+            return np.int64(NEED_OUTPUT)
+        _report(index, closure, component, low, high)
+    for word in range(low, high, 8):
+        join(rows, base + word, new, word)
+    if not closure.is_queued[component]:
+        place = fields[FIRST] + fields[QUEUED]
+        if place >= fields[COMPONENT_CAPACITY]:
+            place -= fields[COMPONENT_CAPACITY]
+        closure.queue[place] = component
+        closure.is_queued[component] = 1
+        fields[QUEUED] += 1
+        closure.low[component] = low
+        closure.high[component] = high
+        for word in range(low, high):
+            fresh[base + word] = new[word]
+        return np.int64(DONE)
+    before, behind = np.int64(closure.low[component]), np.int64(closure.high[component])
+    for word in range(low, before):
+        fresh[base + word] = ZERO
+    for word in range(behind, high):
+        fresh[base + word] = ZERO
+    closure.low[component] = min(before, low)
+    closure.high[component] = max(behind, high)
+    for word in range(low, high, 8):
+        join(fresh, base + word, new, word)
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _report(index, closure, component, low, high):
+    """Write the pairs of new bits of a component, for those of its nodes that accept; there is room."""
+    program, table, roots = index.program, index.table, closure.roots
+    pairs, states = index.output.pairs, program.sizes[STATES]
+    count = np.int64(0)
+    for word in range(low, high):
+        bits = closure.new[word]
+        while bits != ZERO:
+            roots[count] = np.int64(table.slot_vertex[word * 64 + trailing_zeros(bits)]) << 32
+            count += 1
+            bits &= bits - ONE
+    for i in range(np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])):
+        vertex, state = closure.member[i] >> 16, closure.member[i] & STATE_BITS
+        if not program.accepting[state] or not table.is_target[vertex]:
+            continue
+        is_alone = True
+        if program.sizes[ACCEPTING] > 1:
+            for j in range(program.sizes[ACCEPTING]):
+                other = np.int64(program.accepting_states[j])
+                is_alone &= other == state or table.row_of[vertex * states + other] < 0
+        out = index.state[OUT]
+        if is_alone:
+            for j in range(count):
+                pairs[out + j] = roots[j] | vertex
+            index.state[OUT] = out + count
+        else:
+            _report_unshared(index, closure, component, vertex, state, low, high)
+
+
+@njit(cache=True, nogil=True)
+def unshared_bits(index, closure, component, vertex, state, word, bits):
+    """Return those of some new bits of a node that no other accepting state of its vertex has, nor a lower one gets."""
+    program, states = index.program, index.program.sizes[STATES]
+    for j in range(program.sizes[ACCEPTING]):
+        other = np.int64(program.accepting_states[j])
+        if other == state:
+            continue
+        beside = np.int64(index.table.row_of[vertex * states + other])
+        if beside == component:
+            if other < state:
+                return ZERO
+        elif beside >= 0:
+            bits &= ~closure.rows[beside * closure.fields[WORDS] + word]
+    return bits
+
+
+@njit(cache=True, nogil=True)
+def _report_unshared(index, closure, component, vertex, state, low, high):
+    pairs = index.output.pairs
+    out = index.state[OUT]
+    for word in range(low, high):
+        bits = closure.new[word]
+        if bits != ZERO:
+            bits = unshared_bits(index, closure, component, vertex, state, word, bits)
+        while bits != ZERO:
+            pairs[out] = np.int64(index.table.slot_vertex[word * 64 + trailing_zeros(bits)]) << 32 | vertex
+            out += 1
+            bits &= bits - ONE
+    index.state[OUT] = out

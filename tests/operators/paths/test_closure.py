@@ -1,0 +1,131 @@
+"""The index of bits gives the rows of the Δ index, whichever of the two is in use, and whenever that changes."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rpq
+from rpq.compiled.arrays import words
+from rpq.operators.paths.closure.closure_index import ClosureIndex
+from rpq.operators.paths.path_query import PathQuery
+from tests.twins import Twins, examples, left_to_ci, scaled, search
+
+TEXTS = ("a", "a/b", "a/b*", "a*", "(a|b)*", "(a|b|c)+", "a*/b*", "a/b*/c*", "^a/b*", "(a/^b)+", "a?/(b|^c)*", "(a/b)+/c?")
+WINDOWS = ((10, 3), (7, 1), (40, 10), (5, 20), (300, 1))
+
+tuples = st.tuples(
+    st.integers(0, 6), st.integers(0, 6), st.sampled_from("abcd"), st.integers(-4, 4), st.sampled_from("+" * 19 + "-")
+)
+ends = st.none() | st.frozensets(st.integers(0, 7), min_size=1, max_size=4)
+
+
+def indexes(engine: rpq.Engine) -> Iterator[ClosureIndex]:
+    """The indexes of an engine that may keep bits."""
+    for running in engine._evaluation.running:
+        assert isinstance(running, PathQuery)
+        yield from (index for index in running.indexes if isinstance(index, ClosureIndex))
+
+
+@given(st.data())
+@examples(30)
+def test_rows_are_those_of_the_window_while_indexes_change(data: st.DataObject) -> None:
+    questions = []
+    for i in range(data.draw(st.integers(1, 2))):
+        size, slide = data.draw(st.sampled_from(WINDOWS))
+        sides: dict[str, Any] = {"sources": data.draw(ends), "targets": data.draw(ends)}
+        text = data.draw(st.sampled_from(TEXTS))
+        questions.append(rpq.Query(text, window=rpq.Window(size=size, slide=slide), name=f"q{i}", **sides))
+    twins = Twins(*questions, capacity=data.draw(st.sampled_from((1, 2, 16))), threads=data.draw(st.sampled_from((1, 1, 2))))
+    time = 0
+    for batch in data.draw(st.lists(st.lists(tuples, max_size=scaled(30)), min_size=1, max_size=6)):
+        for index in indexes(twins.engine):
+            what = data.draw(st.sampled_from(("bits", "bits", "cells", "as it is")))
+            if what == "bits":
+                index.use_bits()
+                assert index.has_bits
+            elif what == "cells":
+                index.use_cells()
+                assert not index.has_bits
+            index._check()
+        rows = []
+        for source, target, label, step, op in batch:
+            rows.append((source, target, label, time + step, op))
+            time = max(time, time + step)
+        twins.push(rows)
+        what = data.draw(st.sampled_from(("nothing", "advance", "restore", "collect")))
+        if what == "advance":
+            time += data.draw(st.integers(1, 12))
+            twins.advance(time)
+        elif what == "restore":
+            with tempfile.TemporaryDirectory() as folder:
+                twins.save_and_restore(Path(folder) / "state", data.draw(st.sampled_from((1, 2))))
+        elif what == "collect":
+            twins.engine._evaluation.collector.collect()
+        twins.check()
+
+
+def _edges(count: int, *, vertices: int, seed: int) -> list[tuple[int, int, str, int]]:
+    chance = random.Random(seed)
+    return [(chance.randrange(vertices), chance.randrange(vertices), chance.choice("ab"), i) for i in range(count)]
+
+
+def _pushed(query: rpq.Query, rows: list[tuple[int, int, str, int]], size: int) -> tuple[rpq.Engine, int]:
+    engine = rpq.Engine(query)
+    count = sum(len(engine.push_rows(rows[i : i + size])) for i in range(0, len(rows), size))
+    return engine, count
+
+
+@pytest.mark.parametrize("text", ["(a|b)*", *left_to_ci("a/b*", "a*/b*")])
+def test_bits_come_where_boundaries_are_few_and_cells_stay_where_they_are_many(text: str) -> None:
+    rows = _edges(6000, vertices=220, seed=1)
+    window = 1500
+    engine, count = _pushed(rpq.Query(text, window=rpq.Window(size=window, slide=300), name="q"), rows, 500)
+    assert [index.has_bits for index in indexes(engine)] == [True]
+    engine._check()
+    left = {(u, label, v) for u, v, label, time in rows if time > (len(rows) - 1) // 300 * 300 - window}
+    assert {*engine.answers("q").pairs()} == search(engine.queries[0], left)
+    # Small chunks never change the kind.
+    alone, same = _pushed(rpq.Query(text, window=rpq.Window(size=window, slide=300), name="q"), rows, 100)
+    assert [index.has_bits for index in indexes(alone)] == [False]
+    assert count == same
+    every, _ = _pushed(rpq.Query(text, window=rpq.Window(size=window, slide=1), name="q"), rows[:3000], 500)
+    assert [index.has_bits for index in indexes(every)] == [False]
+
+
+def test_a_delete_makes_cells_of_bits() -> None:
+    engine = rpq.Engine(rpq.Query("(a|b)*", window=rpq.Window(size=1500, slide=300), name="q"))
+    rows = _edges(1500, vertices=160, seed=2)
+    (index,) = indexes(engine)
+    engine.push_rows(rows[:1200])
+    index.use_cells()
+    answers = engine.answers("q").pairs()
+    index.use_bits()
+    assert engine.answers("q").pairs() == answers
+    engine.push_rows([(*rows[1199], "-"), *(row for row in rows[1200:1300])])
+    assert not index.has_bits
+    engine._check()
+
+
+def test_eight_words_at_a_time_agree_with_plain_python() -> None:
+    assert words._python_lacking(*_words(), 0, np.zeros(8, np.uint64), 0) == 1
+    offered, _, present = _words()
+    new = np.zeros(8, np.uint64)
+    words._python_lacking(offered, 8, present, 0, new, 0)
+    assert (new == (offered[8:] & ~present[:8])).all()
+    words._python_join(present, 0, new, 0)
+    assert (present[:8] & offered[8:] == offered[8:]).all()
+
+
+def _words() -> tuple[np.ndarray, int, np.ndarray]:
+    chance = np.random.default_rng(3)
+    offered, present = (chance.integers(0, 1 << 63, 16).astype(np.uint64) for _ in range(2))
+    return offered, 0, present
