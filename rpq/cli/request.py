@@ -285,6 +285,7 @@ class RunSettings(QueryOptions):
     vertices: Literal["text"] | None = None
     where: str | None = None
     output: str | None = None
+    times: Literal["iso"] | None = None
     witness: bool = False
     threads: int = 1
     memory_limit: int | None = None

@@ -11,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.cli.options import output_key
-from rpq.cli.outputs.formats import N_QUADS_ENDINGS, QUAD, WITNESS_COLUMN, SinkError, check_edges
+from rpq.cli.outputs.formats import (
+    N_QUADS_ENDINGS,
+    QUAD,
+    RDF_ENDINGS,
+    WITNESS_COLUMN,
+    SinkError,
+    check_edges,
+    check_suffix,
+)
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open_sink
 from rpq.cli.request import RunRequest
 from rpq.kafka.topic_names import is_topic, one_topic
@@ -67,11 +75,14 @@ class QueryOutputs:
 class FileOutputs(RunSink):
     """The sink of a run that writes rows and late tuples to files, each only if it was requested; `begin` opens them.
 
-    Those that grow (`grows`) are written in place, as `open_sink` describes.
+    Those that grow (`grows`) are written in place, as `open_sink` describes.  `times` is the type of timestamps, if they are
+    no numbers.
     """
 
-    def __init__(self, request: RunRequest, queries: Sequence[Query], *, grows: bool) -> None:
-        self._request, self._queries, self._grows = request, queries, grows
+    def __init__(
+        self, request: RunRequest, queries: Sequence[Query], *, grows: bool, times: pa.DataType | None = None
+    ) -> None:
+        self._request, self._queries, self._grows, self._times = request, queries, grows, times
         self._rows: Sink | QueryOutputs | None = None
         self._late: LateFile | None = None
 
@@ -80,7 +91,8 @@ class FileOutputs(RunSink):
         before = position or {"output": None, "late_bytes": None}
         if (late := self._request.settings.late) is not None:
             further = self._request.further_columns
-            self._late = LateFile(late, grows=self._grows, position=before["late_bytes"], properties=further)
+            of_file: dict[str, Any] = {"grows": self._grows, "position": before["late_bytes"]}
+            self._late = LateFile(late, **of_file, properties=further, times=self._times)
         self._rows = _open_rows(self._request, self._queries, before["output"], grows=self._grows)
 
     @property
@@ -193,6 +205,7 @@ def check_columns(request: RunRequest) -> None:
                     "or select others"
                 )
     _check_n_quads(request)
+    _check_times(request)
     first, key_of = _first_by_output(request), cache(output_key)
     for entry in request.entries:
         if entry.output is None or entry.columns == (one := first[key_of(entry.output)]).columns:
@@ -221,6 +234,16 @@ def _check_n_quads(request: RunRequest) -> None:
             raise click.UsageError(
                 f"{output}: quads have graphs of their own, so that N-Quads cannot tell which of them leave: write REGISTER "
                 "ISTREAM <name> AS, or RSTREAM, before the query, or an output in another format, which has a column op"
+            )
+
+
+def _check_times(request: RunRequest) -> None:
+    """Raise a usage error for times in ISO 8601 in a format of RDF."""
+    for output in sorted(output_names(request)) if request.settings.times else ():
+        if not is_topic(output) and check_suffix(output).startswith(RDF_ENDINGS):
+            raise click.UsageError(
+                f"--times {request.settings.times}: {output} is in a format of SPARQL or RDF, whose times are numbers; "
+                "expected .csv, .jsonl or .parquet"
             )
 
 
@@ -274,4 +297,4 @@ def row_messages(request: RunRequest, queries: Sequence[Query]) -> RowMessages |
         for query in queries
         if (output := outputs[query.name]) is not None
     }
-    return RowMessages(destinations=destinations, upsert=settings.upsert)
+    return RowMessages(destinations=destinations, upsert=settings.upsert, witness=settings.witness)

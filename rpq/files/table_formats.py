@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -53,7 +53,7 @@ def csv_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
     b'a,1\\n"b,c",2\\n'
     """
     for batch in rows.to_batches():
-        texts = [_decode_dictionary(column) for column in batch.columns]
+        texts = [iso_texts(_decode_dictionary(column)) for column in batch.columns]
         if any(_has_special(column, _CSV_SPECIAL) for column in texts):
             yield _quoted_lines(texts)
             continue
@@ -94,8 +94,21 @@ def _quoted_lines(columns: Sequence[pa.Array]) -> pa.Buffer:
     return _content(_join_texts([pc.binary_join_element_wise(*cells, _TEXT[","]), "\n"]))
 
 
-def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
+def iso_texts(column: pa.Array) -> pa.Array:
+    """Return times in UTC as texts in ISO 8601, with as many digits of a second as their unit has; others as they are.
+
+    >>> iso_texts(pa.array([1709287200123]).view(pa.timestamp("ms", "UTC"))).to_pylist()
+    ['2024-03-01T10:00:00.123Z']
+    """
+    if not pa.types.is_timestamp(column.type):
+        return column
+    return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
+
+
+def json_lines(rows: pa.Table, *, json_columns: Collection[str] = ()) -> Iterator[pa.Buffer]:
     """Yield the rows of a table as JSON objects, one per line, with numbers, texts and nulls.
+
+    The texts of `json_columns` are JSON already; an empty one becomes null.
 
     >>> rows = pa.table({"source": ["a", 'say "b"'], "timestamp": [1, 2]})
     >>> print(b"".join(buffer.to_pybytes() for buffer in json_lines(rows)).decode(), end="")
@@ -104,7 +117,9 @@ def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
     """
     for batch in rows.to_batches():
         if batch.num_rows:
-            yield _content(_join_texts(object_pieces(batch.schema.names, map(json_cells, batch.columns))))
+            names = batch.schema.names
+            cells = [json_cells(batch.column(name), is_json=name in json_columns) for name in names]
+            yield _content(_join_texts(object_pieces(names, cells)))
 
 
 def json_arrays(rows: pa.Table) -> Iterator[pa.Buffer]:
@@ -139,9 +154,15 @@ def array_pieces(columns: Iterable[Cells]) -> list[str | pa.Array]:
     return [*pieces, f"{constant}]\n"]
 
 
-def json_cells(column: pa.Array) -> Cells:
-    """Return the values of a column in JSON: the quotes around each value, and the texts (large_string, without nulls)."""
-    column = _decode_dictionary(column)
+def json_cells(column: pa.Array, *, is_json: bool = False) -> Cells:
+    """Return the values of a column in JSON: the quotes around each value, and the texts (large_string, without nulls).
+
+    Texts that are JSON already stay as they are; an empty one becomes null.
+    """
+    column = iso_texts(_decode_dictionary(column))
+    if is_json:
+        texts = pc.fill_null(column.cast(pa.large_string()), "")
+        return "", pc.if_else(pc.equal(texts, ""), _TEXT["null"], texts)
     if not _is_text(column):
         return "", pc.fill_null(column.cast(pa.large_string()), _TEXT["null"])
     data = np.frombuffer(_content(column), dtype=np.uint8)  # all texts at once, which is much faster than one by one

@@ -59,7 +59,8 @@ class Messages:
 
 
 QUERY = "query"
-NOT_IN_KEYS = frozenset({"timestamp", "op", "path"})
+WITNESS = "path"
+NOT_IN_KEYS = frozenset({"timestamp", "op", WITNESS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +73,14 @@ class Destination:
 
 @dataclass(frozen=True, kw_only=True)
 class RowMessages:
-    """A conversion of rows to messages; `destinations` by queries' names.  Rows of other queries are dropped."""
+    """A conversion of rows to messages; `destinations` by queries' names.  Rows of other queries are dropped.
+
+    With `witness` the column `path` of rows is JSON.
+    """
 
     destinations: Mapping[str, Destination]
     upsert: bool = False
+    witness: bool = False
 
     def convert(self, rows: pa.Table) -> list[tuple[str, Messages]]:
         """Convert a table of rows with a column `query` to messages, by topic, in the order of the rows."""
@@ -102,7 +107,10 @@ class RowMessages:
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
         for batch in rows.combine_chunks().to_batches():
-            cells = {name: json_cells(batch.column(name)) for name in {*binding, *columns}}
+            cells = {
+                name: json_cells(batch.column(name), is_json=self.witness and name == WITNESS)
+                for name in {*binding, *columns}
+            }
             keys += _lines(array_pieces(cells[name] for name in binding))
             values += _lines(object_pieces(columns, (cells[name] for name in columns)))
         if self.upsert:

@@ -284,7 +284,7 @@ def run_topics(
     run = TopicRun(
         source,
         TopicOutputs(
-            RowMessages(destinations=destinations, upsert=upsert),
+            RowMessages(destinations=destinations, upsert=upsert, witness=witness),
             settings=clients,
             witness=witness,
             dead_letters=one_topic(on_error) if letters else None,

@@ -288,6 +288,9 @@ WHOLE_FORMS = {".srj": SPARQL_JSON}
 ENDINGS = (*(form + packed for form in TEXT_FORMS for packed in ("", *FRAMES)), *WHOLE_FORMS, ".parquet")
 """The endings of the names of output files."""
 
+RDF_ENDINGS = (".tsv", ".srj", ".nq")
+"""The beginnings of the endings of the formats of SPARQL and RDF."""
+
 N_QUADS_ENDINGS = tuple(ending for ending in ENDINGS if ending.startswith(".nq"))
 
 
