@@ -286,6 +286,7 @@ class RunSettings(QueryOptions):
     where: str | None = None
     output: str | None = None
     times: Literal["iso"] | None = None
+    message: str | None = None
     witness: bool = False
     threads: int = 1
     memory_limit: int | None = None

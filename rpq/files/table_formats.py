@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import string
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -189,8 +190,68 @@ def _content(texts: pa.Array) -> pa.Buffer:
     return texts.buffers()[2].slice(first, end - first)
 
 
+@dataclass(frozen=True)
+class MessageTemplate:
+    """A text with columns of a row in braces, `{{` and `}}` for braces.  Raises `ValueError` for a malformed text.
+
+    >>> template = MessageTemplate("{source} reached {target}")
+    >>> rows = pa.table({"source": ["ann"], "target": [7]})
+    >>> template.with_messages(rows).column("message").to_pylist()
+    ['ann reached 7']
+    >>> MessageTemplate("{source").columns
+    Traceback (most recent call last):
+    ValueError: expected '}' before end of string
+    """
+
+    text: str
+
+    @property
+    def columns(self) -> list[str]:
+        """The names in braces, in order."""
+        return [name for _, name in self._parts() if name is not None]
+
+    def check(self, columns: Collection[str]) -> None:
+        """Raise `ValueError` for a name that is none of the columns."""
+        for name in self.columns:
+            if name not in columns:
+                raise ValueError(f"there is no column {name!r}; the columns of the rows are {', '.join(columns)}")
+
+    def with_messages(self, rows: pa.Table) -> pa.Table:
+        """Return rows with a last column `message`; a value that is missing is empty text."""
+        batches = [self._messages(batch) for batch in rows.combine_chunks().to_batches()]
+        return rows.append_column(MESSAGE, pa.chunked_array(batches, pa.large_string()).cast(pa.string()))
+
+    def _messages(self, rows: pa.RecordBatch) -> pa.Array:
+        pieces: list[str | pa.Array] = [""]
+        for constant, name in self._parts():
+            pieces.append(constant)
+            if name is not None:
+                text = iso_texts(_decode_dictionary(rows.column(name))).cast(pa.large_string())
+                pieces.append(pc.fill_null(text, ""))
+        texts = _join_texts(pieces)
+        return texts if isinstance(texts, pa.Array) else pa.array([texts.as_py()] * rows.num_rows, pa.large_string())
+
+    def _parts(self) -> Iterator[tuple[str, str | None]]:
+        for constant, name, form, conversion in string.Formatter().parse(self.text):
+            if form or conversion:
+                raise ValueError(f"{{{name}}} has a format, which is not supported; expected the name of a column alone")
+            yield constant, name
+
+
+MESSAGE = "message"
+"""The column of messages."""
+
+
+def message_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
+    """Yield the messages of rows, one on each line; line breaks inside of them become blanks."""
+    for batch in rows.select([MESSAGE]).to_batches():
+        texts = pc.replace_substring_regex(batch.column(0).cast(pa.large_string()), "[\r\n]+", " ")
+        yield _content(_join_texts([texts, "\n"]))
+
+
 CSV = LineFormat(header=lambda columns: (",".join(columns) + "\n").encode(), encode=csv_lines)
 JSON_LINES = LineFormat(header=lambda columns: b"", encode=json_lines)
+MESSAGES = LineFormat(header=lambda columns: b"", encode=message_lines)
 
 
 def parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:

@@ -97,6 +97,44 @@ def test_a_witness_is_json_in_json_lines_and_null_where_there_is_none(rpq, here)
         assert [row["path"] for row in csv.DictReader(file)] == [json.dumps(paths[0]), ""]
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_messages_are_a_column_of_files(rpq, here, name):
+    Path("edges.csv").write_text('x,"y ""1""",a,1\n')
+    told = ["--message", "{source} reached {target} {{{op}}} at {timestamp}, {query}", "--witness"]
+    assert rpq(*RUN, "--input", "edges.csv", "--output", name, *told, "--quiet")[0] == 0
+    if name.endswith(".parquet"):
+        (row,) = pq.read_table(name).to_pylist()
+    else:
+        lines = unpacked(name).splitlines()
+        (row,) = map(json.loads, lines) if ".jsonl" in name else csv.DictReader(lines)
+    assert row["message"] == 'x reached y "1" {+} at 1, a+' and list(row)[-2:] == ["path", "message"]
+
+
+def test_messages_are_the_lines_of_standard_output(rpq, here):
+    one = '[[query]]\nname = "n"\nquery = "a"\noutput = "-"'
+    other = '[[query]]\nname = "m"\nquery = "?x a ?y"\noutput = "m.csv"'
+    Path("queries.toml").write_text(f"{one}\n{other}\n")
+    of_run = ["--window", "10", "--slide", "1", "--input", "edges.txt", "--quiet"]
+    status, out, _ = rpq("run", "--queries", "queries.toml", *of_run, "--message", "{query}: {op}")
+    assert (status, out) == (0, "n: +\nn: +\n")
+    assert Path("m.csv").read_text() == "query,x,y,timestamp,op,message\nm,x,y,1,+,m: +\nm,y,z,2,+,m: +\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "reason"),
+    [
+        ("{sorce}", "-", "there is no column 'sorce'; the columns of the rows are query, source, target, timestamp, op"),
+        ("{source:>9}", "-", "expected the name of a column alone"),
+        ("{source", "-", "expected '}'"),
+        ("{}", "-", "there is no column ''"),
+        ("{source}", "rows.nq", "has no such column; expected -, .csv"),
+    ],
+)
+def test_messages_that_cannot_be_written_are_refused_before_the_run(rpq, here, text, output, reason):
+    status, out, err = rpq(*RUN, "--input", "edges.txt", "--message", text, "--output", output)
+    assert (status, out) == (2, "") and "--message" in err and reason in err and not os.path.exists(output)
+
+
 @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet"])
 @pytest.mark.parametrize(("unit", "fraction"), [("s", ""), ("ms", ".250"), ("us", ".250000"), ("ns", ".250000000")])
 def test_times_are_written_as_they_came_in(rpq, here, name, unit, fraction):

@@ -49,7 +49,7 @@ from rpq.cli.outputs.formats import (
 )
 from rpq.files import destinations
 from rpq.files.compression import FRAMES, ArrowFile, Frame
-from rpq.files.table_formats import CSV, JSON_LINES, LineFormat, json_lines, parquet_writer
+from rpq.files.table_formats import CSV, JSON_LINES, MESSAGES, LineFormat, json_lines, parquet_writer
 
 if TYPE_CHECKING:
     from pyarrow import parquet as pq
@@ -108,6 +108,7 @@ def open_sink(
     answers: Sequence[str] = PAIR,
     *,
     witness: bool = False,
+    message: bool = False,
     with_query: bool = False,
     resumable: bool = False,
     grows: bool = False,
@@ -118,14 +119,16 @@ def open_sink(
     `answers` are the columns of a query's answers; `with_query` adds the query's name as the first column.  A `resumable`
     sink resumes at `position`, or begins anew if that is None.  With `grows` the file is written in place where the format
     allows it (text), so that readers can follow it; without either, `close` puts the file in place.  Devices and FIFOs get
-    CSV unless their names have another ending.  Raises `SinkError` for an unknown ending, a file that cannot be written, and
+    CSV unless their names have another ending.  With a `message` rows have such a column, and standard output has it alone.
+    Raises `SinkError` for an unknown ending, a file that cannot be written, and
     one that is shorter than the position.
     """
     ending = check_suffix(path)
     of_edges = ending in N_QUADS_ENDINGS
     if of_edges:
         check_edges(path, answers)
-    columns = columns_of(answers, witness=witness and not of_edges, with_query=with_query or of_edges)
+    of_rows: dict[str, bool] = {"witness": witness and not of_edges, "message": message}
+    columns = columns_of(answers, **of_rows, with_query=with_query or of_edges)
     if resumable and (path == destinations.STANDARD_STREAM or not destinations.is_regular(path)):
         raise SinkError(f"{path}: cannot be resumed; expected the name of a regular file")
     if ending == ".parquet":
@@ -136,6 +139,8 @@ def open_sink(
         check_end(path, position)
     file = destination(path, grows=grows or resumable, position=position)
     lines = (TEXT_FORMS | WHOLE_FORMS)[form]
+    if message and path == destinations.STANDARD_STREAM:
+        lines = MESSAGES
     if lines is JSON_LINES and witness:
         lines = replace(lines, encode=partial(json_lines, json_columns=(WITNESS_COLUMN,)))
     sink = TextSink(file, columns, lines=with_computed_columns(lines, answers), packed=packed, position=position)
