@@ -37,7 +37,10 @@ _OF_QUERIES = (
 )
 """Options that are only defaults for the queries of a file: the identity has the resulting queries instead."""
 
-_OPTIONAL = ("rdf_syntax", "rdf_time", "rdf_graph", "events", "keep", "max_ahead", "time_format", "vertices", "changes")
+_OPTIONAL = (
+    *("rdf_syntax", "rdf_time", "rdf_graph", "events", "keep", "max_ahead", "time_format", "vertices", "changes"),
+    *("times", "message"),
+)
 """Options added after the first release: they are written only where they are given."""
 
 

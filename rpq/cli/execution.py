@@ -17,6 +17,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import click
+import pyarrow as pa
 
 import rpq
 from rpq import __version__
@@ -32,6 +33,7 @@ from rpq.cli.inputs import (
     topics_and_clients,
 )
 from rpq.cli.options import advice_for_command
+from rpq.cli.outputs.sinks import with_times
 from rpq.cli.reporting import (
     InputProgress,
     ProgressLine,
@@ -233,6 +235,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         raise
     run_input.check_checkpoint()
     max_ahead = max_ahead_of(settings, unit)
+    times = _time_type(settings, unit)
     identity = identity_of(request, queries)
     opened = run_input.start(queries, interrupts)
     engines = Engines(settings=settings, unit=unit, max_ahead=max_ahead, labels=opened.labels)
@@ -261,7 +264,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     grows = settings.checkpoint is not None or not are_regular(settings.inputs)
     run = Run(
         source,
-        FileOutputs(request, queries, grows=grows),
+        FileOutputs(request, queries, grows=grows, times=times),
         make_engine=make_engine,
         names_queries=settings.queries_file is not None,
         limit=settings.limit if is_installed else None,
@@ -269,6 +272,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         started=started + compile_seconds,
         check=interrupts.check,
         flush=settings.flush,
+        convert=partial(with_times, times=times),
         tick=lambda: progress.update(
             run.engine,
             lambda: InputProgress(tuples=source.tuples, bytes_read=source.bytes_read, bytes_total=reader.bytes_total),
@@ -314,6 +318,7 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     started = time.monotonic()
     topics, clients = topics_and_clients(settings, properties=request.further_columns)
     unit = topics.columns.unit
+    times = _time_type(settings, unit)
     queries = request.queries(unit=unit, integers=False)
     messages = row_messages(request, queries)
     labels = LabelMonitor(queries)
@@ -339,7 +344,7 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     letters = one_topic(settings.on_error) if is_topic(settings.on_error) else None
     source = TopicSource(topics, clients, check=interrupts.check, watch=labels.check)
     sink = (
-        FileOutputs(request, queries, grows=True)
+        FileOutputs(request, queries, grows=True, times=times)
         if messages is None
         else TopicOutputs(messages, settings=clients, witness=settings.witness, dead_letters=letters, check=interrupts.check)
     )
@@ -354,6 +359,7 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         started=started + compile_seconds,
         check=interrupts.check,
         tick=lambda: None if metrics is None else metrics.update(run),
+        convert=partial(with_times, times=times),
     )
 
     def counts() -> dict[str, Any]:
@@ -374,6 +380,18 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         counts=counts,
         ends_at_sigterm=True,
     )
+
+
+def _time_type(settings: RunSettings, unit: str | None) -> pa.DataType | None:
+    """Return the type of timestamps if they are written as times, or None.  Raises a usage error if they have no unit."""
+    if settings.times is None:
+        return None
+    if unit is None:
+        raise click.UsageError(
+            f"--times {settings.times}: the timestamps of this input are plain numbers; expected --time-unit, the unit in "
+            "which they count from 1970, or timestamps in ISO 8601"
+        )
+    return pa.timestamp(unit, "UTC")
 
 
 def _checkpoint(

@@ -653,7 +653,7 @@ class FileSource(SliceSource):
 
     def milestone(self, engine: Engine | None) -> int | None:
         """Return the number of the current slide; the number of tuples where no window slides with time."""
-        now = None if engine is None else engine.time
+        now = None if engine is None else engine._now  # as an integer, whatever the type of timestamps
         return None if now is None else self.tuples if self._slide_length is None else now // self._slide_length
 
 

@@ -296,6 +296,8 @@ class RunSettings(QueryOptions):
     vertices: Literal["text"] | None = None
     where: str | None = None
     output: str | None = None
+    times: Literal["iso"] | None = None
+    message: str | None = None
     witness: bool = False
     threads: int = 1
     memory_limit: int | None = None

@@ -161,6 +161,18 @@ class RunCommand(SeveralValuesCommand):
 @shared.semantics
 @shared.pattern_options
 @click.option("--output", metavar="FILE", help="File or topic for the rows (see below); - is standard output.")
+@click.option(
+    "--times",
+    type=click.Choice(["iso"]),
+    help="Write times as texts in ISO 8601 (UTC), as many inputs have them: 2024-03-01T10:00:00Z.  [default: numbers in the "
+    "stream's unit]",
+)
+@click.option(
+    "--message",
+    metavar="TEXT",
+    help="Text with columns of the rows in braces, '{source} reached {target}': the lines of standard output, a last "
+    "column message in CSV, JSON Lines, Parquet and topics.",
+)
 @click.option("--witness", is_flag=True, help="Add a column with a witness path for each + row.")
 @shared.sources_and_targets
 @shared.order_options

@@ -11,9 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.cli.options import output_key
-from rpq.cli.outputs.formats import N_QUADS_ENDINGS, QUAD, WITNESS_COLUMN, SinkError, check_edges
+from rpq.cli.outputs.formats import (
+    N_QUADS_ENDINGS,
+    QUAD,
+    RDF_ENDINGS,
+    WITNESS_COLUMN,
+    SinkError,
+    check_edges,
+    check_suffix,
+)
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open_sink
 from rpq.cli.request import RunRequest
+from rpq.files.table_formats import MESSAGE, MessageTemplate
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.language.query import tells_leaving
 from rpq.language.query_file import QueryEntry
@@ -67,20 +76,25 @@ class QueryOutputs:
 class FileOutputs(RunSink):
     """The sink of a run that writes rows and late tuples to files, each only if it was requested; `begin` opens them.
 
-    Those that grow (`grows`) are written in place, as `open_sink` describes.
+    Those that grow (`grows`) are written in place, as `open_sink` describes.  `times` is the type of timestamps, if they are
+    no numbers.
     """
 
-    def __init__(self, request: RunRequest, queries: Sequence[Query], *, grows: bool) -> None:
-        self._request, self._queries, self._grows = request, queries, grows
+    def __init__(
+        self, request: RunRequest, queries: Sequence[Query], *, grows: bool, times: pa.DataType | None = None
+    ) -> None:
+        self._request, self._queries, self._grows, self._times = request, queries, grows, times
         self._rows: Sink | QueryOutputs | None = None
         self._late: LateFile | None = None
+        self._message = message_of(request)
 
     def begin(self, position: Mapping[str, Any] | None, source: object) -> None:
         """Open all outputs, resumed at a position."""
         before = position or {"output": None, "late_bytes": None}
         if (late := self._request.settings.late) is not None:
             further = self._request.further_columns
-            self._late = LateFile(late, grows=self._grows, position=before["late_bytes"], properties=further)
+            of_file: dict[str, Any] = {"grows": self._grows, "position": before["late_bytes"]}
+            self._late = LateFile(late, **of_file, properties=further, times=self._times)
         self._rows = _open_rows(self._request, self._queries, before["output"], grows=self._grows)
 
     @property
@@ -94,7 +108,7 @@ class FileOutputs(RunSink):
             self._late.write(tuples, np.asarray(changes.late_rows))
         if self._rows is not None and len(changes):
             for rows in changes.tables(witness=self._request.settings.witness, terms=self._rows.wants_terms):
-                self._rows.write(rows)
+                self._rows.write(rows if self._message is None else self._message.with_messages(rows))
 
     def position(self) -> dict[str, Any]:
         """Put everything on disk, and return the positions: of rows by name where there are several, and of late tuples."""
@@ -149,6 +163,7 @@ def _open_rows(request: RunRequest, queries: Sequence[Query], position: Any, *, 
         settings.output,
         query.columns,
         witness=settings.witness,
+        message=settings.message is not None,
         resumable=settings.checkpoint is not None,
         grows=grows,
         position=position,
@@ -170,6 +185,7 @@ def _open_query_outputs(
                 str(entry.output),
                 entry.columns,
                 witness=request.settings.witness,
+                message=request.settings.message is not None,
                 with_query=True,
                 resumable=request.settings.checkpoint is not None,
                 grows=grows,
@@ -193,6 +209,8 @@ def check_columns(request: RunRequest) -> None:
                     "or select others"
                 )
     _check_n_quads(request)
+    _check_times(request)
+    _check_message(request)
     first, key_of = _first_by_output(request), cache(output_key)
     for entry in request.entries:
         if entry.output is None or entry.columns == (one := first[key_of(entry.output)]).columns:
@@ -222,6 +240,49 @@ def _check_n_quads(request: RunRequest) -> None:
                 f"{output}: quads have graphs of their own, so that N-Quads cannot tell which of them leave: write REGISTER "
                 "ISTREAM <name> AS, or RSTREAM, before the query, or an output in another format, which has a column op"
             )
+
+
+def _check_times(request: RunRequest) -> None:
+    """Raise a usage error for times in ISO 8601 in a format of RDF."""
+    if request.settings.times and (output := _rdf_output(request)) is not None:
+        raise click.UsageError(
+            f"--times {request.settings.times}: {output} is in a format of SPARQL or RDF, whose times are numbers; "
+            "expected .csv, .jsonl or .parquet"
+        )
+
+
+def _rdf_output(request: RunRequest) -> str | None:
+    """Return the first output in a format of SPARQL or RDF, or None."""
+    files = (name for name in sorted(output_names(request)) if not is_topic(name))
+    return next((name for name in files if check_suffix(name).startswith(RDF_ENDINGS)), None)
+
+
+def message_of(request: RunRequest) -> MessageTemplate | None:
+    """Return the template of messages, if there is one."""
+    return None if request.settings.message is None else MessageTemplate(request.settings.message)
+
+
+def _check_message(request: RunRequest) -> None:
+    """Raise a usage error for messages that are malformed, have unknown columns, or have no place in an output."""
+    template, settings = message_of(request), request.settings
+    if template is None:
+        return
+    if not output_names(request):
+        raise click.UsageError("--message needs an --output: messages are a column of the rows; - is standard output")
+    if (output := _rdf_output(request)) is not None:
+        raise click.UsageError(
+            f"--message: {output} is in a format of SPARQL or RDF, which has no such column; expected -, .csv, .jsonl or "
+            ".parquet"
+        )
+    for columns in [entry.columns for entry in request.entries if entry.output is not None] or [request.columns]:
+        if MESSAGE in columns:
+            raise click.UsageError(
+                f"--message: the column of messages is called {MESSAGE}; rename the variable ?{MESSAGE}, or select others"
+            )
+        try:
+            template.check((QUERY_COLUMN, *columns_of(columns, witness=settings.witness)))
+        except ValueError as error:
+            raise click.UsageError(f"--message: {error}") from error
 
 
 def _first_by_output(request: RunRequest) -> dict[str, QueryEntry]:
@@ -269,9 +330,13 @@ def row_messages(request: RunRequest, queries: Sequence[Query]) -> RowMessages |
     with_query = bool(request.entries)
     destinations = {
         query.name: Destination(
-            topic=one_topic(output), columns=columns_of(query.columns, witness=settings.witness, with_query=with_query)
+            topic=one_topic(output), columns=columns_of(
+                query.columns, witness=settings.witness, with_query=with_query, message=settings.message is not None
+            ),
         )
         for query in queries
         if (output := outputs[query.name]) is not None
     }
-    return RowMessages(destinations=destinations, upsert=settings.upsert)
+    return RowMessages(
+        destinations=destinations, upsert=settings.upsert, witness=settings.witness, message=message_of(request)
+    )

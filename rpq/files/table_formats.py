@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import string
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -53,7 +54,7 @@ def csv_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
     b'a,1\\n"b,c",2\\n'
     """
     for batch in rows.to_batches():
-        texts = [_decode_dictionary(column) for column in batch.columns]
+        texts = [iso_texts(_decode_dictionary(column)) for column in batch.columns]
         if any(_has_special(column, _CSV_SPECIAL) for column in texts):
             yield _quoted_lines(texts)
             continue
@@ -94,8 +95,21 @@ def _quoted_lines(columns: Sequence[pa.Array]) -> pa.Buffer:
     return _content(_join_texts([pc.binary_join_element_wise(*cells, _TEXT[","]), "\n"]))
 
 
-def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
+def iso_texts(column: pa.Array) -> pa.Array:
+    """Return times in UTC as texts in ISO 8601, with as many digits of a second as their unit has; others as they are.
+
+    >>> iso_texts(pa.array([1709287200123]).view(pa.timestamp("ms", "UTC"))).to_pylist()
+    ['2024-03-01T10:00:00.123Z']
+    """
+    if not pa.types.is_timestamp(column.type):
+        return column
+    return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
+
+
+def json_lines(rows: pa.Table, *, json_columns: Collection[str] = ()) -> Iterator[pa.Buffer]:
     """Yield the rows of a table as JSON objects, one per line, with numbers, texts and nulls.
+
+    The texts of `json_columns` are JSON already; an empty one becomes null.
 
     >>> rows = pa.table({"source": ["a", 'say "b"'], "timestamp": [1, 2]})
     >>> print(b"".join(buffer.to_pybytes() for buffer in json_lines(rows)).decode(), end="")
@@ -104,7 +118,9 @@ def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
     """
     for batch in rows.to_batches():
         if batch.num_rows:
-            yield _content(_join_texts(object_pieces(batch.schema.names, map(json_cells, batch.columns))))
+            names = batch.schema.names
+            cells = [json_cells(batch.column(name), is_json=name in json_columns) for name in names]
+            yield _content(_join_texts(object_pieces(names, cells)))
 
 
 def json_arrays(rows: pa.Table) -> Iterator[pa.Buffer]:
@@ -139,9 +155,15 @@ def array_pieces(columns: Iterable[Cells]) -> list[str | pa.Array]:
     return [*pieces, f"{constant}]\n"]
 
 
-def json_cells(column: pa.Array) -> Cells:
-    """Return the values of a column in JSON: the quotes around each value, and the texts (large_string, without nulls)."""
-    column = _decode_dictionary(column)
+def json_cells(column: pa.Array, *, is_json: bool = False) -> Cells:
+    """Return the values of a column in JSON: the quotes around each value, and the texts (large_string, without nulls).
+
+    Texts that are JSON already stay as they are; an empty one becomes null.
+    """
+    column = iso_texts(_decode_dictionary(column))
+    if is_json:
+        texts = pc.fill_null(column.cast(pa.large_string()), "")
+        return "", pc.if_else(pc.equal(texts, ""), _TEXT["null"], texts)
     if not _is_text(column):
         return "", pc.fill_null(column.cast(pa.large_string()), _TEXT["null"])
     data = np.frombuffer(_content(column), dtype=np.uint8)  # all texts at once, which is much faster than one by one
@@ -168,8 +190,68 @@ def _content(texts: pa.Array) -> pa.Buffer:
     return texts.buffers()[2].slice(first, end - first)
 
 
+@dataclass(frozen=True)
+class MessageTemplate:
+    """A text with columns of a row in braces, `{{` and `}}` for braces.  Raises `ValueError` for a malformed text.
+
+    >>> template = MessageTemplate("{source} reached {target}")
+    >>> rows = pa.table({"source": ["ann"], "target": [7]})
+    >>> template.with_messages(rows).column("message").to_pylist()
+    ['ann reached 7']
+    >>> MessageTemplate("{source").columns
+    Traceback (most recent call last):
+    ValueError: expected '}' before end of string
+    """
+
+    text: str
+
+    @property
+    def columns(self) -> list[str]:
+        """The names in braces, in order."""
+        return [name for _, name in self._parts() if name is not None]
+
+    def check(self, columns: Collection[str]) -> None:
+        """Raise `ValueError` for a name that is none of the columns."""
+        for name in self.columns:
+            if name not in columns:
+                raise ValueError(f"there is no column {name!r}; the columns of the rows are {', '.join(columns)}")
+
+    def with_messages(self, rows: pa.Table) -> pa.Table:
+        """Return rows with a last column `message`; a value that is missing is empty text."""
+        batches = [self._messages(batch) for batch in rows.combine_chunks().to_batches()]
+        return rows.append_column(MESSAGE, pa.chunked_array(batches, pa.large_string()).cast(pa.string()))
+
+    def _messages(self, rows: pa.RecordBatch) -> pa.Array:
+        pieces: list[str | pa.Array] = [""]
+        for constant, name in self._parts():
+            pieces.append(constant)
+            if name is not None:
+                text = iso_texts(_decode_dictionary(rows.column(name))).cast(pa.large_string())
+                pieces.append(pc.fill_null(text, ""))
+        texts = _join_texts(pieces)
+        return texts if isinstance(texts, pa.Array) else pa.array([texts.as_py()] * rows.num_rows, pa.large_string())
+
+    def _parts(self) -> Iterator[tuple[str, str | None]]:
+        for constant, name, form, conversion in string.Formatter().parse(self.text):
+            if form or conversion:
+                raise ValueError(f"{{{name}}} has a format, which is not supported; expected the name of a column alone")
+            yield constant, name
+
+
+MESSAGE = "message"
+"""The column of messages."""
+
+
+def message_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
+    """Yield the messages of rows, one on each line; line breaks inside of them become blanks."""
+    for batch in rows.select([MESSAGE]).to_batches():
+        texts = pc.replace_substring_regex(batch.column(0).cast(pa.large_string()), "[\r\n]+", " ")
+        yield _content(_join_texts([texts, "\n"]))
+
+
 CSV = LineFormat(header=lambda columns: (",".join(columns) + "\n").encode(), encode=csv_lines)
 JSON_LINES = LineFormat(header=lambda columns: b"", encode=json_lines)
+MESSAGES = LineFormat(header=lambda columns: b"", encode=message_lines)
 
 
 def parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:

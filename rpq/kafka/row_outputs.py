@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.files.table_formats import array_pieces, json_cells, object_pieces
+from rpq.files.table_formats import MESSAGE, MessageTemplate, array_pieces, json_cells, object_pieces
 from rpq.kafka.client import ClientSettings, KafkaError, client, is_broker_away, log_event, log_warning
 from rpq.kafka.partition_merge import Place
 from rpq.rows.column_kernels import joined_lines
@@ -59,7 +59,8 @@ class Messages:
 
 
 QUERY = "query"
-NOT_IN_KEYS = frozenset({"timestamp", "op", "path"})
+WITNESS = "path"
+NOT_IN_KEYS = frozenset({"timestamp", "op", WITNESS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +73,22 @@ class Destination:
 
 @dataclass(frozen=True, kw_only=True)
 class RowMessages:
-    """A conversion of rows to messages; `destinations` by queries' names.  Rows of other queries are dropped."""
+    """A conversion of rows to messages; `destinations` by queries' names.  Rows of other queries are dropped.
+
+    With `witness` the column `path` of rows is JSON.  With `message` rows have a column of messages.
+    """
 
     destinations: Mapping[str, Destination]
     upsert: bool = False
+    witness: bool = False
+    message: MessageTemplate | None = None
 
     def convert(self, rows: pa.Table) -> list[tuple[str, Messages]]:
         """Convert a table of rows with a column `query` to messages, by topic, in the order of the rows."""
         if not rows.num_rows:
             return []
+        if self.message is not None:
+            rows = self.message.with_messages(rows)
         names = pc.unique(rows.column(QUERY)).to_pylist()
         wanted = {name: self.destinations[name] for name in names if name in self.destinations}
         if not wanted:
@@ -98,11 +106,15 @@ class RowMessages:
         return found
 
     def _messages(self, rows: pa.Table, columns: Sequence[str]) -> Messages:
-        binding = [name for name in rows.column_names if name not in NOT_IN_KEYS]
+        beside = NOT_IN_KEYS | ({MESSAGE} if self.message is not None else frozenset())
+        binding = [name for name in rows.column_names if name not in beside]
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
         for batch in rows.combine_chunks().to_batches():
-            cells = {name: json_cells(batch.column(name)) for name in {*binding, *columns}}
+            cells = {
+                name: json_cells(batch.column(name), is_json=self.witness and name == WITNESS)
+                for name in {*binding, *columns}
+            }
             keys += _lines(array_pieces(cells[name] for name in binding))
             values += _lines(object_pieces(columns, (cells[name] for name in columns)))
         if self.upsert:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rpq.errors import InputError
 from rpq.files.json_values import JsonValue
+from rpq.files.table_formats import MESSAGE, MessageTemplate
 from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, log_event, log_warning, read_settings
 from rpq.kafka.message_reader import BadMessage, MessageColumns
 from rpq.kafka.partition_merge import Place
@@ -202,6 +203,7 @@ def run_topics(
     on_error: str = "stop",
     upsert: bool = False,
     witness: bool = False,
+    message: str | None = None,
     until_end: bool = False,
     limit: int | None = None,
     threads: int = 1,
@@ -222,8 +224,8 @@ def run_topics(
     is a change of a row of a table, whose edge has the `columns`, or whose edges the `rules` name.  `time_format` and
     `text_vertices` are those of the command.  A `schema_registry` (its URL) has the schemas of messages in Avro or JSON
     Schema.  `on_error` is "stop", "skip", or a topic for messages that are no tuples.  With `upsert` rows that leave are
-    tombstones.  `threads`,
-    `memory_limit`, `max_rows`, `max_ahead` and `witness` are those of an engine.  Raises
+    tombstones.  `message` is a text with columns in braces, which becomes a column `message`.  `threads`, `memory_limit`,
+    `max_rows`, `max_ahead` and `witness` are those of an engine.  Raises
     `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
 
     >>> import rpq
@@ -268,12 +270,22 @@ def run_topics(
     destinations = {
         query.name: Destination(
             topic=one_topic(outputs[query.name]),
-            columns=(*(("query",) * (len(queries) > 1)), *query.columns, "timestamp", "op", *(("path",) * witness)),
+            columns=(
+                *(("query",) * (len(queries) > 1)),
+                *(*query.columns, "timestamp", "op"),
+                *(*(("path",) * witness), *((MESSAGE,) * (message is not None))),
+            ),
         )
         for query in queries
     }
     if upsert and any(query.semantics != "explicit" for query in queries):
         raise InputError(UPSERT_NEEDS_EXPLICIT)
+    template = None if message is None else MessageTemplate(message)
+    try:
+        for query in queries if template is not None else ():
+            template.check(("query", *query.columns, "timestamp", "op", *(("path",) * witness)))  # type: ignore[union-attr]
+    except ValueError as error:
+        raise InputError(f"message: {error}") from error
     of_engine: dict[str, Any] = {
         "threads": threads,
         "memory_limit": memory_limit,
@@ -309,11 +321,12 @@ def run_topics(
         **({} if registry is None else {"schema registry": registry.identity}),
         **({} if time_format is None else {"time_format": time_format}),
         **({"text_vertices": True} if text_vertices else {}),
+        **({} if message is None else {"message": message}),
     }
     run = TopicRun(
         source,
         TopicOutputs(
-            RowMessages(destinations=destinations, upsert=upsert),
+            RowMessages(destinations=destinations, upsert=upsert, witness=witness, message=template),
             settings=clients,
             witness=witness,
             dead_letters=one_topic(on_error) if letters else None,

@@ -264,6 +264,7 @@ class Run:
     `make_engine` makes the engine of a new run.  `checkpoint_seconds` is the least time between two checkpoints.  After each
     slice `tick` is called, and `check`, which raises an exception if the run must end.  With `flush`, reports that wait at
     the end of the source are written there; the checkpoint comes before them, so a run that is resumed takes them back.
+    `convert` changes the columns of tuples for the engine.
     """
 
     slice_rows, slice_seconds = 1 << 20, 0.5
@@ -289,6 +290,7 @@ class Run:
         check: Callable[[], None] = lambda: None,
         tick: Callable[[], None] = lambda: None,
         flush: bool = False,
+        convert: Callable[[pa.RecordBatch], pa.RecordBatch] = lambda tuples: tuples,
     ) -> None:
         self.source, self.sink, self.checkpoint = source, sink, checkpoint
         self.engine: Engine | None = None
@@ -314,6 +316,7 @@ class Run:
         self._checkpoint_seconds = checkpoint_seconds
         self._check, self._tick = check, tick
         self._flush = flush
+        self._convert = convert
         self._seconds_before = 0.0
 
     def restore(self) -> None:
@@ -412,7 +415,7 @@ class Run:
         def push(tuples: pa.RecordBatch) -> Changes:
             if self.engine is None:
                 self.engine = self._make_engine()
-            return self.engine.push(tuples, collect=not again and self.sink.has_destination)
+            return self.engine.push(self._convert(tuples), collect=not again and self.sink.has_destination)
 
         until, stop = push_slice(
             part,

@@ -84,7 +84,101 @@ def test_json_lines_keep_numbers_numbers(rpq, here):
     assert rpq(*RUN, "--input", "edges.parquet", "--output", "rows.jsonl", "--witness", "--quiet")[0] == 0
     lines = [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()]
     assert {"source": 1, "target": 3, "timestamp": 2, "op": "+", "path": lines[-1]["path"]} in lines
-    assert sorted(json.loads(line["path"])[0] for line in lines) == [1, 1, 2]
+    assert sorted(line["path"][0] for line in lines) == [1, 1, 2]
+
+
+def test_a_witness_is_json_in_json_lines_and_null_where_there_is_none(rpq, here):
+    Path("edges.csv").write_text('source,target,label,timestamp,op\nx,"y""z",a,1,+\nx,"y""z",a,2,-\n')
+    for name in ("rows.jsonl", "rows.csv"):
+        assert rpq(*RUN, "--input", "edges.csv", "--output", name, "--witness", "--quiet")[0] == 0
+    paths = [json.loads(line)["path"] for line in Path("rows.jsonl").read_text().splitlines()]
+    assert paths == [["x", "a", 'y"z'], None]
+    with open("rows.csv", newline="") as file:
+        assert [row["path"] for row in csv.DictReader(file)] == [json.dumps(paths[0]), ""]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_messages_are_a_column_of_files(rpq, here, name):
+    Path("edges.csv").write_text('x,"y ""1""",a,1\n')
+    told = ["--message", "{source} reached {target} {{{op}}} at {timestamp}, {query}", "--witness"]
+    assert rpq(*RUN, "--input", "edges.csv", "--output", name, *told, "--quiet")[0] == 0
+    if name.endswith(".parquet"):
+        (row,) = pq.read_table(name).to_pylist()
+    else:
+        lines = unpacked(name).splitlines()
+        (row,) = map(json.loads, lines) if ".jsonl" in name else csv.DictReader(lines)
+    assert row["message"] == 'x reached y "1" {+} at 1, a+' and list(row)[-2:] == ["path", "message"]
+
+
+def test_messages_are_the_lines_of_standard_output(rpq, here):
+    one = '[[query]]\nname = "n"\nquery = "a"\noutput = "-"'
+    other = '[[query]]\nname = "m"\nquery = "?x a ?y"\noutput = "m.csv"'
+    Path("queries.toml").write_text(f"{one}\n{other}\n")
+    of_run = ["--window", "10", "--slide", "1", "--input", "edges.txt", "--quiet"]
+    status, out, _ = rpq("run", "--queries", "queries.toml", *of_run, "--message", "{query}: {op}")
+    assert (status, out) == (0, "n: +\nn: +\n")
+    assert Path("m.csv").read_text() == "query,x,y,timestamp,op,message\nm,x,y,1,+,m: +\nm,y,z,2,+,m: +\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "reason"),
+    [
+        ("{sorce}", "-", "there is no column 'sorce'; the columns of the rows are query, source, target, timestamp, op"),
+        ("{source:>9}", "-", "expected the name of a column alone"),
+        ("{source", "-", "expected '}'"),
+        ("{}", "-", "there is no column ''"),
+        ("{source}", "rows.nq", "has no such column; expected -, .csv"),
+    ],
+)
+def test_messages_that_cannot_be_written_are_refused_before_the_run(rpq, here, text, output, reason):
+    status, out, err = rpq(*RUN, "--input", "edges.txt", "--message", text, "--output", output)
+    assert (status, out) == (2, "") and "--message" in err and reason in err and not os.path.exists(output)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet"])
+@pytest.mark.parametrize(("unit", "fraction"), [("s", ""), ("ms", ".250"), ("us", ".250000"), ("ns", ".250000000")])
+def test_times_are_written_as_they_came_in(rpq, here, name, unit, fraction):
+    """Rows are edges again: read as such, they have the same times."""
+    began = f"2024-03-01T10:00:00{fraction}Z"
+    Path("edges.csv").write_text(f"source,target,label,timestamp\nx,y,a,{began}\nx,z,a,2024-02-01T00:00:00Z\n")
+    run = ["run", "a+", "--input", "edges.csv", "--window", "1h", "--slide", "1h", "--time-unit", unit, "--times", "iso"]
+    assert rpq(*run, "--semantics", "explicit", "--late", "late.csv", "--output", name, "--quiet")[0] == 0
+    if name.endswith(".parquet"):
+        column = pq.read_table(name).column("timestamp")  # Parquet's coarsest unit is the millisecond
+        times = column.cast(pa.timestamp(unit, "UTC"))
+        assert [text.as_py() for text in times.cast(pa.string())] == [began.replace("T", " ")]
+    else:
+        lines = Path(name).read_text().splitlines()
+        found = list(csv.DictReader(lines)) if name.endswith(".csv") else [json.loads(line) for line in lines]
+        assert [row["timestamp"] for row in found] == [began]
+    late = list(csv.DictReader(Path("late.csv").read_text().splitlines()))
+    assert [row["timestamp"] for row in late] == [f"2024-02-01T00:00:00{fraction.replace('25', '00')}Z"]
+    if name.endswith(".parquet"):
+        return
+    assert rpq("run", "a+", "--input", name, "--label", "a", "--window", "1h", "--slide", "1h", "--time-unit", unit,
+               *(["--format", "jsonl"] if "json" in name else []), "--output", "again.csv", "--quiet")[0] == 0  # fmt: skip
+    wanted = pa.scalar(began.removesuffix("Z").replace("T", " ")).cast(pa.timestamp(unit)).value
+    assert [int(row["timestamp"]) for row in csv.DictReader(Path("again.csv").read_text().splitlines())] == [wanted]
+
+
+def test_times_are_refused_without_a_unit_and_in_formats_of_rdf(rpq, here):
+    status, _, err = rpq(*RUN, "--input", "edges.txt", "--times", "iso")
+    assert status == 2 and "expected --time-unit" in err
+    status, _, err = rpq(*RUN, "--input", "edges.txt", "--times", "iso", "--time-unit", "s", "--output", "rows.nq")
+    assert status == 2 and "expected .csv, .jsonl or .parquet" in err
+
+
+def test_times_of_a_run_in_parts_are_those_of_a_whole_one(rpq, here):
+    Path("edges.csv").write_text("x,y,a,2024-03-01T10:00:00Z\ny,z,a,2024-03-01T11:00:00Z\nz,x,a,2024-03-01T11:30:00Z\n")
+    run = ["run", "a+", "--input", "edges.csv", "--window", "2h", "--slide", "1m", "--semantics", "explicit", "--quiet"]
+    for limit in (1, 2, 3):
+        of_part = ["--checkpoint", "state", "--limit", limit, "--output", "parts.jsonl"]
+        assert rpq(*run, "--times", "iso", *of_part)[0] == 0
+    assert rpq(*run, "--times", "iso", "--output", "whole.jsonl")[0] == 0
+    parts, whole = (Path(name).read_text().splitlines() for name in ("parts.jsonl", "whole.jsonl"))
+    assert sorted(parts) == sorted(whole) and len(whole) == 9
+    status, _, err = rpq(*run, "--checkpoint", "state", "--output", "parts.jsonl")
+    assert status == 2 and "--times was iso, now not given" in err
 
 
 @pytest.mark.parametrize(

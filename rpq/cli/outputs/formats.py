@@ -38,7 +38,7 @@ import pyarrow.compute as pc
 from rpq.errors import RpqError
 from rpq.files import destinations
 from rpq.files.compression import FRAMES
-from rpq.files.table_formats import CSV, JSON_LINES, LineFormat
+from rpq.files.table_formats import CSV, JSON_LINES, MESSAGE, LineFormat
 from rpq.language.sparql.values.terms import RDF, XSD, literal_text, read_literal
 from rpq.rows.typed_columns import holds_terms
 
@@ -288,6 +288,9 @@ WHOLE_FORMS = {".srj": SPARQL_JSON}
 ENDINGS = (*(form + packed for form in TEXT_FORMS for packed in ("", *FRAMES)), *WHOLE_FORMS, ".parquet")
 """The endings of the names of output files."""
 
+RDF_ENDINGS = (".tsv", ".srj", ".nq")
+"""The beginnings of the endings of the formats of SPARQL and RDF."""
+
 N_QUADS_ENDINGS = tuple(ending for ending in ENDINGS if ending.startswith(".nq"))
 
 
@@ -295,15 +298,19 @@ class SinkError(RpqError):
     """An output that cannot be opened or resumed."""
 
 
-def columns_of(answers: Sequence[str] = PAIR, *, witness: bool, with_query: bool = False) -> tuple[str, ...]:
-    """Return the columns of an output for `answers`; `with_query` adds the query's name, `witness` the path.
+def columns_of(
+    answers: Sequence[str] = PAIR, *, witness: bool, with_query: bool = False, message: bool = False
+) -> tuple[str, ...]:
+    """Return the columns of an output for `answers`.
+
+    `with_query` adds the query's name, `witness` the path, and `message` a text.
 
     >>> columns_of(witness=True, with_query=True)
     ('query', 'source', 'target', 'timestamp', 'op', 'path')
     >>> columns_of(("x", "y", "z"), witness=False)
     ('x', 'y', 'z', 'timestamp', 'op')
     """
-    return (*(QUERY_COLUMN,) * with_query, *answers, *LAST_COLUMNS, *(WITNESS_COLUMN,) * witness)
+    return (*(QUERY_COLUMN,) * with_query, *answers, *LAST_COLUMNS, *(WITNESS_COLUMN,) * witness, *(MESSAGE,) * message)
 
 
 def check_edges(path: str, answers: Sequence[str]) -> None:

@@ -21,6 +21,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -47,7 +49,7 @@ from rpq.cli.outputs.formats import (
 )
 from rpq.files import destinations
 from rpq.files.compression import FRAMES, ArrowFile, Frame
-from rpq.files.table_formats import CSV, LineFormat, parquet_writer
+from rpq.files.table_formats import CSV, JSON_LINES, MESSAGES, LineFormat, json_lines, parquet_writer
 
 if TYPE_CHECKING:
     from pyarrow import parquet as pq
@@ -68,6 +70,7 @@ __all__ = [
     "destination",
     "frames_path",
     "open_sink",
+    "with_times",
 ]
 
 ROW_GROUP_ROWS = 1 << 20
@@ -105,6 +108,7 @@ def open_sink(
     answers: Sequence[str] = PAIR,
     *,
     witness: bool = False,
+    message: bool = False,
     with_query: bool = False,
     resumable: bool = False,
     grows: bool = False,
@@ -115,14 +119,16 @@ def open_sink(
     `answers` are the columns of a query's answers; `with_query` adds the query's name as the first column.  A `resumable`
     sink resumes at `position`, or begins anew if that is None.  With `grows` the file is written in place where the format
     allows it (text), so that readers can follow it; without either, `close` puts the file in place.  Devices and FIFOs get
-    CSV unless their names have another ending.  Raises `SinkError` for an unknown ending, a file that cannot be written, and
+    CSV unless their names have another ending.  With a `message` rows have such a column, and standard output has it alone.
+    Raises `SinkError` for an unknown ending, a file that cannot be written, and
     one that is shorter than the position.
     """
     ending = check_suffix(path)
     of_edges = ending in N_QUADS_ENDINGS
     if of_edges:
         check_edges(path, answers)
-    columns = columns_of(answers, witness=witness and not of_edges, with_query=with_query or of_edges)
+    of_rows: dict[str, bool] = {"witness": witness and not of_edges, "message": message}
+    columns = columns_of(answers, **of_rows, with_query=with_query or of_edges)
     if resumable and (path == destinations.STANDARD_STREAM or not destinations.is_regular(path)):
         raise SinkError(f"{path}: cannot be resumed; expected the name of a regular file")
     if ending == ".parquet":
@@ -133,6 +139,10 @@ def open_sink(
         check_end(path, position)
     file = destination(path, grows=grows or resumable, position=position)
     lines = (TEXT_FORMS | WHOLE_FORMS)[form]
+    if message and path == destinations.STANDARD_STREAM:
+        lines = MESSAGES
+    if lines is JSON_LINES and witness:
+        lines = replace(lines, encode=partial(json_lines, json_columns=(WITNESS_COLUMN,)))
     sink = TextSink(file, columns, lines=with_computed_columns(lines, answers), packed=packed, position=position)
     sink.wants_terms = lines in FORMS and bool(computed_columns(answers))
     return sink
@@ -513,6 +523,14 @@ def frames_path(path: str) -> str:
     return f"{path}.rows"
 
 
+def with_times(tuples: pa.RecordBatch, times: pa.DataType | None) -> pa.RecordBatch:
+    """Return tuples whose timestamps are times of a type, at no cost; the same tuples if that is None."""
+    if times is None or "timestamp" not in tuples.schema.names:
+        return tuples
+    place = tuples.schema.names.index("timestamp")
+    return tuples.set_column(place, "timestamp", tuples.column(place).view(times))
+
+
 def without_dictionaries(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Return these columns, in this order, without dictionaries."""
     rows = rows.select(list(columns))
@@ -528,16 +546,23 @@ LATE_COLUMNS = ("source", "target", "label", "timestamp", "op")
 class LateFile:
     """A file of late tuples in the format `edges`: CSV with a header, compressed if the name has such an ending.
 
-    The columns of `properties` follow those of a tuple. `grows` and `position` are those of `open_sink`; `sink` is resumed,
-    committed, closed and discarded like any other.
+    The columns of `properties` follow those of a tuple. Timestamps are written in the type `times` if that is given. `grows`
+    and `position` are those of `open_sink`; `sink` is resumed, committed, closed and discarded like any other.
     """
 
     def __init__(
-        self, path: str, *, grows: bool = False, position: int | None = None, properties: Sequence[str] = ()
+        self,
+        path: str,
+        *,
+        grows: bool = False,
+        position: int | None = None,
+        properties: Sequence[str] = (),
+        times: pa.DataType | None = None,
     ) -> None:
         ending = os.path.splitext(path)[1].lower()
         file = destination(path, grows=grows, position=position)
         self._properties = tuple(properties)
+        self._times = times
         names = (*LATE_COLUMNS, *self._properties)
         self.sink = TextSink(file, names, packed=ending if ending in FRAMES else "", position=position)
 
@@ -545,7 +570,7 @@ class LateFile:
         """Write the tuples of a pushed batch with these row numbers."""
         if not len(late):
             return
-        rows = tuples.take(pa.array(late, pa.int64()))
+        rows = with_times(tuples, self._times).take(pa.array(late, pa.int64()))
         deletes = rows.column("delete") if "delete" in rows.schema.names else pa.array([False] * len(late))
         columns = [*(rows.column(name) for name in LATE_COLUMNS[:-1]), pc.if_else(deletes, "-", "+")]
         columns += [rows.column(name) for name in self._properties]
