@@ -110,11 +110,19 @@ class SchemaRegistry:
 
     @property
     def identity(self) -> str:
-        """What the rows of a run depend on; not the URL, at which another registry may have the same schemas."""
+        """What the rows of a run depend on; not the URL, at which another registry may have the same schemas.
+
+        >>> SchemaRegistry("https://registry.example", format="avro").identity
+        'avro'
+        """
         return self.format or "any"
 
     def wait(self) -> float:
-        """Return the time in seconds until a registry that does not answer is asked again; 0 if it answers."""
+        """Return the time in seconds until a registry that does not answer is asked again; 0 if it answers.
+
+        >>> SchemaRegistry("https://registry.example").wait()
+        0.0
+        """
         return max(0.0, self._next_call - time.monotonic())
 
     # --- messages --------------------------------------------------------------------------------------------
@@ -125,6 +133,12 @@ class SchemaRegistry:
         """Return values as JSON, and the errors of bad ones, which are null, by their numbers.
 
         Raises `RegistryAwayError` if a schema that is not known yet cannot be had now, and `KafkaError` if it never can.
+
+        >>> from types import SimpleNamespace
+        >>> message = SimpleNamespace(headers=lambda: None, key=lambda: b"plain")
+        >>> values, errors = SchemaRegistry("https://registry.example").decode_values([message], [b"text"])
+        >>> values, str(errors[0])[:34]
+        ([None], 'does not begin with the number of ')
         """
         self._refused.clear()
         found: list[bytes | None] = []
@@ -138,7 +152,13 @@ class SchemaRegistry:
         return found, errors
 
     def decode_key(self, message: Any) -> bytes | str | None:
-        """Return the key of a message as JSON, a text in it without quotes; a key without a schema unchanged."""
+        """Return the key of a message as JSON, a text in it without quotes; a key without a schema unchanged.
+
+        >>> from types import SimpleNamespace
+        >>> message = SimpleNamespace(headers=lambda: None, key=lambda: b"plain")
+        >>> SchemaRegistry("https://registry.example").decode_key(message)
+        b'plain'
+        """
         key = message.key()
         if not isinstance(key, bytes) or (key[:1] not in (b"\0", b"\1") and not _id_in_header(message, "key")):
             return key
