@@ -226,7 +226,7 @@ def test_every_command_works_as_it_is_pasted(page: Path, tmp_path: Path, rpq: Ca
                 )  # fmt: skip
                 assert ran.returncode == 0, block + ran.stderr
                 assert "Traceback" not in ran.stderr
-            for output in re.findall(r"--output (\S+)", block):
+            for output in re.findall(r"--output ([^-\s]\S*)", block):  # "-" is standard output
                 assert (tmp_path / output).exists(), output
 
 
