@@ -52,6 +52,7 @@ _LONGEST = 2 + 20 + _DIGITS
 """Characters of a number: sign, digits, point."""
 _ZERO, _POINT, _MINUS = ord("0"), ord("."), ord("-")
 _BILLION = np.uint64(10**9)
+_ONE, _ZERO_WORD = np.uint64(1), np.uint64(0)
 _HALF = 2**32
 _32, _MASK = np.uint64(32), np.uint64(_HALF - 1)
 _UNIT_UPPER, _UNIT_LOWER = np.uint64(DECIMAL_UNIT // _HALF), np.uint64(DECIMAL_UNIT % _HALF)
@@ -236,15 +237,17 @@ def integer_in_units(number):
 @njit(cache=True, nogil=True, forceinline=True)
 def _quotient_in_units(dividend, divisor):
     """Return the halves of a quotient in units of 10⁻¹⁸: the nearest, the even one of two."""
-    size = abs(dividend)
-    whole, rest = size // divisor, size % divisor
-    rest *= np.int64(10**9)
-    fraction = rest // divisor
-    rest = rest % divisor * np.int64(10**9)
-    fraction = fraction * np.int64(10**9) + rest // divisor
-    rest %= divisor
-    if 2 * rest > divisor or (2 * rest == divisor and fraction & 1 == 1):
-        fraction += 1
+    by = np.uint64(divisor)  # divisions without signs are quicker
+    rest = np.uint64(abs(dividend))
+    whole = rest // by
+    rest = (rest - whole * by) * _BILLION
+    upper = rest // by
+    rest = (rest - upper * by) * _BILLION
+    lower = rest // by
+    rest -= lower * by
+    fraction = upper * _BILLION + lower
+    if rest + rest > by or (rest + rest == by and fraction & _ONE != _ZERO_WORD):
+        fraction += _ONE
     high, low = _in_units(whole, fraction)
     return (high, low) if dividend >= 0 else negated(high, low)
 
