@@ -647,11 +647,15 @@ class _Planner:
                 common = [(name, copy_of(name) if name in outer else None) for name in shared]
                 other = ProjectNode(partners, of_right)
                 return ExistsNode(of_left, other, is_negated=True, common=common, same=copies)
-            case Extend(inner, variable, formula):
+            case Extend(inner, variable, formula, is_joined):
                 if variable not in outer:
                     return self.extend_node(inside(inner), variable, formula)
-                # Where the outer variable has a value, that stands in its place.
                 node, name = inside(inner), self._fresh("bound")
+                if is_joined:
+                    unbound = Call("!", (Call("BOUND", (Variable(variable),)),))
+                    equal = Call("SAMETERM", (Variable(variable), formula))
+                    node = self.filter_node(node, Call("||", (unbound, equal)))
+                # Where the outer variable has a value, that stands in its place.
                 either = self.extend_node(node, name, Call("COALESCE", (Variable(variable), formula)))
                 sources = [name if column == variable else column for column in node.columns]
                 return ProjectNode(node.columns, either, sources=sources)
