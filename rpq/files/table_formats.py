@@ -54,7 +54,7 @@ def csv_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
     b'a,1\\n"b,c",2\\n'
     """
     for batch in rows.to_batches():
-        texts = [iso_texts(_decode_dictionary(column)) for column in batch.columns]
+        texts = [value_texts(_decode_dictionary(column)) for column in batch.columns]
         if any(_has_special(column, _CSV_SPECIAL) for column in texts):
             yield _quoted_lines(texts)
             continue
@@ -104,6 +104,22 @@ def iso_texts(column: pa.Array) -> pa.Array:
     if not pa.types.is_timestamp(column.type):
         return column
     return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
+
+
+def value_texts(column: pa.Array) -> pa.Array:
+    """Return times as `iso_texts` does, and lists as texts in JSON; others as they are.
+
+    >>> value_texts(pa.array([[1, None], None])).to_pylist()
+    ['[1, null]', None]
+    """
+    if not pa.types.is_list(column.type):
+        return iso_texts(column)
+    quote, texts = json_cells(column.flatten())
+    ends = np.zeros(len(column) + 1, np.int32)
+    np.cumsum(column.value_lengths().fill_null(0).to_numpy(), out=ends[1:])
+    items = _join_texts([quote, texts, quote]) if quote else texts
+    lists = pa.ListArray.from_arrays(pa.array(ends), items, mask=column.is_null())
+    return _join_texts(["[", pc.binary_join(lists, _scalar(", ")), "]"])
 
 
 def json_lines(rows: pa.Table, *, json_columns: Collection[str] = ()) -> Iterator[pa.Buffer]:
@@ -160,7 +176,8 @@ def json_cells(column: pa.Array, *, is_json: bool = False) -> Cells:
 
     Texts that are JSON already stay as they are; an empty one becomes null.
     """
-    column = iso_texts(_decode_dictionary(column))
+    is_json = is_json or pa.types.is_list(column.type)
+    column = value_texts(_decode_dictionary(column))
     if is_json:
         texts = pc.fill_null(column.cast(pa.large_string()), "")
         return "", pc.if_else(pc.equal(texts, ""), _TEXT["null"], texts)
@@ -226,7 +243,7 @@ class MessageTemplate:
         for constant, name in self._parts():
             pieces.append(constant)
             if name is not None:
-                text = iso_texts(_decode_dictionary(rows.column(name))).cast(pa.large_string())
+                text = value_texts(_decode_dictionary(rows.column(name))).cast(pa.large_string())
                 pieces.append(pc.fill_null(text, ""))
         texts = _join_texts(pieces)
         return texts if isinstance(texts, pa.Array) else pa.array([texts.as_py()] * rows.num_rows, pa.large_string())
@@ -240,6 +257,9 @@ class MessageTemplate:
 
 MESSAGE = "message"
 """The column of messages."""
+
+WITNESS_COLUMNS = ("path", "path_times")
+"""The columns of witnesses: a path as JSON, and the times of its edges."""
 
 
 def message_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
