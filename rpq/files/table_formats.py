@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -238,6 +238,17 @@ class MessageTemplate:
         batches = [self._messages(batch) for batch in rows.combine_chunks().to_batches()]
         return rows.append_column(MESSAGE, pa.chunked_array(batches, pa.large_string()).cast(pa.string()))
 
+    def message(self, values: Mapping[str, Any]) -> str:
+        """Return the message of one row, whose values are those of JSON.
+
+        >>> MessageTemplate("{x} at {timestamp}").message({"x": None, "timestamp": 7})
+        ' at 7'
+        """
+        return "".join(
+            constant + ("" if name is None or (value := values.get(name)) is None else json_word(value))
+            for constant, name in self._parts()
+        )
+
     def _messages(self, rows: pa.RecordBatch) -> pa.Array:
         pieces: list[str | pa.Array] = [""]
         for constant, name in self._parts():
@@ -253,6 +264,11 @@ class MessageTemplate:
             if form or conversion:
                 raise ValueError(f"{{{name}}} has a format, which is not supported; expected the name of a column alone")
             yield constant, name
+
+
+def json_word(value: Any) -> str:
+    """Return a text as it is, and another value of JSON as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 MESSAGE = "message"
