@@ -332,7 +332,7 @@ def run_topics(
             dead_letters=one_topic(on_error) if letters else None,
             check=check,
         ),
-        make_engine=lambda: Engine(*queries, **of_engine, edges=edges),
+        make_engine=lambda: Engine(*queries, **of_engine, edges=edges, time_unit=time_unit),  # type: ignore[arg-type]
         limit=limit,
         checkpoint=None
         if checkpoint is None
