@@ -16,6 +16,7 @@ from rpq.cli.inputs import digests, rules_of
 from rpq.cli.options import NamedInput, output_key
 from rpq.cli.request import RunRequest, RunSettings
 from rpq.files.json_values import JsonValue
+from rpq.files.table_formats import WITNESS_COLUMNS
 from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.language.notation import ORDER_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query import PatternQuery
@@ -80,7 +81,7 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
         "--on-budget": settings.on_budget,
         "--semantics": None,
         "--output": settings.output and input_identity(settings.output),
-        "--witness": settings.witness,
+        "--witness": list(WITNESS_COLUMNS) if settings.witness else False,  # an earlier version wrote fewer
         "--source": sorted(settings.sources),
         "--target": sorted(settings.targets),
         "--drop-self-loops": settings.drop_self_loops,

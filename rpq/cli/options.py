@@ -266,6 +266,14 @@ def window_and_slide(sizes: str) -> Option:
     )
 
 
+times = click.option(
+    "--times",
+    type=click.Choice(["iso"]),
+    help="Write times as texts in ISO 8601 (UTC), as many inputs have them: 2024-03-01T10:00:00Z.  [default: numbers in the "
+    "stream's unit]",
+)
+
+
 def time_unit(when: str) -> Option:
     """Return the option `--time-unit`; `when` describes the inputs that need it."""
     return click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help=f"Unit of the timestamps, {when}.")

@@ -161,12 +161,7 @@ class RunCommand(SeveralValuesCommand):
 @shared.semantics
 @shared.pattern_options
 @click.option("--output", metavar="FILE", help="File or topic for the rows (see below); - is standard output.")
-@click.option(
-    "--times",
-    type=click.Choice(["iso"]),
-    help="Write times as texts in ISO 8601 (UTC), as many inputs have them: 2024-03-01T10:00:00Z.  [default: numbers in the "
-    "stream's unit]",
-)
+@shared.times
 @click.option(
     "--message",
     metavar="TEXT",

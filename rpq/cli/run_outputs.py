@@ -15,14 +15,13 @@ from rpq.cli.outputs.formats import (
     N_QUADS_ENDINGS,
     QUAD,
     RDF_ENDINGS,
-    WITNESS_COLUMN,
     SinkError,
     check_edges,
     check_suffix,
 )
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open_sink
 from rpq.cli.request import RunRequest
-from rpq.files.table_formats import MESSAGE, MessageTemplate
+from rpq.files.table_formats import MESSAGE, WITNESS_COLUMNS, MessageTemplate
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.language.query import tells_leaving
 from rpq.language.query_file import QueryEntry
@@ -203,10 +202,10 @@ def check_columns(request: RunRequest) -> None:
     """Raise a usage error if queries share an output but not their columns, or a column has the name of the witnesses."""
     if request.settings.witness:
         for columns in [entry.columns for entry in request.entries] or [request.columns]:
-            if WITNESS_COLUMN in columns:
+            if taken := [name for name in WITNESS_COLUMNS if name in columns]:
                 raise click.UsageError(
-                    f"--witness: the column of witnesses is called {WITNESS_COLUMN}; rename the variable ?{WITNESS_COLUMN}, "
-                    "or select others"
+                    f"--witness: the columns of witnesses are called {' and '.join(WITNESS_COLUMNS)}; rename the variable "
+                    f"?{taken[0]}, or select others"
                 )
     _check_n_quads(request)
     _check_times(request)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.files.table_formats import MESSAGE, MessageTemplate, array_pieces, json_cells, object_pieces
+from rpq.files.table_formats import MESSAGE, WITNESS_COLUMNS, MessageTemplate, array_pieces, json_cells, object_pieces
 from rpq.kafka.client import ClientSettings, KafkaError, client, is_broker_away, log_event, log_warning
 from rpq.kafka.partition_merge import Place
 from rpq.rows.column_kernels import joined_lines
@@ -59,8 +59,7 @@ class Messages:
 
 
 QUERY = "query"
-WITNESS = "path"
-NOT_IN_KEYS = frozenset({"timestamp", "op", WITNESS})
+NOT_IN_KEYS = frozenset({"timestamp", "op", *WITNESS_COLUMNS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +111,7 @@ class RowMessages:
         values: list[bytes | None] = []
         for batch in rows.combine_chunks().to_batches():
             cells = {
-                name: json_cells(batch.column(name), is_json=self.witness and name == WITNESS)
+                name: json_cells(batch.column(name), is_json=self.witness and name == WITNESS_COLUMNS[0])
                 for name in {*binding, *columns}
             }
             keys += _lines(array_pieces(cells[name] for name in binding))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rpq.errors import InputError
 from rpq.files.json_values import JsonValue
-from rpq.files.table_formats import MESSAGE, MessageTemplate
+from rpq.files.table_formats import MESSAGE, WITNESS_COLUMNS, MessageTemplate
 from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, log_event, log_warning, read_settings
 from rpq.kafka.message_reader import BadMessage, MessageColumns
 from rpq.kafka.partition_merge import Place
@@ -273,7 +273,7 @@ def run_topics(
             columns=(
                 *(("query",) * (len(queries) > 1)),
                 *(*query.columns, "timestamp", "op"),
-                *(*(("path",) * witness), *((MESSAGE,) * (message is not None))),
+                *(*(WITNESS_COLUMNS if witness else ()), *((MESSAGE,) * (message is not None))),
             ),
         )
         for query in queries
@@ -283,7 +283,7 @@ def run_topics(
     template = None if message is None else MessageTemplate(message)
     try:
         for query in queries if template is not None else ():
-            template.check(("query", *query.columns, "timestamp", "op", *(("path",) * witness)))  # type: ignore[union-attr]
+            template.check(("query", *query.columns, "timestamp", "op", *(WITNESS_COLUMNS if witness else ())))  # type: ignore[union-attr]
     except ValueError as error:
         raise InputError(f"message: {error}") from error
     of_engine: dict[str, Any] = {
@@ -332,7 +332,7 @@ def run_topics(
             dead_letters=one_topic(on_error) if letters else None,
             check=check,
         ),
-        make_engine=lambda: Engine(*queries, **of_engine, edges=edges),
+        make_engine=lambda: Engine(*queries, **of_engine, edges=edges, time_unit=time_unit),  # type: ignore[arg-type]
         limit=limit,
         checkpoint=None
         if checkpoint is None

@@ -26,10 +26,12 @@ from rpq.errors import ConflictBudgetError, RowLimitError
 from rpq.files.json_values import JsonValue
 from rpq.language.hypercube import Hypercube, Share
 from rpq.language.readings import LabelSet
+from rpq.rows.blocks import witness_array
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, IdRows
 from rpq.rows.typed_columns import Texts
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.edge_values import ValuesOf
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName
@@ -401,14 +403,23 @@ class RunningQuery(ABC):
         """
         raise NotImplementedError("queries of this kind have no witnesses")
 
-    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
-        """Return the witnesses of the rows of a delta as texts, which are empty for rows that leave."""
+    def witnesses(
+        self,
+        delta: Delta,
+        edges: Edges,
+        vertices: VertexDictionary,
+        labels: list[str],
+        edge_times: EdgeTimes | None = None,
+    ) -> pa.Array:
+        """Return the witnesses of the rows of a delta (`witness_array`), none for rows that leave.
+
+        `edge_times` are those of the edges at each tuple; without them they are those of `edges`.
+        """
         is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
-        found = (
+        return witness_array([
             self.witness(row, edges, vertices, labels) if added else None
             for row, added in zip(delta.as_lists(), is_added, strict=True)
-        )
-        return pa.array(["" if one is None else one.to_json() for one in found], pa.string())
+        ])  # fmt: skip
 
     def explain(self) -> Any:
         """Return how the query is evaluated, and its cost so far; None if its kind has no explanation."""

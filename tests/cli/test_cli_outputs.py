@@ -83,7 +83,8 @@ def test_json_lines_keep_numbers_numbers(rpq, here):
     pq.write_table(pa.table(table), "edges.parquet")
     assert rpq(*RUN, "--input", "edges.parquet", "--output", "rows.jsonl", "--witness", "--quiet")[0] == 0
     lines = [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()]
-    assert {"source": 1, "target": 3, "timestamp": 2, "op": "+", "path": lines[-1]["path"]} in lines
+    path = {"path": [1, "a", 2, "a", 3], "path_times": [1, 2]}
+    assert {"source": 1, "target": 3, "timestamp": 2, "op": "+", **path} in lines
     assert sorted(line["path"][0] for line in lines) == [1, 1, 2]
 
 
@@ -91,10 +92,31 @@ def test_a_witness_is_json_in_json_lines_and_null_where_there_is_none(rpq, here)
     Path("edges.csv").write_text('source,target,label,timestamp,op\nx,"y""z",a,1,+\nx,"y""z",a,2,-\n')
     for name in ("rows.jsonl", "rows.csv"):
         assert rpq(*RUN, "--input", "edges.csv", "--output", name, "--witness", "--quiet")[0] == 0
-    paths = [json.loads(line)["path"] for line in Path("rows.jsonl").read_text().splitlines()]
-    assert paths == [["x", "a", 'y"z'], None]
+    rows = [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()]
+    assert [(row["path"], row["path_times"]) for row in rows] == [(["x", "a", 'y"z'], [1]), (None, None)]
     with open("rows.csv", newline="") as file:
-        assert [row["path"] for row in csv.DictReader(file)] == [json.dumps(paths[0]), ""]
+        found = [(row["path"], row["path_times"]) for row in csv.DictReader(file)]
+    assert found == [(json.dumps(rows[0]["path"]), "[1]"), ("", "")]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet", "rows.tsv", "rows.srj"])
+def test_times_of_a_witness_are_those_of_the_output(rpq, here, name):
+    """The edge of the first row comes again, in the same batch: what it had then is told."""
+    edges = (f"{ends},a,2024-03-01T10:00:0{second}Z" for ends, second in (("x,y", 0), ("y,z", 5), ("x,y", 7)))
+    Path("edges.csv").write_text("\n".join(("source,target,label,timestamp", *edges)))
+    times = () if name.endswith(("tsv", "srj")) else ("--times", "iso")
+    arguments = "run", "a/a", "--input", "edges.csv", "--window", "1h", "--slide", "1m", "--output", name, "--witness"
+    assert rpq(*arguments, *times, "--quiet")[0] == 0
+    if name == "rows.parquet":
+        (row,) = pq.read_table(name).to_pylist()
+        assert [time.isoformat()[:19] for time in row["path_times"]] == ["2024-03-01T10:00:00", "2024-03-01T10:00:05"]
+        return
+    text = Path(name).read_text()
+    if not times:
+        assert "[1709287200000000, 1709287205000000]" in text
+    else:
+        expected = '["2024-03-01T10:00:00.000000Z", "2024-03-01T10:00:05.000000Z"]'
+        assert (expected if name == "rows.jsonl" else expected.replace('"', '""')) in text
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -107,7 +129,7 @@ def test_messages_are_a_column_of_files(rpq, here, name):
     else:
         lines = unpacked(name).splitlines()
         (row,) = map(json.loads, lines) if ".jsonl" in name else csv.DictReader(lines)
-    assert row["message"] == 'x reached y "1" {+} at 1, a+' and list(row)[-2:] == ["path", "message"]
+    assert row["message"] == 'x reached y "1" {+} at 1, a+' and list(row)[-3:] == ["path", "path_times", "message"]
 
 
 def test_messages_are_the_lines_of_standard_output(rpq, here):

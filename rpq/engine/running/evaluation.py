@@ -51,10 +51,11 @@ from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
 from rpq.stream.edges.edge_ends import Ends
 from rpq.stream.edges.edge_store import TIMELESS
+from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.outcomes import LATE, OUTCOME_COUNT
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, merged_name, stream_of_graph, text_of
-from rpq.stream.window import Window
+from rpq.stream.window import CountWindow, Window
 
 _LARGEST_CHUNK = 32768
 _CHUNK_WITH_THREADS = 16384
@@ -248,10 +249,17 @@ class Evaluation:
     def _length_of_chunk(self, tuples: Columns, first: int) -> int:
         """Return the number of tuples of the chunk that begins at `first`."""
         size = self.chunk_size
+        if self.witness and self._hides_times(tuples):
+            size = 1
         if self._crew.has_others and not first:
             size = min(size, _SMALLEST_CHUNK)
         count = min(len(tuples) - first, size)
         return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
+
+    def _hides_times(self, tuples: Columns) -> bool:
+        """Return whether the timestamps that edges of count windows had at a tuple are known only if it is a chunk."""
+        has_count_window = any(isinstance(running.question.window, CountWindow) for running in self.running)
+        return has_count_window and (tuples.stream is not None or bool(self.graph.statics))
 
     def _name_next(self, tuples: Columns, first: int) -> _Upcoming | None:
         """Start another thread that gives ids to the names of the chunk at `first` while its predecessor is applied.
@@ -296,9 +304,13 @@ class Evaluation:
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
         self.midway = True
         if derived is None:
+            edge_times = EdgeTimes(self.graph, chunk, view_of_chunk) if self.witness else None
             outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
+            if edge_times is not None:
+                edge_times.note(outcome if details.named is None else None)
             first_of_event = details.first
         else:
+            edge_times = None  # each tuple is a chunk
             events = _events_of(tuples, first, count)
             outcome = derived.outcome
             first_of_event = derived.first if events is None else derived.first_of_events(events)
@@ -334,7 +346,7 @@ class Evaluation:
             failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
-        rows = self.output.rows(deltas) if collect else []
+        rows = self.output.rows(deltas, edge_times) if collect else []
         self.guard.places = self.row_guard.places = None
         self.output.note_overruns(first)
         if failure is None:
@@ -439,9 +451,13 @@ class Evaluation:
             u, v = intake.ends(source, target, self._needs_room)
         single.fill(u, v, number, timestamp, delete)
         self.midway = True
-        chunk, tuples, details = single.chunk, single.view, NO_DETAILS
+        chunk, tuples, details, edge_times = single.chunk, single.view, NO_DETAILS, None
         if multigraph is None:
+            if self.witness:
+                edge_times = EdgeTimes(graph, chunk, tuples)
             graph.resolve_one(tuples, single.outcome)
+            if edge_times is not None:
+                edge_times.note(single.outcome)
         else:
             chunk, tuples, details = self._derive_one(multigraph, values or {}, edge)
         deltas: list[tuple[int, Delta]] = []
@@ -475,7 +491,7 @@ class Evaluation:
                     counts = rows.counts()
                 else:
                     counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
-                    rows = self.output.rows(deltas) if collect else []
+                    rows = self.output.rows(deltas, edge_times) if collect else []
         if running.overrunning:
             self.output.note_overruns(0)
         self.guard.places = self.row_guard.places = None
