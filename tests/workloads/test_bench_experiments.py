@@ -119,6 +119,13 @@ def test_versions_take_turns(tmp_path, monkeypatch):
         assert record["low"] == record["ratio"] == record["high"]
 
 
+def test_large_windows_have_the_papers_numbers_of_edges(run):
+    result = run("large-windows", "--queries", "Q11", "--scale", 1e-4)
+    assert [stream["tuples"] for stream in result["streams"]] == [4_000]
+    windows = {record["window"] for record in result["records"] if record["sweep"] == "window"}
+    assert windows == {500, 1_000, 1_500, 2_000}  # 5 to 20 million at scale 1
+
+
 def test_versions_name_what_there_is(tmp_path):
     ran = CliRunner().invoke(bench, ["versions", "--output", str(tmp_path)])
     assert ran.exit_code == 1 and "--other" in ran.output
@@ -232,7 +239,7 @@ def test_every_experiment_has_a_test_and_helps():
     assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
     tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple"}
     tested |= {"versions", "patterns", "queries", "growth", "sparql", "spark", "spark-commands", "cliffs", "general-engines"}
-    tested |= {*SPEED}
+    tested |= {"large-windows", *SPEED}
     assert tested == {*EXPERIMENTS}
     assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
 
