@@ -72,7 +72,8 @@ def compare(query: rpq.Query, stream: Stream, make: Callable[[], Baseline], sett
     one insert or delete; the baseline changes its edges and evaluates the query, until its time is used up.
     """
     middle = len(stream) // 2
-    engine, window = rpq.Engine(query), WindowEdges(query.window)
+    engine = rpq.Engine(query)
+    window: WindowEdges[Edge] = WindowEdges(query.window)
     for batch in stream.first(middle).batches():
         engine.push(batch, collect=False)
     relevant = _relevant_rows(query, stream)
@@ -159,7 +160,7 @@ class _Timing:
 class _Feed:
     """A feed of the relevant tuples of a stream to a window, in order, which reports the changes of the window."""
 
-    def __init__(self, stream: Stream, relevant: np.ndarray, window: WindowEdges) -> None:
+    def __init__(self, stream: Stream, relevant: np.ndarray, window: WindowEdges[Edge]) -> None:
         self._table = stream.table
         self._relevant = relevant
         self._window = window
