@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from rpq.language.sparql.query import SparqlQuery
 from rpq.workloads.bench.command import bench
 from rpq.workloads.bench.experiment import Settings
-from rpq.workloads.bench.rdf_engines import rsp_benchmarks
+from rpq.workloads.bench.rdf_engines import comparison, graph_events, rsp_benchmarks
 from rpq.workloads.bench.rdf_engines.comparison import STORES, engine_readings
 from rpq.workloads.rivals import driver, stores
 from rpq.workloads.rivals.driver import RivalError, RivalRun
@@ -102,6 +102,7 @@ def test_a_window_with_a_selection_of_its_own_and_a_template_are_rewritten():
     assert "SELECT DISTINCT (?sensor AS ?source)" in text and "{ SELECT ?sensor" in text and "WINDOW" not in text
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", rsp_benchmarks.PUBLISHED)
 def test_pyoxigraph_and_the_engine_agree_on_the_queries_of_the_benchmarks(name, tmp_path, monkeypatch):
     monkeypatch.setattr(rsp_benchmarks, "PERIODS", {"sensors": 200, "linked-stream": 100})
@@ -112,6 +113,26 @@ def test_pyoxigraph_and_the_engine_agree_on_the_queries_of_the_benchmarks(name, 
     last = driver.compare("pyoxigraph", pyoxigraph_readings(question, tmp_path), ours)
     assert last is not None and len(ours) > 2
     assert any(one.answers for one in ours.values())
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", ["NY-Q1", "NY-Q2", "NY-Q3", "SNB-Q1", "SNB-Q2", "SNB-Q3", "LS-Q1", "LS-Q2", "LS-Q3"])
+def test_pyoxigraph_and_the_engine_agree_on_events_alone_and_in_windows(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(graph_events, "UPDATES", 6)
+    monkeypatch.setattr(comparison, "EVENT_ROWS", 1_000)
+    answers = 0
+    for line in graph_events.lines(Settings(output=tmp_path, edges=300_000, scale=0.01, queries=(name,))):
+        question, terms = write_rdf_changes(line.query, line.stream, tmp_path)
+        ours = {one.slide: one for one in engine_readings(line.query, line.stream, terms)}
+        found = pyoxigraph_readings(question, tmp_path)
+        assert len(found) == len(set(line.stream.slides[line.stream.slides >= line.stream.first].tolist()))
+        if line.stream.alone:  # ours are behind some events each, and the last one is behind all
+            found = list(comparison.answers_so_far(found))
+            assert found[-1].slide in ours and len(ours) <= len(found)
+        last = driver.compare("pyoxigraph", found, ours)
+        assert last is not None and last[0] == found[-1], line.about
+        answers += sum(one.answers for one in ours.values())
+    assert answers
 
 
 def test_the_table_names_stores_that_are_missing_and_how_far_others_came(tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import rpq
 from rpq.language.pattern import Variable
@@ -162,22 +163,23 @@ def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path) -> tu
     read = set(stream.table["label"].unique().to_pylist())
     labels = [[label for label in read if reading.labels.has(label)] for reading in query.readings]
     has_graphs = sum(map(len, labels)) > len({label for some in labels for label in some})
-    table = stream.table.select(["source", "label", "target"])
+    tuples = len(stream.table)
+    chosen = [_is_read(stream, reading.stream, some) for reading, some in zip(query.readings, labels, strict=True)]
+    is_read = np.logical_or.reduce(chosen)
+    table = stream.table.select(["source", "label", "target"]).filter(pa.array(is_read))
     graphs = [str(name) for name in query.windows] if has_graphs else []
     if not stream.alone and not all(isinstance(reading.window, rpq.Window) for reading in query.readings):
         raise ValueError(f"{query.name}: rivals follow windows of time, or events alone")
     if stream.static is not None and windows_read(query.parsed.body).get(None):
         table = pa.concat_tables([table, pa.Table.from_batches([stream.static.select(table.column_names)])])
-    terms, columns = Terms.of(table, others=[*graphs, *_template_terms(query)])
-    tuples = len(stream.table)
-    names = stream.table["stream"].to_pandas().to_numpy() if "stream" in stream.table.column_names else None
+    terms, numbers = Terms.of(table, others=[*graphs, *_template_terms(query)])
+    read_tuples = int(is_read.sum())
+    columns = [np.zeros(tuples, np.int64) for _ in numbers]
+    for column, some in zip(columns, numbers, strict=True):
+        column[is_read] = some[:read_tuples]
     times = stream.table["timestamp"].to_numpy()
-    chosen = []
-    for reading, some in zip(query.readings, labels, strict=True):
-        is_read = np.isin(columns[1][:tuples], np.array([terms.number(label) for label in some], np.int64))
-        chosen.append(is_read if reading.stream is None else is_read & (names == reading.stream))
     with (folder / "changes.tsv").open("w", encoding="ascii") as file:
-        for edge in zip(*(column[tuples:].tolist() for column in columns), strict=True):
+        for edge in zip(*(column[read_tuples:].tolist() for column in numbers), strict=True):
             file.write("\t".join(map(str, (stream.first, "=", *edge))) + "\n")
         windows = [
             WindowChanges(reading.window) if isinstance(reading.window, rpq.Window) else None for reading in query.readings
@@ -187,8 +189,8 @@ def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path) -> tu
             end = start + len(part)
             if stream.alone:
                 file.write(f"{slide}\t0\n")
-            for number, (window, is_read) in enumerate(zip(windows, chosen, strict=True)):
-                here = start + np.flatnonzero(is_read[start:end])
+            for number, (window, is_chosen) in enumerate(zip(windows, chosen, strict=True)):
+                here = start + np.flatnonzero(is_chosen[start:end])
                 edges = zip(*(column[here].tolist() for column in columns), strict=True)
                 if window is None:
                     removed: list[Edge] = []
@@ -202,6 +204,15 @@ def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path) -> tu
     terms.write(folder / "terms.tsv")
     text = query_without_windows(str(query.expression), graphs=has_graphs)
     return RdfQuestion(name=query.name, text=str(query.expression), sparql=text, terms=folder / "terms.tsv"), terms
+
+
+def _is_read(stream: RdfStream, name: str | None, labels: Sequence[str]) -> np.ndarray:
+    """Return for each tuple whether it belongs to the stream of this name, if any, and has one of the labels."""
+    found = pc.is_in(stream.table["label"], pa.array(labels, pa.string()))
+    if name is not None:
+        found = pc.and_(found, pc.equal(stream.table["stream"], name))
+    chosen: np.ndarray = found.to_numpy()
+    return chosen
 
 
 def _template_terms(query: SparqlQuery) -> list[str]:

@@ -198,6 +198,7 @@ def _record(
     record: Record = {
         "query": line.query.name,
         "about": line.about,
+        "line": f"{line.query.name}, {line.about}",
         "rival": store.name,
         "published": line.published,
         "batch_tuples_per_second": in_batches,
@@ -207,7 +208,7 @@ def _record(
         "all_slides": len(np.unique(slides)),
         "problem": found.problem,
     }
-    readings = list(_sums(found.readings)) if line.stream.alone else found.readings
+    readings = list(answers_so_far(found.readings)) if line.stream.alone else found.readings
     try:
         last = driver.compare(store.name, readings, {reading.slide: reading for reading in ours})
     except driver.AnswersDifferError as error:
@@ -234,7 +235,7 @@ def _smaller_ratio(record: Record) -> float:
     return min(record.get("ratio") or float("inf"), record.get("batch_ratio") or float("inf"))
 
 
-def _sums(readings: Iterable[driver.Reading]) -> Iterator[driver.Reading]:
+def answers_so_far(readings: Iterable[driver.Reading]) -> Iterator[driver.Reading]:
     """Yield readings whose answers are those of all slides so far."""
     answers, checksum, total = 0, 0, 0.0
     for reading in readings:
