@@ -24,6 +24,12 @@ EXPERIMENTS = {
     "sparql": (
         "comparisons.sparql_speed:EXPERIMENT", "SPARQL: an average, joins, negation, events, against reevaluation."
     ),
+    "rsp-benchmarks": (
+        "rdf_engines.rsp_benchmarks:EXPERIMENT", "SRBench and LSBench, beside stores of RDF that run in the same hour."
+    ),
+    "graph-events": (
+        "rdf_engines.graph_events:EXPERIMENT", "Events that are graphs, alone and in windows, beside stores of RDF."
+    ),
     "cliffs": ("comparisons.cliffs:EXPERIMENT", "What lies beside the other tables, line by line with a bound."),
     "queries": ("comparisons.query_sets:EXPERIMENT", "Thousands of queries at once (TriC, Fig. 12 to 14)."),
     "growth": ("comparisons.query_sets:GROWTH", "The same over 1 and 10 million edges (TriC, Fig. 12f and 13a)."),

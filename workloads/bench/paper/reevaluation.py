@@ -77,7 +77,8 @@ def compare(query: rpq.Query, stream: Stream, make: Callable[[], Baseline], sett
     relevant = _relevant_rows(query, stream)
     sampled = _sample(relevant[relevant >= middle], settings)
     timing = _Timing(insert_seconds(query, stream, sampled), seconds=settings.seconds)
-    engine, window = _engine_at(query, stream, middle), WindowEdges(query.window)
+    engine = _engine_at(query, stream, middle)
+    window: WindowEdges[Edge] = WindowEdges(query.window)
     feed = _Feed(stream, relevant, window)
     done = middle
     with BaselineProcess(make) as baseline:
@@ -185,7 +186,7 @@ class _Timing:
 class _Feed:
     """A feed of the relevant tuples of a stream to a window, in order, which reports the changes of the window."""
 
-    def __init__(self, stream: Stream, relevant: np.ndarray, window: WindowEdges) -> None:
+    def __init__(self, stream: Stream, relevant: np.ndarray, window: WindowEdges[Edge]) -> None:
         self._table = stream.table
         self._relevant = relevant
         self._window = window
