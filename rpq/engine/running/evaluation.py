@@ -32,7 +32,7 @@ from rpq.engine.running.edge_restrictions import (
     refuse_other_windows,
     refuse_unkept_in_count,
 )
-from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamelessChunk
+from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamedChunk, NamelessChunk
 from rpq.engine.running.limits import MemoryGuard
 from rpq.engine.running.multigraph import Identity, Multigraph
 from rpq.engine.running.output import Output
@@ -264,10 +264,10 @@ class Evaluation:
     def _name_next(self, tuples: Columns, first: int) -> _Upcoming | None:
         """Start another thread that gives ids to the names of the chunk at `first` while its predecessor is applied.
 
-        None where there is no such thread or chunk, and where the dictionary is to be collected first: no id may be given up
-        that a chunk has already.
+        None where there is no such thread or chunk, and where edges with properties are to be collected first: what their
+        chunk derives from its tuples is not known yet.
         """
-        if not self._crew.has_others or first >= len(tuples) or self.collector.is_due:
+        if not self._crew.has_others or first >= len(tuples) or (self.multigraph is not None and self.collector.is_due):
             return None
         count = self._length_of_chunk(tuples, first)
         begun = self._label_ids(tuples, first, count)
@@ -352,6 +352,8 @@ class Evaluation:
         if failure is None:
             if self._upcoming is None:
                 self.collector.collect_if_due()
+            elif self.multigraph is None:
+                self.collector.collect_if_due(self._upcoming.named)
             self.midway = False
         return Applied(rows, counts, np.flatnonzero(outcome == LATE) + first, failure)
 
@@ -868,6 +870,7 @@ class Evaluation:
             sharing=self._sharing,
             is_late=is_late,
             events=self.events,
+            each=self._crew.each,
         )
         running = self.running.start(question, resources, labels, self.guard.of)
         return running
@@ -955,6 +958,8 @@ class Evaluation:
         self.vertices._check()
         self.labels._check()
         self.graph._check()
+        labels = {self.labels.names[number] for number in np.flatnonzero(self.graph.edges.bearing).tolist()}
+        assert labels <= self.labels.ids.keys(), "an edge bears a label that was forgotten"
         if self.multigraph is not None:
             self.multigraph._check()
         for worker in self.running.workers:
@@ -985,14 +990,18 @@ class _Upcoming(NamedTuple):
     """The next chunk of a push, to whose names another thread gives ids."""
 
     tuples: int
-    naming: Future[Any]
+    naming: Future[NamedChunk]
 
     def wait(self) -> None:
         """Wait until its names have ids, or cannot have any: that is raised when its turn comes."""
         wait([self.naming])
 
+    @property
+    def named(self) -> NamedChunk | None:
+        """The chunk with the ids of its names; None where they cannot have any. Waits for it."""
+        return self.naming.result() if self.naming.exception() is None else None
+
     def drop(self, intake: Intake) -> None:
         """Release its new names, since it will not be applied."""
-        self.wait()
-        if self.naming.exception() is None:
-            intake.forget(self.naming.result())
+        if (named := self.named) is not None:
+            intake.forget(named)
