@@ -17,8 +17,6 @@ PUSHED_WORD = 3.3
 COMPUTED_WORD = 0.23
 WALKED = 10.5
 """Nanoseconds of a node or a link when components are computed."""
-LOOKED_AT = 0.05
-"""Nanoseconds of an edge when a boundary asks which edges leave."""
 _PERIOD = 2e6
 """Nanoseconds of work from one choice to the next."""
 _LARGEST_PART = 0.2
@@ -36,7 +34,6 @@ class Size(NamedTuple):
 
     nodes: int
     edges: int
-    edge_room: int
     slots: int
     steps_an_edge: float
     nbytes: int
@@ -50,7 +47,7 @@ class Size(NamedTuple):
     def computation(self) -> float:
         """Return the nanoseconds that computing components once may take."""
         walked = self.nodes + self.edges * self.steps_an_edge
-        return walked * (WALKED + COMPUTED_WORD * self.words) + self.edge_room * LOOKED_AT
+        return walked * (WALKED + COMPUTED_WORD * self.words)
 
     def fits(self) -> bool:
         """Return whether rows of bits take no more memory than cells."""

@@ -205,7 +205,6 @@ class ClosureIndex(DeltaIndex):
         return Size(
             nodes=int(state[ROWS] - state[FREE_ROWS]),
             edges=self._live_edges(),
-            edge_room=len(self.index.graph.expiry),
             slots=int(state[SLOTS]),
             steps_an_edge=len(program.step_source) / int(program.sizes[CLASSES]),
             nbytes=int(state[BLOCKS]) * LANES * table.values.itemsize,

@@ -1,7 +1,8 @@
 """Components and rows of bits, computed from the edges in the window.
 
-Tarjan's algorithm over the product nodes that roots reach numbers the components against their topological order. One
-pass over them from the highest number then joins the row of each into those of its successors. O(links + rows).
+Tarjan's algorithm over the product nodes that roots reach numbers the components against their topological order, and finds
+the successors of each on the way: those of the nodes whose component is not known yet wait on a stack. One pass over the
+components from the highest number then joins the row of each into those of its successors. O(links + rows).
 """
 
 import numpy as np
@@ -14,6 +15,8 @@ from rpq.operators.paths.closure.layout import (
     COMPUTED,
     EXTRAS,
     FIRST,
+    FOUND,
+    LEAVING,
     NEED_COMPONENTS,
     NEED_NODES,
     NEED_SUCCESSORS,
@@ -24,11 +27,12 @@ from rpq.operators.paths.closure.layout import (
     SETTLED,
     STALE,
     SUCCESSOR_CAPACITY,
+    VISITED,
     WALKED,
     WORDS,
 )
-from rpq.operators.paths.index.layout import DONE, NOW, SLOTS, STATE_BITS
-from rpq.operators.paths.index.rows import ZERO, lane_of, slide_of
+from rpq.operators.paths.index.layout import BASE, DONE, NOW, SLOTS, STATE_BITS
+from rpq.operators.paths.index.rows import NEVER, ZERO, lane_of, slide_of
 from rpq.operators.paths.program import CLASSES, STATES
 
 
@@ -39,17 +43,14 @@ def compute(index, closure):
     forget(index, closure)
     if fields[WORDS] * 64 < index.state[SLOTS]:
         return np.int64(NEED_WORDS)
-    visited = _find_components(index, closure)
-    if visited < 0:
-        return np.int64(NEED_NODES)
-    fields[WALKED] += visited
+    code = _find_components(index, closure)
     fields[NEEDED] = fields[COMPONENTS]
-    if fields[COMPONENTS] >= fields[COMPONENT_CAPACITY]:
-        _give_up(index, closure, visited)
-        return np.int64(NEED_COMPONENTS)
-    code = _join_rows(index, closure)
+    if code == DONE and fields[COMPONENTS] >= fields[COMPONENT_CAPACITY]:
+        code = np.int64(NEED_COMPONENTS)
     if code != DONE:
+        _give_up(index, closure)
         return code
+    _join_rows(closure)
     fields[SETTLED] = fields[COMPONENTS]
     fields[STALE] = 0
     return np.int64(DONE)
@@ -62,22 +63,34 @@ def forget(index, closure):
     for i in range(np.int64(closure.member_first[fields[COMPONENTS]])):
         node = closure.member[i]
         index.table.row_of[(node >> 16) * states + (node & STATE_BITS)] = -1
-    for field in (COMPONENTS, SETTLED, EXTRAS, QUEUED, FIRST):
+    for field in (COMPONENTS, SETTLED, EXTRAS, QUEUED, FIRST, VISITED, FOUND):
         fields[field] = 0
+    fields[LEAVING] = NEVER
     closure.member_first[0] = 0
     fields[STALE] = 1
 
 
+@njit(cache=True, nogil=True)
+def _give_up(index, closure):
+    """Leave no trace of a search that ran out of room."""
+    fields, states = closure.fields, index.program.sizes[STATES]
+    for i in range(fields[VISITED]):
+        node = closure.node[i]
+        index.table.row_of[(node >> 16) * states + (node & STATE_BITS)] = -1
+    fields[COMPONENTS] = 0
+
+
 # --- Tarjan -------------------------------------------------------------------------------------------------
 #
-# While the search runs, `row_of` has -2 - its number for a visited node whose component is not known.
+# While the search runs, `row_of` has -2 - its number for a visited node whose component is not known. Components beyond the
+# room for them are counted, and not written.
 
 @njit(cache=True, nogil=True)
 def _find_components(index, closure):
-    """Find the components of all product nodes that a root reaches; return their number, or -1 without room."""
-    program, table, graph = index.program, index.table, index.graph
-    classes, states = program.sizes[CLASSES], program.sizes[STATES]
-    visited = np.int64(0)
+    """Find the components of all product nodes that a root reaches, and which roots have an edge into them."""
+    program, table, graph, fields = index.program, index.table, index.graph, closure.fields
+    classes, states, words = program.sizes[CLASSES], program.sizes[STATES], fields[WORDS]
+    leaving = np.int64(NEVER)
     for slot in range(index.state[SLOTS]):
         root = np.int64(table.slot_vertex[slot])
         if root < 0 or not table.is_root[root]:
@@ -90,38 +103,37 @@ def _find_components(index, closure):
             start = np.int64(graph.out.start[links])
             for place in range(start, start + np.int64(graph.out.length[links])):
                 link = graph.out.entries[place]
-                if slide_of(graph, link) <= index.state[NOW]:
+                slide = slide_of(graph, link)
+                if slide <= index.state[NOW]:
                     continue
-                if table.row_of[(link >> 32) * states + state] == -1:
-                    visited = _search(index, closure, (link >> 32) << 16 | state, visited)
-                    if visited < 0:
-                        return visited
-    return visited
+                leaving = min(leaving, slide)
+                reached = np.int64(table.row_of[(link >> 32) * states + state])
+                if reached == -1:
+                    code = _search(index, closure, (link >> 32) << 16 | state)
+                    if code != DONE:
+                        return code
+                    reached = fields[COMPONENTS] - 1
+                if reached < fields[COMPONENT_CAPACITY]:
+                    closure.rows[reached * words + (slot >> 6)] |= lane_of(slot)
+    if leaving != NEVER:
+        fields[LEAVING] = min(fields[LEAVING], index.state[BASE] + leaving)
+    fields[WALKED] += fields[VISITED]
+    return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def _give_up(index, closure, visited):
-    """Leave no trace of a search that ran out of room."""
-    states = index.program.sizes[STATES]
-    for i in range(visited):
-        node = closure.node[i]
-        index.table.row_of[(node >> 16) * states + (node & STATE_BITS)] = -1
-    closure.fields[COMPONENTS] = 0
-    closure.member_first[0] = 0
-    return np.int64(-1)
-
-
-@njit(cache=True, nogil=True)
-def _search(index, closure, node, visited):
-    """Find the components of what a product node reaches; return the number of visited nodes, or -1 without room."""
+def _search(index, closure, node):
+    """Find the components of what a product node reaches; its own is the last."""
     program, graph, row_of, fields = index.program, index.graph, index.table.row_of, closure.fields
     classes, states, now = program.sizes[CLASSES], program.sizes[STATES], index.state[NOW]
-    depth, waiting = np.int64(0), np.int64(0)
+    visited, top = fields[VISITED], fields[SUCCESSOR_CAPACITY]
+    depth, waiting, walked, leaving = np.int64(0), np.int64(0), np.int64(0), np.int64(NEVER)
     entering = node
     while True:
         if entering >= 0:
             if visited >= fields[NODE_CAPACITY]:
-                return _give_up(index, closure, visited)
+                fields[VISITED] = visited
+                return np.int64(NEED_NODES)
             state = entering & STATE_BITS
             row_of[(entering >> 16) * states + state] = -2 - visited
             closure.node[visited] = entering
@@ -129,9 +141,9 @@ def _search(index, closure, node, visited):
             closure.waiting[waiting] = visited
             waiting += 1
             closure.path[depth] = visited
-            leave = np.int64(program.leave_first[state])
-            closure.leave[depth] = leave
+            closure.leave[depth] = np.int64(program.leave_first[state])
             closure.place[depth] = 0
+            closure.top[depth] = top
             depth += 1
             visited += 1
             entering = np.int64(-1)
@@ -144,16 +156,25 @@ def _search(index, closure, node, visited):
             links = vertex * classes + program.leave_class[leave]
             target_state = np.int64(program.leave_target[leave])
             start, length = np.int64(graph.out.start[links]), np.int64(graph.out.length[links])
+            if top - fields[FOUND] <= length - place:
+                fields[VISITED] = visited
+                return np.int64(NEED_SUCCESSORS)
             while place < length:
                 link = graph.out.entries[start + place]
                 place += 1
-                if slide_of(graph, link) <= now:
+                walked += 1
+                slide = slide_of(graph, link)
+                if slide <= now:
                     continue
+                leaving = min(leaving, slide)
                 at = np.int64(row_of[(link >> 32) * states + target_state])
-                if at == -1:
+                if at >= 0:
+                    top -= 1
+                    closure.next[top] = at
+                elif at == -1:
                     entering = (link >> 32) << 16 | target_state
                     break
-                if at < 0:
+                else:
                     lowest = min(lowest, -2 - at)
             if entering >= 0:
                 break
@@ -166,20 +187,32 @@ def _search(index, closure, node, visited):
             continue
         depth -= 1
         if lowest == present:
-            waiting = _close(index, closure, present, waiting)
+            waiting = _close(index, closure, present, waiting, top, np.int64(closure.top[depth]))
+            top = np.int64(closure.top[depth])
+            if depth > 0:
+                top -= 1
+                closure.next[top] = fields[COMPONENTS] - 1
         else:
             above = np.int64(closure.path[depth - 1])
             closure.lowest[above] = min(np.int64(closure.lowest[above]), lowest)
         if depth == 0:
-            return visited
+            break
+    fields[VISITED] = visited
+    fields[WALKED] += walked
+    if leaving != NEVER:
+        fields[LEAVING] = min(fields[LEAVING], index.state[BASE] + leaving)
+    return np.int64(DONE)
 
 
-@njit(cache=True, nogil=True)
-def _close(index, closure, first, waiting):
-    """Make a component of the nodes that wait, down to the first of it; return how many are left."""
-    fields, states = closure.fields, index.program.sizes[STATES]
+@njit(cache=True, nogil=True, forceinline=True)
+def _close(index, closure, first, waiting, top, bottom):
+    """Make a component of the nodes that wait, down to the first of it; return how many are left.
+
+    Its successors are on the stack at the end of `next`, from `top` to `bottom`, some of them several times.
+    """
+    fields, states, words = closure.fields, index.program.sizes[STATES], closure.fields[WORDS]
     component = fields[COMPONENTS]
-    # Components beyond the room for them are counted, and not written.
+    fields[COMPONENTS] = component + 1
     has_room = component < fields[COMPONENT_CAPACITY]
     end = np.int64(closure.member_first[component]) if has_room else np.int64(0)
     accepting = np.int64(0)
@@ -194,68 +227,37 @@ def _close(index, closure, first, waiting):
             accepting += np.int64(index.program.accepting[node & STATE_BITS])
         if number == first:
             break
-    if has_room:
-        closure.member_first[component + 1] = end
-        closure.accepting[component] = accepting
-    fields[COMPONENTS] = component + 1
+    if not has_room:
+        return waiting
+    closure.member_first[component + 1] = end
+    closure.accepting[component] = accepting
+    closure.is_queued[component] = 0
+    closure.extra_head[component] = -1
+    closure.seen[component] = -1
+    found = fields[FOUND]
+    closure.next_first[component] = found
+    for place in range(top, bottom):
+        target = np.int64(closure.next[place])
+        if closure.seen[target] != component:
+            closure.seen[target] = component
+            closure.next[found] = target
+            found += 1
+    closure.next_end[component] = found
+    fields[FOUND] = found
+    for word in range(component * words, (component + 1) * words):
+        closure.rows[word] = ZERO
     return waiting
 
 
 # --- rows ---------------------------------------------------------------------------------------------------
 
 @njit(cache=True, nogil=True)
-def _join_rows(index, closure):
-    program, table, graph, fields = index.program, index.table, index.graph, closure.fields
-    classes, states, now, words = program.sizes[CLASSES], program.sizes[STATES], index.state[NOW], fields[WORDS]
-    count = fields[COMPONENTS]
-    for word in range(count * words):
-        closure.rows[word] = ZERO
-    for component in range(count):
-        closure.seen[component] = -1
-        closure.is_queued[component] = 0
-        closure.extra_head[component] = -1
-    for slot in range(index.state[SLOTS]):
-        root = np.int64(table.slot_vertex[slot])
-        if root < 0 or not table.is_root[root]:
-            continue
-        for first_class in range(classes):
-            state = np.int64(program.start_target[first_class])
-            if state < 0:
-                continue
-            links = root * classes + first_class
-            start = np.int64(graph.out.start[links])
-            for place in range(start, start + np.int64(graph.out.length[links])):
-                link = graph.out.entries[place]
-                if slide_of(graph, link) > now:
-                    reached = np.int64(table.row_of[(link >> 32) * states + state])
-                    closure.rows[reached * words + (slot >> 6)] |= lane_of(slot)
-    found, walked, joined = 0, np.int64(0), np.int64(0)
-    for component in range(count - 1, -1, -1):
-        closure.next_first[component] = found
-        for i in range(np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])):
-            vertex, state = closure.member[i] >> 16, closure.member[i] & STATE_BITS
-            for leave in range(program.leave_first[state], program.leave_first[state + 1]):
-                links = vertex * classes + program.leave_class[leave]
-                target_state = np.int64(program.leave_target[leave])
-                start = np.int64(graph.out.start[links])
-                length = np.int64(graph.out.length[links])
-                walked += length
-                for place in range(start, start + length):
-                    link = graph.out.entries[place]
-                    if slide_of(graph, link) <= now:
-                        continue
-                    target = np.int64(table.row_of[(link >> 32) * states + target_state])
-                    if target == component or closure.seen[target] == component:
-                        continue
-                    closure.seen[target] = component
-                    if found >= fields[SUCCESSOR_CAPACITY]:
-                        return np.int64(NEED_SUCCESSORS)
-                    closure.next[found] = target
-                    found += 1
-                    for word in range(0, words, 8):
-                        join(closure.rows, target * words + word, closure.rows, component * words + word)
-                    joined += words
-        closure.next_end[component] = found
-    fields[WALKED] += walked
-    fields[COMPUTED] += joined + count * words
-    return np.int64(DONE)
+def _join_rows(closure):
+    fields = closure.fields
+    words = fields[WORDS]
+    for component in range(fields[COMPONENTS] - 1, -1, -1):
+        for i in range(np.int64(closure.next_first[component]), np.int64(closure.next_end[component])):
+            target = np.int64(closure.next[i])
+            for word in range(0, words, 8):
+                join(closure.rows, target * words + word, closure.rows, component * words + word)
+    fields[COMPUTED] += (fields[FOUND] + fields[COMPONENTS]) * words

@@ -6,15 +6,14 @@ from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles, population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.components import compute, forget
-from rpq.operators.paths.closure.layout import COMPONENTS, EXTRAS, SETTLED, STALE, WORDS
+from rpq.operators.paths.closure.layout import COMPONENTS, EXTRAS, LEAVING, SETTLED, STALE, WORDS
 from rpq.operators.paths.closure.push import push_edge
 from rpq.operators.paths.index.apply import begin_delete, begin_insert, start_clock
 from rpq.operators.paths.index.expiry import cross
 from rpq.operators.paths.index.layout import (
     BASE,
-    CEILING,
     DONE,
-    EDGES,
+    EDGE_SLIDE,
     ENTERED,
     EVENT_CAPACITY,
     EVENTS,
@@ -23,7 +22,6 @@ from rpq.operators.paths.index.layout import (
     INSERTING,
     NEED_OUTPUT,
     NEXT_BOUNDARY,
-    NOW,
     OUTCOMES,
     PHASE,
     SLIDE,
@@ -71,6 +69,8 @@ def apply_chunk(index, closure, chunk, count):
                 return code
             if fields[PHASE] == INSERTING and not fields[ENTERED]:
                 fields[PHASE] = IDLE  # nobody asks how young a pair is
+            if fields[PHASE] == INSERTING:
+                closure.fields[LEAVING] = min(closure.fields[LEAVING], fields[BASE] + fields[EDGE_SLIDE])
         if fields[PHASE] == INSERTING:
             code = push_edge(index, closure, u, v, forward, inverse)
             if code != DONE:
@@ -101,23 +101,10 @@ def _move_clock(index, closure, time):
     elif time > fields[TIME]:
         if time >= fields[NEXT_BOUNDARY]:
             slide = time // settings[SLIDE]
-            before, base = fields[NOW], fields[BASE]
-            last = slide - base
-            if last < 0 or last > settings[CEILING]:
-                last = np.int64(settings[CEILING])
-            if _leave(index.graph.expiry, fields[EDGES], before, last):
+            if slide >= closure.fields[LEAVING]:
                 closure.fields[STALE] = 1
             cross(index, slide)
         fields[TIME] = time
-
-
-@njit(cache=True, nogil=True)
-def _leave(expiry, count, before, last):
-    """Return whether an edge leaves behind one slide, up to another."""
-    found = 0
-    for edge in range(count):
-        found |= (np.int64(expiry[edge]) > before) & (np.int64(expiry[edge]) <= last)
-    return found != 0
 
 
 @njit(cache=True, nogil=True)

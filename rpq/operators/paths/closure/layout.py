@@ -47,7 +47,10 @@ NEEDED = 11  # components that the last computation found
 PUSHED = 12  # words that inserts have pushed so far
 COMPUTED = 13  # words that computations have joined so far
 WALKED = 14  # links and nodes that computations have looked at so far
-FIELDS = 15
+LEAVING = 15  # no edge that rows are due to leaves before this absolute slide
+VISITED = 16  # product nodes that the present computation has met
+FOUND = 17  # entries of `next`
+FIELDS = 18
 
 
 class Closure(NamedTuple):
@@ -66,7 +69,7 @@ class Closure(NamedTuple):
     extra_head: np.ndarray  # int32 a component: its last successor that came since, in the two arrays of chains, or -1
     seen: np.ndarray  # int32 a component: the last one of which it was found to be a successor
     member: np.ndarray  # int64 a product node: vertex << 16 | state
-    next: np.ndarray  # int32: components
+    next: np.ndarray  # int32: components; while they are computed, from its end down a stack of those to come
     extra_next: np.ndarray  # int32: the entry before, or -1
     extra_to: np.ndarray  # int32: component
     node: np.ndarray  # int64 a visited product node, by number: vertex << 16 | state; scratch, as the following
@@ -75,6 +78,7 @@ class Closure(NamedTuple):
     path: np.ndarray  # int32: visited nodes from the root of the search to the present one
     leave: np.ndarray  # int32 of each of these: the transition that is being followed
     place: np.ndarray  # int32 of each of these: the next link of this transition
+    top: np.ndarray  # int32 of each of these: where the stack of successors ended when it was met
     new: np.ndarray  # uint64 a word: scratch
     roots: np.ndarray  # int64 a slot: scratch
     fields: np.ndarray  # int64[FIELDS]
@@ -83,7 +87,7 @@ class Closure(NamedTuple):
 _OF_COMPONENTS = (
     "low", "high", "is_queued", "queue", "member_first", "accepting", "next_first", "next_end", "extra_head", "seen"
 )  # fmt: skip
-_OF_NODES = ("member", "node", "lowest", "waiting", "path", "leave", "place")
+_OF_NODES = ("member", "node", "lowest", "waiting", "path", "leave", "place", "top")
 
 
 def new_closure(*, capacity: int, slots: int) -> Closure:

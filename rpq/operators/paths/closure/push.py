@@ -15,6 +15,7 @@ from rpq.operators.paths.closure.layout import (
     EXTRA_CAPACITY,
     EXTRAS,
     FIRST,
+    LEAVING,
     NEED_COMPONENTS,
     NEED_EXTRAS,
     NEED_NODES,
@@ -26,7 +27,7 @@ from rpq.operators.paths.closure.layout import (
     SETTLED,
     WORDS,
 )
-from rpq.operators.paths.index.layout import DONE, FREE_SLOT, NEED_OUTPUT, NOW, OUT, OUT_CAPACITY, SLOTS, STATE_BITS
+from rpq.operators.paths.index.layout import BASE, DONE, FREE_SLOT, NEED_OUTPUT, NOW, OUT, OUT_CAPACITY, SLOTS, STATE_BITS
 from rpq.operators.paths.index.rows import ONE, ZERO, lane_of, root_slot, slide_of
 from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 
@@ -139,8 +140,10 @@ def _settle(index, closure):
                 start = np.int64(graph.out.start[links])
                 for place in range(start, start + np.int64(graph.out.length[links])):
                     link = graph.out.entries[place]
-                    if slide_of(graph, link) <= index.state[NOW]:
+                    slide = slide_of(graph, link)
+                    if slide <= index.state[NOW]:
                         continue
+                    fields[LEAVING] = min(fields[LEAVING], index.state[BASE] + slide)
                     target = _component_at(index, closure, link >> 32, target_state)
                     if target < 0:
                         return -target
