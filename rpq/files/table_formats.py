@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyarrow import parquet as pq
 
 _CSV_SPECIAL = b'",\r\n'
+_YEAR_0, _YEAR_10000 = -62_167_219_200, 253_402_300_800  # seconds since 1970
+_PARTS_OF_SECOND = {"s": 1, "ms": 1000, "us": 10**6}
 _FIRST_PRINTED = 0x20  # smaller bytes must be escaped in JSON
 
 
@@ -98,11 +100,21 @@ def _quoted_lines(columns: Sequence[pa.Array]) -> pa.Buffer:
 def iso_texts(column: pa.Array) -> pa.Array:
     """Return times in UTC as texts in ISO 8601, with as many digits of a second as their unit has; others as they are.
 
-    >>> iso_texts(pa.array([1709287200123]).view(pa.timestamp("ms", "UTC"))).to_pylist()
-    ['2024-03-01T10:00:00.123Z']
+    Times outside the years 0 to 9999, for which ISO 8601 has no text, become the digits of their numbers.
+
+    >>> iso_texts(pa.array([1709287200123, 10**15]).view(pa.timestamp("ms", "UTC"))).to_pylist()
+    ['2024-03-01T10:00:00.123Z', '1000000000000000']
     """
     if not pa.types.is_timestamp(column.type):
         return column
+    if column.type.unit != "ns":  # whose 64 bits are fewer years
+        parts = _PARTS_OF_SECOND[column.type.unit]
+        numbers = column.view(pa.int64())
+        first, last = (pa.scalar(second * parts, pa.int64()) for second in (_YEAR_0, _YEAR_10000))
+        has_text = pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, last))
+        if pc.all(has_text).as_py() is False:  # nulls are neither
+            texts = iso_texts(pc.if_else(has_text, column, pa.scalar(None, column.type)))
+            return pc.if_else(has_text, texts, numbers.cast(texts.type))
     return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
 
 

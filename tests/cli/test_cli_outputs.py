@@ -531,3 +531,23 @@ def test_commands_that_write_other_files_refuse_what_cannot_be(rpq, here):
     assert Path("link.tsv").is_symlink() and len(Path("real.tsv").read_text().splitlines()) == 11
     assert rpq("explain", "a", "--dot", "/dev/null")[0] == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet"])
+def test_times_that_iso_8601_cannot_write_are_numbers(rpq, here, name):
+    """A timestamp in the wrong unit does not end a run in its middle, nor become a day that never was."""
+    far = (-(2**62), -62_167_219_201, -62_167_219_200, 253_402_300_799, 253_402_300_800, 2**62)
+    Path("edges.csv").write_text("".join(f"x,y{number},a,{time}\n" for number, time in enumerate(far)))
+    options = "--window", "1s", "--slide", "1s", "--time-unit", "s", "--times", "iso", "--output", name, "--witness"
+    status, _, err = rpq("run", "a", "--input", "edges.csv", *options, "--quiet")
+    if name == "rows.parquet":
+        assert status == 1 and "rows.parquet: has no value for a time" in err and "(without --times)" in err
+        assert name not in os.listdir()
+        return
+    assert status == 0
+    lines = Path(name).read_text().splitlines()
+    rows = list(map(json.loads, lines) if name == "rows.jsonl" else csv.DictReader(lines))
+    texts = [str(far[0]), str(far[1]), "0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z", str(far[4]), str(far[5])]
+    assert [row["timestamp"] for row in rows] == texts
+    times = [row["path_times"] if name == "rows.jsonl" else json.loads(row["path_times"]) for row in rows]
+    assert times == [[text] for text in texts]

@@ -311,8 +311,13 @@ class ParquetSink:
                 file = _CountingFile(self._destination.file)
                 self._writer = parquet_writer(file, rows.schema)
             self._writer.write_table(self._cast_rows(rows, self._writer.schema), row_group_size=self._row_group_rows)
-        except BaseException:
+        except BaseException as error:
             self._is_broken = True
+            if isinstance(error, pa.ArrowInvalid):  # Parquet has no seconds
+                raise SinkError(
+                    f"{self._path}: has no value for a time: {error}; expected an output in CSV or JSON lines, or numbers "
+                    "(without --times)"
+                ) from error
             raise
 
     def _cast_rows(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
