@@ -70,9 +70,9 @@ def warm_up(
 ) -> float:
     """Run a tiny stream through every kernel that the query needs, and return the seconds that it took.
 
-    This takes about half a minute on a machine that has never run this version, and well under a second with a warm cache.
-    `vertices` is "string" or "int64"; `threads` and `witness` are options of the future engine; `state` is true if the
-    engine will be saved and restored.
+    This takes about half a minute on a machine that has never run this version, and well under a second with a warm cache,
+    where the kernels of bits, which many a path query never needs, are left alone. `vertices` is "string" or "int64";
+    `threads` and `witness` are options of the future engine; `state` is true if the engine will be saved and restored.
 
     >>> import rpq
     >>> rpq.warm_up(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) > 0

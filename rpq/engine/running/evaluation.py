@@ -445,7 +445,10 @@ class Evaluation:
         edges, multigraph = graph.filter, self.multigraph
         if multigraph is not None:
             has_ends = multigraph.by_id is not None and (edge is None or not delete)  # see `_named_ends`
-            is_read = has_ends if multigraph.by_id is not None else multigraph.reads_label(number)
+            if multigraph.by_id is not None:
+                is_read = has_ends
+            else:
+                is_read = graph.horizons.is_read.item(number) or multigraph.outcome_counts.reads_label(number)
         else:
             is_read = graph.horizons.is_read.item(number)
             is_read = is_read and (not edges.filtered_labels or edges.accepts(number, source, target))

@@ -426,10 +426,6 @@ class Multigraph:
         are_read: np.ndarray = self.outcome_counts.reads(label) | self._is_read(label)
         return are_read
 
-    def reads_label(self, label: int) -> bool:
-        """Return whether any query reads a label id, plain or with a condition, or the engine keeps it."""
-        return self.outcome_counts.reads_label(label) or bool(self._is_read(np.array([label]))[0])
-
     @property
     def edge_ids(self) -> EdgeIds | None:
         """The kind of the ids of edges; None where they have none."""
@@ -624,9 +620,13 @@ class Multigraph:
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the values that conditions need of one tuple; None where one has another type than its property."""
         needed = self.sets.properties
-        given = {name: value for name, value in properties.items() if name in needed and value is not None}
-        values = {name: self.sets.types.value_of_one(name, value) for name, value in given.items()}
-        return None if None in values.values() else values
+        values = {}
+        for name, value in properties.items():
+            if value is not None and name in needed:
+                values[name] = self.sets.types.value_of_one(name, value)
+                if values[name] is None:
+                    return None
+        return values
 
     def columns_of_one(self, values: Mapping[str, Any]) -> dict[str, pa.Array]:
         """Return the values of one tuple, from `values_of_one`, as columns."""
