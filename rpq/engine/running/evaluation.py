@@ -634,7 +634,7 @@ class Evaluation:
         The queries begin again, over windows that are decided before the graph. Raises `QueryError` for queries that this
         does not go with, and changes nothing then.
         """
-        queries = multigraph.questions
+        queries = multigraph.readings.questions
         refuse_hidden_statics([*queries, *more], self)
         if queries:
             self.remove(*(question.name for question in queries))
