@@ -147,7 +147,7 @@ class TableOutputs(Sink):
         if self._source.sequence() != self._progress.position:
             raise OutputError(
                 f"{self._label}: stands at position {self._progress.position:,}, but the input ends at "
-                f"{self._source.sequence():,}; it is another input"
+                f"{self._source.sequence():,}; it is another input, or --limit is smaller"
             )
 
     def write(self, tuples: pa.RecordBatch, changes: Changes) -> None:
