@@ -21,6 +21,7 @@ from rpq.errors import RpqError
 from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM, WriteError, check_distinct, check_writable
 from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.language.notation import CHOICES, REFUSED_PATHS
+from rpq.run.table_names import is_table, table_in
 from rpq.sources import is_source
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
@@ -531,4 +532,11 @@ def output_key(path: str) -> str:
     """Return a key that all names of the same output share."""
     if is_topic(path):
         return topics_in(path).identity
+    if is_table(path):
+        return table_in(path).identity
     return path if path == "-" else os.path.realpath(path)
+
+
+def shown_output(output: str) -> str:
+    """Return an output for messages and figures, without a login."""
+    return table_in(output).label if is_table(output) else output

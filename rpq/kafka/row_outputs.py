@@ -376,6 +376,11 @@ class TopicOutputs(Sink):
         self.transactions.check_topics(self.topics)
         self.note_committed()
 
+    def committed(self) -> int:
+        """Return the last round that the committed offsets belong to."""
+        assert self._source is not None
+        return self._source.committed_round()
+
     def note_committed(self) -> None:
         """Note that the position of the source is committed."""
         assert self._source is not None
@@ -413,10 +418,11 @@ class TopicOutputs(Sink):
     def position(self) -> None:
         """Return None: the broker has the position."""
 
-    def close(self) -> None:
+    def close(self, *, keeps_empty: bool = True) -> list[OSError]:
         """Abort the open transaction."""
         if self.transactions is not None:
             self.transactions.close()
+        return []
 
     def send_dead_letter(self, bad: BadMessage) -> None:
         """Send a message that is no tuple to the topic of dead letters, with the reason and its place as headers."""
