@@ -456,9 +456,10 @@ ENGINE_PART = 15
 GROWTH_HOW = (
     f"Microseconds per update, CPU time of one thread, rows delivered with their names, in each of {PIECES} pieces of the "
     f"streams of a million edges and {LARGER_PIECES} of that of ten; {BASE:,} patterns, drawn as for `rpq bench queries` "
-    "from the whole of each stream. The paper ends a run after 24 hours; here the engine ends with the piece in which it has "
-    f"taken {ENGINE_PART} times --seconds. Nothing shared and the baselines receive the first updates of the streams of a "
-    "million edges, as many as they process in a given time, and each must find as many solutions in them as the engine."
+    "from the whole of each stream. The paper ends a run after 24 hours; here the engine ends with the piece in "
+    f"which it has taken {ENGINE_PART} times --seconds. Nothing shared and the baselines receive the first updates of the "
+    "streams of a million edges, as many as they process in a given time, and each must find as many solutions in them as "
+    "the engine."
 )
 
 
