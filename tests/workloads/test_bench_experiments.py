@@ -212,10 +212,11 @@ def test_graphs_of_one_size_and_of_ten_times_that_have_a_figure_each(run):
     result = run("growth", "--queries", "30", "--scale", 0.001, "--seconds", 1.2)
     assert all(result["checks"].values()) and len(result["checks"]) == 2
     sizes = [stream["tuples"] for stream in result["streams"]]  # without the deletes that were generated
-    assert 950 < sizes[0] <= 1_000 and 9_500 < sizes[1] <= 10_000
+    assert 950 < sizes[0] <= 1_000 and 9_500 < sizes[1] <= 10_000 and sizes[2:] == [1_000, 1_000]
     shared = [record for record in result["records"] if record["algorithm"] == "shared"]
-    ends = {figure: [record["updates"] for record in shared if record["figure"] == figure] for figure in ("12f", "13a")}
-    assert [len(one) for one in ends.values()] == [10, 40] and [one[-1] for one in ends.values()] == sizes
+    figures = ("12f", "13a", "14a", "14c")
+    ends = {figure: [record["updates"] for record in shared if record["figure"] == figure] for figure in figures}
+    assert [len(one) for one in ends.values()] == [10, 40, 10, 10] and [one[-1] for one in ends.values()] == sizes
     others = {record["algorithm"] for record in result["records"] if record["figure"] == "12f"}
     assert others == {"shared", "nothing shared", "INV", "INV+", "INC", "INC+"}
     assert shared[9]["rows"] > 0 and shared[-1]["rows"] > 0

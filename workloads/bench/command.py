@@ -32,7 +32,7 @@ EXPERIMENTS = {
     ),
     "cliffs": ("comparisons.cliffs:EXPERIMENT", "What lies beside the other tables, line by line with a bound."),
     "queries": ("comparisons.query_sets:EXPERIMENT", "Thousands of queries at once (TriC, Fig. 12 to 14)."),
-    "growth": ("comparisons.query_sets:GROWTH", "The same over 1 and 10 million edges (TriC, Fig. 12f and 13a)."),
+    "growth": ("comparisons.query_sets:GROWTH", "The same over 1 and 10 million edges (TriC, Fig. 12f, 13a, 14a, 14c)."),
     "latency": ("end_to_end.latency:EXPERIMENT", "Latency of the public API: one tuple at a time, small batches."),
     "throughput": ("paper.throughput:EXPERIMENT", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
     "index": ("paper.index_size:EXPERIMENT", "Size of the index on the Stack Overflow stream (Fig. 5)."),
