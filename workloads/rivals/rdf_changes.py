@@ -198,8 +198,8 @@ def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path) -> tu
                 else:
                     removed, added = window.slide(zip(edges, times[here].tolist(), strict=True), int(times[end - 1]))
                 graph = f"\t{terms.number(graphs[number])}" if graphs else ""
-                for sign, some in (("-", removed), ("=" if slide < stream.first else "+", added)):
-                    file.writelines(f"{slide}\t{sign}\t{s}\t{p}\t{o}{graph}\n" for s, p, o in some)
+                for sign, changed in (("-", removed), ("=" if slide < stream.first else "+", added)):
+                    file.writelines(f"{slide}\t{sign}\t{s}\t{p}\t{o}{graph}\n" for s, p, o in changed)
             start = end
     terms.write(folder / "terms.tsv")
     text = query_without_windows(str(query.expression), graphs=has_graphs)

@@ -43,6 +43,8 @@ COLUMNS = (
     Column(key="push_ms", heading="ms a push", format=",.2f"),
     Column(key="slide_tuples", heading="triples a slide", format=",.0f"),
     Column(key="published", heading="published", format=",.0f"),
+    Column(key="bytes", heading="our bytes", format=",.0f"),
+    Column(key="rival_bytes", heading="its bytes", format=",.0f"),
     Column(key="window_tuples", heading="triples before", format=",.0f"),
     Column(key="change_part", heading="its part of changes", format=".0%"),
     Column(key="slides", heading="slides", format=","),
@@ -67,13 +69,17 @@ HOW = (
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A query in the unit of its stream, beside all stores: what it is about, its stream, and a published figure."""
+    """A query in the unit of its stream, beside all stores: what it is about, its stream, and a published figure.
+
+    `memory` measures the bytes of this engine when the first slide begins.
+    """
 
     query: SparqlQuery
     about: str
     stream: RdfStream
     origin: str
     published: float | None = None
+    memory: Callable[[], int] | None = None
 
 
 def kind_stream(kind: str, edges: int, seed: int) -> tuple[pa.Table, pa.RecordBatch | None, str]:
@@ -96,7 +102,7 @@ def compare_lines(lines: Iterable[Line], settings: Settings, say: Say) -> Iterat
         with tempfile.TemporaryDirectory(prefix="rpq-rivals-") as folder:
             question, terms = write_rdf_changes(line.query, line.stream, Path(folder))
             ours = engine_readings(line.query, line.stream, terms)
-            in_batches = batch_tuples_per_second(line)
+            own = {"batch_tuples_per_second": batch_tuples_per_second(line), "bytes": line.memory and line.memory()}
             for store in stores.values():
                 if store.name in missing:
                     continue
@@ -107,7 +113,7 @@ def compare_lines(lines: Iterable[Line], settings: Settings, say: Say) -> Iterat
                     say(f"{store.name} is left out: {error}")
                     missing[store.name] = str(error)
                     continue
-                records.append(_record(line, store, found, ours, in_batches))
+                records.append(_record(line, store, found, ours, own))
         yield Outcome(
             records=sorted(records, key=_smaller_ratio),
             streams=list(streams.values()),
@@ -189,9 +195,7 @@ def _pushes(stream: RdfStream) -> Iterator[tuple[int, pa.RecordBatch]]:
             yield slide, batch
 
 
-def _record(
-    line: Line, store: driver.Rival, found: driver.RivalRun, ours: Sequence[driver.Reading], in_batches: float
-) -> Record:
+def _record(line: Line, store: driver.Rival, found: driver.RivalRun, ours: Sequence[driver.Reading], own: Record) -> Record:
     """Return the line of the table for a store."""
     slides = line.stream.slides[line.stream.slides >= line.stream.first]
     reached = found.readings[-1].slide if found.readings else line.stream.first - 1
@@ -201,7 +205,8 @@ def _record(
         "line": f"{line.query.name}, {line.about}",
         "rival": store.name,
         "published": line.published,
-        "batch_tuples_per_second": in_batches,
+        **own,
+        "rival_bytes": found.loaded_bytes if own["bytes"] else None,
         "window_tuples": (len(line.stream.slides) - len(slides)) or None,
         "slide_tuples": len(slides) / len(np.unique(slides)),
         "slides": len(np.unique(slides[slides <= reached])),
@@ -215,19 +220,19 @@ def _record(
         return record | {"agree": False, "problem": str(error)}
     if last is None:
         return record | {"agree": None}
-    theirs, own = last
-    tuples = int((slides <= own.slide).sum())
+    theirs, last_own = last
+    tuples = int((slides <= last_own.slide).sum())
     return record | {
         "agree": True,
-        "answers": own.answers,
+        "answers": last_own.answers,
         "rival_seconds": theirs.seconds,
-        "engine_seconds": own.seconds,
-        "tuples_per_second": measuring.ratio(tuples, own.seconds),
+        "engine_seconds": last_own.seconds,
+        "tuples_per_second": measuring.ratio(tuples, last_own.seconds),
         "rival_tuples_per_second": measuring.ratio(tuples, theirs.seconds),
         "change_part": measuring.ratio(theirs.change_seconds, theirs.seconds),
-        "push_ms": 1e3 * own.seconds / sum(reading.slide <= own.slide for reading in ours),
-        "ratio": measuring.ratio(theirs.seconds, own.seconds),
-        "batch_ratio": in_batches * theirs.seconds / tuples,
+        "push_ms": 1e3 * last_own.seconds / sum(reading.slide <= last_own.slide for reading in ours),
+        "ratio": measuring.ratio(theirs.seconds, last_own.seconds),
+        "batch_ratio": own["batch_tuples_per_second"] * theirs.seconds / tuples,
     }
 
 

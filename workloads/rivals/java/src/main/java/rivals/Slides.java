@@ -63,9 +63,10 @@ final class Slides {
             List<Edge> initial, List<Slide> slides, Supplier<Store<Row>> make, double limit, boolean prints) {
         var threads = ManagementFactory.getThreadMXBean();
         try (Store<Row> store = make.get()) {
+            long before = prints && !initial.isEmpty() ? liveBytes() : 0;
             store.change(List.of(), initial);
             if (prints) {
-                System.out.println("ready");
+                System.out.println(initial.isEmpty() ? "ready" : "ready\t" + Math.max(0, liveBytes() - before));
                 System.out.flush();
             }
             long spent = 0;
@@ -87,6 +88,12 @@ final class Slides {
                 }
             }
         }
+    }
+
+    private static long liveBytes() {
+        System.gc();
+        System.gc();
+        return Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory();
     }
 
     private static <Row> void print(long slide, double spent, double changing, List<Row> rows, Store<Row> store) {
