@@ -172,6 +172,32 @@ def test_the_table_names_stores_that_are_missing_and_how_far_others_came(tmp_pat
     assert smaller == sorted(smaller)
 
 
+def test_esper_is_given_the_tuples_of_each_slide(tmp_path):
+    """Also those that have left before the first slide that is measured; and it has no SPARQL."""
+    query = SparqlQuery(TWO_WINDOWS, name="sums", semantics="explicit")
+    question, terms = write_rdf_changes(query, two_streams("p:b"), tmp_path, epl="select irstream …")
+    lines = [line.split("\t") for line in (tmp_path / "tuples.tsv").read_text().splitlines()]
+    assert [(slide, sign, terms.texts[int(label)]) for slide, sign, _, label, _ in lines] == [
+        ("0", "=", "p:a"), ("0", "=", "p:b"), ("1", "+", "p:b"), ("3", "+", "p:a")
+    ]  # fmt: skip
+    without, _ = write_rdf_changes(query, two_streams("p:b"), tmp_path)
+    with pytest.raises(RivalError, match="no SPARQL"):
+        driver.rivals()["Esper"].command(without)
+    assert question.epl
+
+
+@pytest.mark.long
+def test_esper_and_the_engine_agree_on_operators_over_windows(tmp_path):
+    """Needs a JDK 17 and Maven."""
+    for line in stream_operators.lines(Settings(output=tmp_path, scale=0.05)):
+        if line.epl:
+            question, terms = write_rdf_changes(line.query, line.stream, tmp_path, epl=line.epl)
+            ours = {one.slide: one for one in engine_readings(line.query, line.stream, terms)}
+            run = driver.run(driver.rivals()["Esper"].command(question), tmp_path / "changes.tsv", seconds=60)
+            last = driver.compare("Esper", run.readings, ours)
+            assert last is not None and last[0].slide == max(ours), line.about
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", rsp_benchmarks.PUBLISHED)
 def test_all_stores_agree_on_the_queries_of_the_benchmarks(name, tmp_path):

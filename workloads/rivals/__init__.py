@@ -4,7 +4,7 @@
     questions         path queries and patterns in the notations of the rivals
     rdf_changes       SPARQL over streams of RDF for Jena, RDF4J and pyoxigraph: terms, and the changes of windows
     stores            the rivals in Python: pyoxigraph and DuckDB, which evaluate after each slide
-    java/             Jena and RDF4J, which evaluate after each slide (needs a JDK 17 and Maven)
+    java/             Jena and RDF4J, which evaluate after each slide, and Esper (needs a JDK 17 and Maven)
     differential/     differential-dataflow, which updates the answer (needs cargo)
 
 A rival reads a file of the edges that enter and leave the window, a line each with five cells between tabs:

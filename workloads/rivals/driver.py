@@ -160,6 +160,14 @@ def _differential(question: Question) -> list[str]:
     return [str(folder / "target" / "release" / "differential"), "{changes}", *question.arguments]
 
 
+def _esper(question: Question) -> list[str]:
+    if not isinstance(question, RdfQuestion) or not question.epl:
+        raise RivalError("Esper evaluates statements over windows, no SPARQL")
+    command = _java("Esper")(question)
+    tuples = question.terms.with_name("tuples.tsv")
+    return [*command[: command.index("{changes}")], str(tuples), question.epl, str(question.terms)]
+
+
 def _sql(question: Question) -> list[str]:
     if isinstance(question, RdfQuestion):
         raise RivalError("DuckDB evaluates path queries and patterns, no SPARQL")
@@ -205,6 +213,10 @@ def rivals() -> dict[str, Rival]:
         Rival(
             name="RDF4J", version="5.2.0", is_incremental=False, command=_java("Rdf4j"),
             settings="MemoryStore without isolation or inference; CPU of the evaluating thread, as for Jena",
+        ),
+        Rival(
+            name="Esper", version="9.0.0", is_incremental=True, command=_esper,
+            settings="windows of time on a clock of slides, events as beans, a listener with irstream; CPU as for Jena",
         ),
     )  # fmt: skip
     return {rival.name: rival for rival in known}

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 STORES = ("Jena", "RDF4J", "pyoxigraph")
 """The rivals that evaluate SPARQL."""
 
+RIVALS = (*STORES, "Esper")
+"""With the one that evaluates statements over windows, where a line has one."""
+
 EVENT_ROWS = 8_192
 """The number of tuples, in whole events, that are pushed at once where each event is a graph of its own."""
 
@@ -71,7 +74,7 @@ HOW = (
 class Line:
     """A query in the unit of its stream, beside all stores: what it is about, its stream, and a published figure.
 
-    `memory` measures the bytes of this engine when the first slide begins.
+    `epl` is the query for Esper, empty for none. `memory` measures the bytes of this engine when the first slide begins.
     """
 
     query: SparqlQuery
@@ -80,6 +83,7 @@ class Line:
     origin: str
     published: float | None = None
     memory: Callable[[], int] | None = None
+    epl: str = ""
 
 
 def kind_stream(kind: str, edges: int, seed: int) -> tuple[pa.Table, pa.RecordBatch | None, str]:
@@ -92,7 +96,7 @@ def kind_stream(kind: str, edges: int, seed: int) -> tuple[pa.Table, pa.RecordBa
 
 def compare_lines(lines: Iterable[Line], settings: Settings, say: Say) -> Iterator[Outcome]:
     """Yield the table after each line."""
-    stores = {name: driver.rivals()[name] for name in STORES}
+    stores = {name: driver.rivals()[name] for name in RIVALS}
     missing: dict[str, str] = {}
     records: list[Record] = []
     streams: dict[str, Mapping[str, object]] = {}
@@ -100,11 +104,11 @@ def compare_lines(lines: Iterable[Line], settings: Settings, say: Say) -> Iterat
         say(f"{line.query.name}, {line.about} …")
         streams[line.origin] = {"name": line.query.name, "origin": line.origin, "tuples": len(line.stream.table)}
         with tempfile.TemporaryDirectory(prefix="rpq-rivals-") as folder:
-            question, terms = write_rdf_changes(line.query, line.stream, Path(folder))
+            question, terms = write_rdf_changes(line.query, line.stream, Path(folder), epl=line.epl)
             ours = engine_readings(line.query, line.stream, terms)
             own = {"batch_tuples_per_second": batch_tuples_per_second(line), "bytes": line.memory and line.memory()}
             for store in stores.values():
-                if store.name in missing:
+                if store.name in missing or (store.name == "Esper" and not line.epl):
                     continue
                 say(f"{line.query.name}, {store.name} …")
                 try:
@@ -260,10 +264,11 @@ def plot_by(key: str) -> Callable[[Figure, list[Record]], None]:
     def plot(figure: Figure, records: list[Record]) -> None:
         axes = figure.subplots()
         groups = sorted({str(record[key]) for record in records}, key=_natural)
-        width = 0.8 / len(STORES)
-        for number, store in enumerate(STORES):
+        rivals = [name for name in RIVALS if any(record["rival"] == name for record in records)]
+        width = 0.8 / max(1, len(rivals))
+        for number, store in enumerate(rivals):
             ratios = {str(record[key]): record.get("ratio") or 0.0 for record in records if record["rival"] == store}
-            places = [place + (number - 1) * width for place in range(len(groups))]
+            places = [place + (number - (len(rivals) - 1) / 2) * width for place in range(len(groups))]
             axes.bar(places, [ratios.get(group, 0.0) for group in groups], width, label=store)
         plots.decades(axes)
         axes.axhline(1, color="black", linewidth=0.8)

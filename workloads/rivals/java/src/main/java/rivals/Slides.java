@@ -100,19 +100,32 @@ final class Slides {
         long sum = 0;
         double total = 0;
         for (Row row : rows) {
-            long hash = 0;
-            double values = 0;
-            for (Object cell : store.cells(row)) {
-                hash = (hash ^ number(cell)) * 0x9E3779B97F4A7C15L;
-                hash ^= hash >>> 32;
-                values += cell instanceof Double value ? value : 0;
-            }
+            Object[] cells = store.cells(row);
+            long hash = checksum(cells);
             sum += hash;
-            total += values * (1 + (hash >>> 44) / (double) (1 << 20));
+            total += weighted(cells, hash);
         }
         System.out.println(slide + "\t" + spent + "\t" + rows.size() + "\t" + Long.toUnsignedString(sum) + "\t" + total + "\t"
                 + changing);
         System.out.flush();
+    }
+
+    static long checksum(Object[] cells) {
+        long hash = 0;
+        for (Object cell : cells) {
+            hash = (hash ^ number(cell)) * 0x9E3779B97F4A7C15L;
+            hash ^= hash >>> 32;
+        }
+        return hash;
+    }
+
+    /** Return the sum of the numbers in a row, by the weight of its checksum. */
+    static double weighted(Object[] cells, long hash) {
+        double values = 0;
+        for (Object cell : cells) {
+            values += cell instanceof Double value ? value : 0;
+        }
+        return values * (1 + (hash >>> 44) / (double) (1 << 20));
     }
 
     private static long number(Object cell) {
