@@ -205,8 +205,8 @@ def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path, *, ep
     if epl:
         with (folder / "tuples.tsv").open("w", encoding="ascii") as file:
             numbered = [stream.slides[is_read], *(column[is_read] for column in columns)]
-            for slide, *edge in zip(*(column.tolist() for column in numbered), strict=True):
-                file.write("\t".join(map(str, (slide, "=" if slide < stream.first else "+", *edge))) + "\n")
+            for slide, *cells in zip(*(column.tolist() for column in numbered), strict=True):
+                file.write("\t".join(map(str, (slide, "=" if slide < stream.first else "+", *cells))) + "\n")
     terms.write(folder / "terms.tsv")
     text = query_without_windows(str(query.expression), graphs=has_graphs)
     question = RdfQuestion(name=query.name, text=str(query.expression), sparql=text, terms=folder / "terms.tsv", epl=epl)
