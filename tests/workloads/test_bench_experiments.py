@@ -240,6 +240,7 @@ def test_every_experiment_has_a_test_and_helps():
     assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
     tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple"}
     tested |= {"versions", "patterns", "queries", "growth", "sparql", "spark", "spark-commands", "cliffs", "general-engines"}
+    tested |= {"rsp-benchmarks", "graph-events", "stream-operators", "pattern-state"}
     tested |= {"large-windows", *SPEED}
     assert tested == {*EXPERIMENTS}
     assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from rpq.language.sparql.query import SparqlQuery
 from rpq.workloads.bench.command import bench
 from rpq.workloads.bench.experiment import Settings
-from rpq.workloads.bench.rdf_engines import comparison, graph_events, rsp_benchmarks
+from rpq.workloads.bench.rdf_engines import comparison, graph_events, rsp_benchmarks, stream_operators
 from rpq.workloads.bench.rdf_engines.comparison import STORES, engine_readings
 from rpq.workloads.rivals import driver, stores
 from rpq.workloads.rivals.driver import RivalError, RivalRun
@@ -36,7 +36,7 @@ def readings_here(changes: Path, *words: str) -> list[driver.Reading]:
     with redirect_stdout(printed):
         stores.main("pyoxigraph", str(changes), *words)
     ready, *lines = printed.getvalue().splitlines()
-    assert ready == "ready"
+    assert ready.split("\t")[0] == "ready"
     return [driver._reading(line, ["pyoxigraph"]) for line in lines]
 
 
@@ -135,6 +135,19 @@ def test_pyoxigraph_and_the_engine_agree_on_events_alone_and_in_windows(name, tm
     assert answers
 
 
+@pytest.mark.ci
+@pytest.mark.parametrize("name", ["JOIN-2", "JOIN-3", "JOIN-8", "AVG", "MIN", "DISTINCT", "NOT-EXISTS"])
+def test_pyoxigraph_and_the_engine_agree_on_operators_over_windows(name, tmp_path):
+    for number, line in enumerate(stream_operators.lines(Settings(output=tmp_path, scale=0.02, queries=(name,)))):
+        question, terms = write_rdf_changes(line.query, line.stream, tmp_path)
+        ours = {one.slide: one for one in engine_readings(line.query, line.stream, terms)}
+        found = pyoxigraph_readings(question, tmp_path)
+        last = driver.compare("pyoxigraph", found, ours)
+        assert last is not None and last[0] == found[-1] and len(found) == stream_operators.SLIDES, line.about
+        assert any(one.answers for one in ours.values())
+        assert line.memory is not None and (number or line.memory() > 0)
+
+
 def test_the_table_names_stores_that_are_missing_and_how_far_others_came(tmp_path, monkeypatch):
     """pyoxigraph, in this process, is stopped after two slides."""
 
@@ -157,6 +170,32 @@ def test_the_table_names_stores_that_are_missing_and_how_far_others_came(tmp_pat
         assert one["ratio"] > 0 and one["batch_ratio"] > 0 and one["published"] in (88_647, 52_890)
     smaller = [min(one["ratio"], one["batch_ratio"]) for one in result["records"]]
     assert smaller == sorted(smaller)
+
+
+def test_esper_is_given_the_tuples_of_each_slide(tmp_path):
+    """Also those that have left before the first slide that is measured; and it has no SPARQL."""
+    query = SparqlQuery(TWO_WINDOWS, name="sums", semantics="explicit")
+    question, terms = write_rdf_changes(query, two_streams("p:b"), tmp_path, epl="select irstream …")
+    lines = [line.split("\t") for line in (tmp_path / "tuples.tsv").read_text().splitlines()]
+    assert [(slide, sign, terms.texts[int(label)]) for slide, sign, _, label, _ in lines] == [
+        ("0", "=", "p:a"), ("0", "=", "p:b"), ("1", "+", "p:b"), ("3", "+", "p:a")
+    ]  # fmt: skip
+    without, _ = write_rdf_changes(query, two_streams("p:b"), tmp_path)
+    with pytest.raises(RivalError, match="no SPARQL"):
+        driver.rivals()["Esper"].command(without)
+    assert question.epl
+
+
+@pytest.mark.long
+def test_esper_and_the_engine_agree_on_operators_over_windows(tmp_path):
+    """Needs a JDK 17 and Maven."""
+    for line in stream_operators.lines(Settings(output=tmp_path, scale=0.05)):
+        if line.epl:
+            question, terms = write_rdf_changes(line.query, line.stream, tmp_path, epl=line.epl)
+            ours = {one.slide: one for one in engine_readings(line.query, line.stream, terms)}
+            run = driver.run(driver.rivals()["Esper"].command(question), tmp_path / "changes.tsv", seconds=60)
+            last = driver.compare("Esper", run.readings, ours)
+            assert last is not None and last[0].slide == max(ours), line.about
 
 
 @pytest.mark.long

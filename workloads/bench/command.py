@@ -30,6 +30,12 @@ EXPERIMENTS = {
     "graph-events": (
         "rdf_engines.graph_events:EXPERIMENT", "Events that are graphs, alone and in windows, beside stores of RDF."
     ),
+    "stream-operators": (
+        "rdf_engines.stream_operators:EXPERIMENT", "Joins, aggregates, DISTINCT, negation, beside stores of RDF; memory."
+    ),
+    "pattern-state": (
+        "rdf_engines.pattern_state:EXPERIMENT", "What patterns of four classes store, beside a store of all edges."
+    ),
     "cliffs": ("comparisons.cliffs:EXPERIMENT", "What lies beside the other tables, line by line with a bound."),
     "queries": ("comparisons.query_sets:EXPERIMENT", "Thousands of queries at once (TriC, Fig. 12 to 14)."),
     "growth": ("comparisons.query_sets:GROWTH", "The same over 1 and 10 million edges (TriC, Fig. 12f, 13a, 14a, 14c)."),

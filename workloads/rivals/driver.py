@@ -85,10 +85,14 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class RivalRun:
-    """The readings of a rival up to its last slide or its time limit, and why it stopped early, None if it did not."""
+    """The readings of a rival up to its last slide or its time limit, and why it stopped early, None if it did not.
+
+    `loaded_bytes` is what the edges loaded before the first slide take in memory, without their terms, if it says so.
+    """
 
     readings: Sequence[Reading]
     problem: str | None
+    loaded_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +160,14 @@ def _differential(question: Question) -> list[str]:
     return [str(folder / "target" / "release" / "differential"), "{changes}", *question.arguments]
 
 
+def _esper(question: Question) -> list[str]:
+    if not isinstance(question, RdfQuestion) or not question.epl:
+        raise RivalError("Esper evaluates statements over windows, no SPARQL")
+    command = _java("Esper")(question)
+    tuples = question.terms.with_name("tuples.tsv")
+    return [*command[: command.index("{changes}")], str(tuples), question.epl, str(question.terms)]
+
+
 def _sql(question: Question) -> list[str]:
     if isinstance(question, RdfQuestion):
         raise RivalError("DuckDB evaluates path queries and patterns, no SPARQL")
@@ -202,6 +214,10 @@ def rivals() -> dict[str, Rival]:
             name="RDF4J", version="5.2.0", is_incremental=False, command=_java("Rdf4j"),
             settings="MemoryStore without isolation or inference; CPU of the evaluating thread, as for Jena",
         ),
+        Rival(
+            name="Esper", version="9.0.0", is_incremental=True, command=_esper,
+            settings="windows of time on a clock of slides, events as beans, a listener with irstream; CPU as for Jena",
+        ),
     )  # fmt: skip
     return {rival.name: rival for rival in known}
 
@@ -228,7 +244,7 @@ def run(command: Sequence[str], changes: Path, *, seconds: float, start_seconds:
         timer = threading.Timer(start_seconds, stop, [f"{start_seconds:g} s before it was ready"])
         timer.start()
         try:
-            is_ready = process.stdout.readline() == "ready\n"
+            is_ready, loaded_bytes = _ready(process.stdout.readline())
             timer.cancel()
             if is_ready:
                 timer = threading.Timer(WALL_FACTOR * seconds, stop, [f"{WALL_FACTOR * seconds:g} s on the clock"])
@@ -246,12 +262,17 @@ def run(command: Sequence[str], changes: Path, *, seconds: float, start_seconds:
             process.wait()
             process.stdout.close()
         if problem:
-            return RivalRun(readings=readings, problem=problem[0])
+            return RivalRun(readings=readings, problem=problem[0], loaded_bytes=loaded_bytes)
         if process.returncode or not is_ready:
             errors.seek(0)
             last = " ".join(errors.read().strip().splitlines()[-3:]) or f"status {process.returncode}"
             raise RivalError(f"{Path(words[0]).name} failed: {last}")
-    return RivalRun(readings=readings, problem=None)
+    return RivalRun(readings=readings, problem=None, loaded_bytes=loaded_bytes)
+
+
+def _ready(line: str) -> tuple[bool, int | None]:
+    word, *cells = line.split() or [""]
+    return word == "ready", int(cells[0]) if cells else None
 
 
 def _reading(line: str, words: Sequence[str]) -> Reading:

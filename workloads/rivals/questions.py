@@ -112,12 +112,16 @@ class PatternQuestion:
 
 @dataclass(frozen=True, kw_only=True)
 class RdfQuestion:
-    """A query in SPARQL over changes whose cells are numbers of the terms in a file (`rdf_changes`)."""
+    """A query in SPARQL over changes whose cells are numbers of the terms in a file (`rdf_changes`).
+
+    `epl` is the same in the language of Esper, over a file of tuples, empty if Esper has no such query.
+    """
 
     name: str
     text: str
     sparql: str
     terms: Path
+    epl: str = ""
 
 
 Question = PathQuestion | PatternQuestion | RdfQuestion

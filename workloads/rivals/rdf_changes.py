@@ -155,9 +155,10 @@ class RdfStream:
             yield int(numbers[start]), self.table.slice(start, end - start)
 
 
-def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path) -> tuple[RdfQuestion, Terms]:
+def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path, *, epl: str = "") -> tuple[RdfQuestion, Terms]:
     """Write `changes.tsv` and `terms.tsv` for a query whose windows are in the unit of the stream; return both.
 
+    With `epl` also `tuples.tsv`, what is pushed slide by slide, for an engine that keeps the windows of this statement.
     Tuples that no window of the query reads are left out, and static triples that nothing outside of its windows reads.
     """
     read = set(stream.table["label"].unique().to_pylist())
@@ -198,12 +199,18 @@ def write_rdf_changes(query: SparqlQuery, stream: RdfStream, folder: Path) -> tu
                 else:
                     removed, added = window.slide(zip(edges, times[here].tolist(), strict=True), int(times[end - 1]))
                 graph = f"\t{terms.number(graphs[number])}" if graphs else ""
-                for sign, some in (("-", removed), ("=" if slide < stream.first else "+", added)):
-                    file.writelines(f"{slide}\t{sign}\t{s}\t{p}\t{o}{graph}\n" for s, p, o in some)
+                for sign, changed in (("-", removed), ("=" if slide < stream.first else "+", added)):
+                    file.writelines(f"{slide}\t{sign}\t{s}\t{p}\t{o}{graph}\n" for s, p, o in changed)
             start = end
+    if epl:
+        with (folder / "tuples.tsv").open("w", encoding="ascii") as file:
+            numbered = [stream.slides[is_read], *(column[is_read] for column in columns)]
+            for slide, *cells in zip(*(column.tolist() for column in numbered), strict=True):
+                file.write("\t".join(map(str, (slide, "=" if slide < stream.first else "+", *cells))) + "\n")
     terms.write(folder / "terms.tsv")
     text = query_without_windows(str(query.expression), graphs=has_graphs)
-    return RdfQuestion(name=query.name, text=str(query.expression), sparql=text, terms=folder / "terms.tsv"), terms
+    question = RdfQuestion(name=query.name, text=str(query.expression), sparql=text, terms=folder / "terms.tsv", epl=epl)
+    return question, terms
 
 
 def _is_read(stream: RdfStream, name: str | None, labels: Sequence[str]) -> np.ndarray:

@@ -6,6 +6,7 @@ thread; the changes of a slide are one DELETE and one INSERT from Arrow, and the
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -158,9 +159,10 @@ def slides(changes: Path) -> Iterator[tuple[int, list[Edge] | None, list[Edge]]]
 def main(name: str, changes: str, query: str, terms: str = "") -> None:
     """Run a store over a file of changes."""
     store = STORES[name](query, *([terms] if terms else []))
-    store.change([], initial_edges(Path(changes)))
-    read = list(slides(Path(changes)))
-    print("ready", flush=True)
+    initial, read = initial_edges(Path(changes)), list(slides(Path(changes)))
+    before = _resident_bytes()
+    store.change([], initial)
+    print("ready", *([max(0, _resident_bytes() - before)] if initial else []), sep="\t", flush=True)
     seconds = change_seconds = 0.0
     for slide, removed, added in read:
         started = time.process_time()
@@ -176,6 +178,11 @@ def main(name: str, changes: str, query: str, terms: str = "") -> None:
         checksum = checksums(columns)
         total = float(totals(checksum, values).sum()) if rows else 0.0
         print(slide, seconds, rows, int(checksum.sum()) if rows else 0, total, change_seconds, sep="\t", flush=True)
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm")
+    return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if pages.exists() else 0
 
 
 if __name__ == "__main__":

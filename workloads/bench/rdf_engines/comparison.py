@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 STORES = ("Jena", "RDF4J", "pyoxigraph")
 """The rivals that evaluate SPARQL."""
 
+RIVALS = (*STORES, "Esper")
+"""With the one that evaluates statements over windows, where a line has one."""
+
 EVENT_ROWS = 8_192
 """The number of tuples, in whole events, that are pushed at once where each event is a graph of its own."""
 
@@ -43,6 +46,8 @@ COLUMNS = (
     Column(key="push_ms", heading="ms a push", format=",.2f"),
     Column(key="slide_tuples", heading="triples a slide", format=",.0f"),
     Column(key="published", heading="published", format=",.0f"),
+    Column(key="bytes", heading="our bytes", format=",.0f"),
+    Column(key="rival_bytes", heading="its bytes", format=",.0f"),
     Column(key="window_tuples", heading="triples before", format=",.0f"),
     Column(key="change_part", heading="its part of changes", format=".0%"),
     Column(key="slides", heading="slides", format=","),
@@ -67,13 +72,18 @@ HOW = (
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A query in the unit of its stream, beside all stores: what it is about, its stream, and a published figure."""
+    """A query in the unit of its stream, beside all stores: what it is about, its stream, and a published figure.
+
+    `epl` is the query for Esper, empty for none. `memory` measures the bytes of this engine when the first slide begins.
+    """
 
     query: SparqlQuery
     about: str
     stream: RdfStream
     origin: str
     published: float | None = None
+    memory: Callable[[], int] | None = None
+    epl: str = ""
 
 
 def kind_stream(kind: str, edges: int, seed: int) -> tuple[pa.Table, pa.RecordBatch | None, str]:
@@ -86,7 +96,7 @@ def kind_stream(kind: str, edges: int, seed: int) -> tuple[pa.Table, pa.RecordBa
 
 def compare_lines(lines: Iterable[Line], settings: Settings, say: Say) -> Iterator[Outcome]:
     """Yield the table after each line."""
-    stores = {name: driver.rivals()[name] for name in STORES}
+    stores = {name: driver.rivals()[name] for name in RIVALS}
     missing: dict[str, str] = {}
     records: list[Record] = []
     streams: dict[str, Mapping[str, object]] = {}
@@ -94,11 +104,11 @@ def compare_lines(lines: Iterable[Line], settings: Settings, say: Say) -> Iterat
         say(f"{line.query.name}, {line.about} …")
         streams[line.origin] = {"name": line.query.name, "origin": line.origin, "tuples": len(line.stream.table)}
         with tempfile.TemporaryDirectory(prefix="rpq-rivals-") as folder:
-            question, terms = write_rdf_changes(line.query, line.stream, Path(folder))
+            question, terms = write_rdf_changes(line.query, line.stream, Path(folder), epl=line.epl)
             ours = engine_readings(line.query, line.stream, terms)
-            in_batches = batch_tuples_per_second(line)
+            own = {"batch_tuples_per_second": batch_tuples_per_second(line), "bytes": line.memory and line.memory()}
             for store in stores.values():
-                if store.name in missing:
+                if store.name in missing or (store.name == "Esper" and not line.epl):
                     continue
                 say(f"{line.query.name}, {store.name} …")
                 try:
@@ -107,7 +117,7 @@ def compare_lines(lines: Iterable[Line], settings: Settings, say: Say) -> Iterat
                     say(f"{store.name} is left out: {error}")
                     missing[store.name] = str(error)
                     continue
-                records.append(_record(line, store, found, ours, in_batches))
+                records.append(_record(line, store, found, ours, own))
         yield Outcome(
             records=sorted(records, key=_smaller_ratio),
             streams=list(streams.values()),
@@ -189,9 +199,7 @@ def _pushes(stream: RdfStream) -> Iterator[tuple[int, pa.RecordBatch]]:
             yield slide, batch
 
 
-def _record(
-    line: Line, store: driver.Rival, found: driver.RivalRun, ours: Sequence[driver.Reading], in_batches: float
-) -> Record:
+def _record(line: Line, store: driver.Rival, found: driver.RivalRun, ours: Sequence[driver.Reading], own: Record) -> Record:
     """Return the line of the table for a store."""
     slides = line.stream.slides[line.stream.slides >= line.stream.first]
     reached = found.readings[-1].slide if found.readings else line.stream.first - 1
@@ -201,7 +209,8 @@ def _record(
         "line": f"{line.query.name}, {line.about}",
         "rival": store.name,
         "published": line.published,
-        "batch_tuples_per_second": in_batches,
+        **own,
+        "rival_bytes": found.loaded_bytes if own["bytes"] else None,
         "window_tuples": (len(line.stream.slides) - len(slides)) or None,
         "slide_tuples": len(slides) / len(np.unique(slides)),
         "slides": len(np.unique(slides[slides <= reached])),
@@ -215,19 +224,19 @@ def _record(
         return record | {"agree": False, "problem": str(error)}
     if last is None:
         return record | {"agree": None}
-    theirs, own = last
-    tuples = int((slides <= own.slide).sum())
+    theirs, last_own = last
+    tuples = int((slides <= last_own.slide).sum())
     return record | {
         "agree": True,
-        "answers": own.answers,
+        "answers": last_own.answers,
         "rival_seconds": theirs.seconds,
-        "engine_seconds": own.seconds,
-        "tuples_per_second": measuring.ratio(tuples, own.seconds),
+        "engine_seconds": last_own.seconds,
+        "tuples_per_second": measuring.ratio(tuples, last_own.seconds),
         "rival_tuples_per_second": measuring.ratio(tuples, theirs.seconds),
         "change_part": measuring.ratio(theirs.change_seconds, theirs.seconds),
-        "push_ms": 1e3 * own.seconds / sum(reading.slide <= own.slide for reading in ours),
-        "ratio": measuring.ratio(theirs.seconds, own.seconds),
-        "batch_ratio": in_batches * theirs.seconds / tuples,
+        "push_ms": 1e3 * last_own.seconds / sum(reading.slide <= last_own.slide for reading in ours),
+        "ratio": measuring.ratio(theirs.seconds, last_own.seconds),
+        "batch_ratio": own["batch_tuples_per_second"] * theirs.seconds / tuples,
     }
 
 
@@ -255,10 +264,11 @@ def plot_by(key: str) -> Callable[[Figure, list[Record]], None]:
     def plot(figure: Figure, records: list[Record]) -> None:
         axes = figure.subplots()
         groups = sorted({str(record[key]) for record in records}, key=_natural)
-        width = 0.8 / len(STORES)
-        for number, store in enumerate(STORES):
+        rivals = [name for name in RIVALS if any(record["rival"] == name for record in records)]
+        width = 0.8 / max(1, len(rivals))
+        for number, store in enumerate(rivals):
             ratios = {str(record[key]): record.get("ratio") or 0.0 for record in records if record["rival"] == store}
-            places = [place + (number - 1) * width for place in range(len(groups))]
+            places = [place + (number - (len(rivals) - 1) / 2) * width for place in range(len(groups))]
             axes.bar(places, [ratios.get(group, 0.0) for group in groups], width, label=store)
         plots.decades(axes)
         axes.axhline(1, color="black", linewidth=0.8)

@@ -63,9 +63,10 @@ final class Slides {
             List<Edge> initial, List<Slide> slides, Supplier<Store<Row>> make, double limit, boolean prints) {
         var threads = ManagementFactory.getThreadMXBean();
         try (Store<Row> store = make.get()) {
+            long before = prints && !initial.isEmpty() ? liveBytes() : 0;
             store.change(List.of(), initial);
             if (prints) {
-                System.out.println("ready");
+                System.out.println(initial.isEmpty() ? "ready" : "ready\t" + Math.max(0, liveBytes() - before));
                 System.out.flush();
             }
             long spent = 0;
@@ -89,23 +90,42 @@ final class Slides {
         }
     }
 
+    private static long liveBytes() {
+        System.gc();
+        System.gc();
+        return Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory();
+    }
+
     private static <Row> void print(long slide, double spent, double changing, List<Row> rows, Store<Row> store) {
         long sum = 0;
         double total = 0;
         for (Row row : rows) {
-            long hash = 0;
-            double values = 0;
-            for (Object cell : store.cells(row)) {
-                hash = (hash ^ number(cell)) * 0x9E3779B97F4A7C15L;
-                hash ^= hash >>> 32;
-                values += cell instanceof Double value ? value : 0;
-            }
+            Object[] cells = store.cells(row);
+            long hash = checksum(cells);
             sum += hash;
-            total += values * (1 + (hash >>> 44) / (double) (1 << 20));
+            total += weighted(cells, hash);
         }
         System.out.println(slide + "\t" + spent + "\t" + rows.size() + "\t" + Long.toUnsignedString(sum) + "\t" + total + "\t"
                 + changing);
         System.out.flush();
+    }
+
+    static long checksum(Object[] cells) {
+        long hash = 0;
+        for (Object cell : cells) {
+            hash = (hash ^ number(cell)) * 0x9E3779B97F4A7C15L;
+            hash ^= hash >>> 32;
+        }
+        return hash;
+    }
+
+    /** Return the sum of the numbers in a row, by the weight of its checksum. */
+    static double weighted(Object[] cells, long hash) {
+        double values = 0;
+        for (Object cell : cells) {
+            values += cell instanceof Double value ? value : 0;
+        }
+        return values * (1 + (hash >>> 44) / (double) (1 << 20));
     }
 
     private static long number(Object cell) {
