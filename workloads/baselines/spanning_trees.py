@@ -54,7 +54,7 @@ class SpanningTrees:
     >>> trees = SpanningTrees("a/b*", window, vertices=3, labels=["a", "b"], tuples=3)
     >>> trees.push(np.array([0, 1, 0]), np.array([1, 2, 1]), np.array([0, 1, 0]), np.array([0, 1, 12]))
     >>> trees.pairs
-    3
+    4
     """
 
     def __init__(self, expression: str, window: rpq.Window, *, vertices: int, labels: list[str], tuples: int) -> None:
