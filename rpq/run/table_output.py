@@ -75,7 +75,7 @@ class Progress(NamedTuple):
 
 
 class Database(Protocol):
-    """What `TableOutputs` does with a database; each call is one transaction.  All raise `GoneError` and `OutputError`."""
+    """The calls of `TableOutputs` to a database, each one transaction.  All raise `GoneError` and `OutputError`."""
 
     def claim(self, run: str) -> None:
         """Begin a new run with empty tables, at the position 0."""
@@ -283,7 +283,7 @@ _NOT_THERE = (
     "timeout", "timed out", "terminating", "starting up", "shutting down", "recovery", "too many", "connection slots",
     "ssl syscall", "could not receive", "could not send", "broken pipe", "network is unreachable", "no route to host",
 )  # fmt: skip
-"""What messages say of connections, which have no condition."""
+"""Texts by which messages about lost connections are known, which have no condition code."""
 
 _HINTS = {
     "54000": "; a row of the unique index over the answer's columns is too long (about 2,700 bytes): select other columns",

@@ -232,7 +232,7 @@ def test_a_jvm_on_this_machine_is_given_what_nobody_chose(tmp_path, monkeypatch)
 
 
 def test_a_jvm_on_this_machine_loads_the_classes_that_were_stored(tmp_path, monkeypatch):
-    """Those for its Java and its Spark, except while others are stored."""
+    """Find the classes for its Java and its Spark, except while others are stored."""
     for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))

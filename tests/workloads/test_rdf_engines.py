@@ -58,7 +58,7 @@ def two_streams(label: str) -> RdfStream:
 
 
 def test_a_store_is_given_what_the_windows_hold_and_what_the_query_reads(tmp_path):
-    """What is in the windows before slide 1 is there before; <s:b> is no stream of <p:a>, and nothing reads <p:d>."""
+    """Edges in the windows before slide 1 are loaded first; <s:b> is no stream of <p:a>, and nothing reads <p:d>."""
     query = SparqlQuery(TWO_WINDOWS, name="sums", semantics="explicit")
     question, terms = write_rdf_changes(query, two_streams("p:b"), tmp_path)
     lines = [line.split("\t") for line in (tmp_path / "changes.tsv").read_text().splitlines()]

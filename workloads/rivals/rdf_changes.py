@@ -27,7 +27,7 @@ NUMBERS = ("integer", "decimal", "float", "double")
 """The types of XML Schema whose literals are compared by value: engines write a computed number in different ways."""
 
 NUMBER, UNBOUND = 2**64 - 2, 2**64 - 1
-"""What stands for a number, and for no term, in the checksum of a row."""
+"""The codes of a number, and of no term, in the checksum of a row."""
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _HEAD = re.compile(r"^\s*FROM NAMED WINDOW (\S+) ON \S+ \[[^\]]*\]\s*$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What queries read of edges: their labels, the conditions on them, and the properties whose values they need.
+"""The parts of edges that queries read: their labels, the conditions on them, and the properties whose values they need.
 
 Conditions are known by label, and for labels that a query does not name by the set that it reads. Which label ids have a
 property, such as being read by paths in time order, is found once for each id.

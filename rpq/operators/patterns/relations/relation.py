@@ -43,7 +43,7 @@ _MOST_FRAMES = 34
 
 
 class LabelReaders(NamedTuple):
-    """What reads the edges of a label."""
+    """The readers of the edges of a label."""
 
     relations: Sequence[int] = ()
     """The relations that have its edges, at most one a window."""
