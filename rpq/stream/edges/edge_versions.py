@@ -304,6 +304,7 @@ is_effective=array([1, 0], dtype=uint8))
     def collect(self, bound: int) -> None:
         """Forget the versions with a timestamp up to a bound. O(versions)."""
         before = self.count
+        self._room_for_singles = 0  # the table may have none of the versions now, which `apply_one` must find
         live = collect_versions(self._view, bound)
         if self.keeps_all and 4 * live > 3 * before:  # little has expired: perhaps there are many with equal ends
             self._find_all()
