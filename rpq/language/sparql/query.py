@@ -377,7 +377,7 @@ class SparqlQuery(Query):
 
     @property
     def tells_leaving(self) -> bool:
-        """True if rows that leave the answer are told.
+        """True if rows show which answers leave.
 
         >>> Query("REGISTER ISTREAM <r> AS ASK { ?x <a> ?y }", window=Window(size=9, slide=3)).tells_leaving
         False
