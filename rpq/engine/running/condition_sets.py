@@ -21,7 +21,6 @@ from rpq.compiled.kernel_cache import njit
 from rpq.errors import InputError
 from rpq.language.conditions import Condition, condition_of
 from rpq.language.edge_variables import Filter
-from rpq.language.filter_columns import filter_kinds
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name, WhereError
 from rpq.stream.arrays.properties import PropertyTypes
@@ -439,7 +438,7 @@ def write_sets(label, number, code, sets, found):
 def _check_filters(filters: Iterable[Filter], kind_of: Callable[..., ColumnKind], types: PropertyTypes) -> None:
     """Raise `WhereError` for a filter that does not fit the types of properties."""
     for one in filters:
-        kinds = filter_kinds(one, lambda value: kind_of(value.name or "timestamp", types, key=value.column))
+        kinds = one.column_kinds(lambda value: kind_of(value.name or "timestamp", types, key=value.column))
         Predicate(one.where, kinds)
 
 

@@ -12,7 +12,7 @@ and of its own label where a query reads that without a condition. Behind it a d
   may have a label, and `EdgesById` knows which of them is left when one goes.
 
 Over a count window, and over any window where edges hide the static edges of their identity, what the window has is decided
-before the graph (`window_derivation`), and queries see an unbounded one. Paths in time order number the inserts of their
+before the graph (`WindowDerivation`), and queries see an unbounded one. Paths in time order number the inserts of their
 count windows themselves where each insert is an edge of its own and there are no conditions, and `ParallelEdges` knows when
 each edge leaves.
 
@@ -34,12 +34,11 @@ import pyarrow as pa
 from rpq.automata.symbols import ConditionLabel
 from rpq.compiled.views import view
 from rpq.engine.running.condition_sets import ConditionSets, misfit
-from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, chunk_of_operations
+from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, WindowDerivation, chunk_of_operations
 from rpq.engine.running.edge_readings import EdgeReadings
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, effects_by_id, effects_of_versions
 from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
-from rpq.engine.running.window_derivation import WindowDerivation
 from rpq.errors import InputError, QueryError
 from rpq.language.protocol import Question
 from rpq.language.readings import LabelSet, Reading, is_ordered
