@@ -75,7 +75,7 @@ class EdgeRead(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Hypercube:
-    """How a query can be divided by hypercube shares.
+    """The possible divisions of a query by hypercube shares.
 
     `columns` are the variables that can be dimensions, each with its place in rows; `reads` the edges that atoms read, and
     `paths` the labels of which every cell needs all edges. A path counts as much as the edges of an atom.
@@ -257,7 +257,7 @@ def has_bare_path(atoms: Sequence[Atom]) -> bool:
 
 
 class _Divisible(Protocol):
-    """A query, as far as it matters to its division."""
+    """The part of a query that its division depends on."""
 
     @property
     def hypercube(self) -> Hypercube | None: ...

@@ -154,7 +154,7 @@ class Question(Protocol):
 
     @property
     def hypercube(self) -> Hypercube | None:
-        """How shares divide the query by its variables; None where they divide roots, or the first has all rows."""
+        """The division of the query among shares by its variables; None if they divide roots, or the first has all rows."""
 
     def over(self, window: AnyWindow) -> Self:
         """Return the same question over another window."""

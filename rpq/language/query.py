@@ -291,7 +291,7 @@ class Query(_Options):
 
     @property
     def hypercube(self) -> Hypercube | None:
-        """How shares divide the query by its variables; None for every path query, whose roots they divide.
+        """The division of the query among shares by its variables; None for path queries, whose roots they divide.
 
         >>> Query("a", window=Window(size=1, slide=1)).hypercube is None
         True
@@ -582,7 +582,7 @@ class PatternQuery(Query):
 
     @property
     def hypercube(self) -> Hypercube | None:
-        """How shares divide the query, by variables that are columns; None where no column is a vertex.
+        """The division of the query among shares, by variables that are columns; None where no column is a vertex.
 
         >>> Query("?x a ?y . ?y b ?z", window=Window(size=1, slide=1)).hypercube.grid(6).dimensions
         {'y': 6}

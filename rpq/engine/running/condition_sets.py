@@ -280,10 +280,10 @@ class ConditionSets:
 
     def retain(self, numbers: np.ndarray) -> np.ndarray:
         """Forget all other sets than these and the empty one; return the new number of each old one."""
-        kept = [one for one in np.unique(numbers).tolist() if one]
+        remaining = [one for one in np.unique(numbers).tolist() if one]
         renumbered = np.zeros(len(self._sets), np.int32)
-        renumbered[kept] = np.arange(1, len(kept) + 1)
-        self._sets = [(), *(self._sets[one] for one in kept)]
+        renumbered[remaining] = np.arange(1, len(remaining) + 1)
+        self._sets = [(), *(self._sets[one] for one in remaining)]
         self._numbers = {labels: number for number, labels in enumerate(self._sets)}
         self._flat = np.zeros(2, np.int64), np.zeros(0, np.int32)
         self._of_label.clear()

@@ -61,7 +61,7 @@ class DerivedChunk(NamedTuple):
     def first_of_parts(self, first: np.ndarray | None) -> np.ndarray | None:
         """Return `first` of events whose evictions are events of their own, as queries see them that net events themselves.
 
-        What evictions alone remove can then be told from the rest.
+        What evictions alone remove can then be distinguished from the rest.
         """
         if first is None or self.evicted is None or not self.evicted.any():
             return first

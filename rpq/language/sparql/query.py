@@ -223,7 +223,7 @@ class SparqlQuery(Query):
 
     @property
     def hypercube(self) -> Hypercube | None:
-        """How shares divide the query, by columns of SELECT, or only its rows, by the first column; None without one.
+        """The division of the query among shares by columns of SELECT, or of its rows by the first column; None without one.
 
         >>> query = Query("SELECT ?x ?y { ?x <a> ?y . ?y <b> ?z }", window=Window(size=1, slide=1))
         >>> query.hypercube.grid(6).dimensions
