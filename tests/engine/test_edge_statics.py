@@ -114,7 +114,7 @@ def test_static_edges_whose_values_were_not_kept_are_refused():
 
 
 def test_a_column_of_nulls_of_static_edges_loses_no_values():
-    """The second edge may be hidden by one of the window, for which queries begin again: their property had no value to lose."""
+    """The edges that follow may be hidden, so that queries begin again; their property had no value that could be lost."""
     query = rpq.Query("?x ?e:a ?y", window=WINDOW, select=["x", "y", "e.n"], semantics="explicit", name="q")
     engine = rpq.Engine(query)
     engine.load_static({"source": ["u"], "target": ["v"], "label": ["b"], "n": [None]})
