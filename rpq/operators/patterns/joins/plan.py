@@ -18,12 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from rpq.errors import QueryError
 
 Term = str | int
 """A variable by its name (a blank node is one whose name begins with `_:`), or a constant by the id of its vertex."""
+
+_Member = TypeVar("_Member")
 
 MOST_ATOMS = 32
 
@@ -210,13 +212,13 @@ def _group_connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
     return [tuple(atoms[i] for i in places) for part, places in merge_overlapping(variables) if part]
 
 
-def merge_overlapping(sets: Sequence[set[str]]) -> list[tuple[set[str], list[int]]]:
+def merge_overlapping(sets: Sequence[set[_Member]]) -> list[tuple[set[_Member], list[int]]]:
     """Merge sets that overlap, directly or through others. Return each union with the places of its sets, in order.
 
     >>> [(sorted(union), places) for union, places in merge_overlapping([{"x"}, {"y", "z"}, {"x", "w"}, set()])]
     [(['w', 'x'], [0, 2]), (['y', 'z'], [1]), ([], [3])]
     """
-    parts: list[tuple[set[str], list[int]]] = []
+    parts: list[tuple[set[_Member], list[int]]] = []
     for place, union in enumerate(sets):
         places, apart = [place], []
         for part in parts:
