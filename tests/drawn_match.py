@@ -410,8 +410,8 @@ def _names_of(clause: Clause) -> tuple[list[str], list[str]]:
     """Return the names of nodes and of edges that can be read outside a clause."""
     nodes, edges = [], []
     for path in clause.paths:
-        told = (path.nodes[0], path.nodes[-1]) if path.is_any else path.nodes
-        nodes += [node.name for node in told if not node.name.startswith("#")]
+        named = (path.nodes[0], path.nodes[-1]) if path.is_any else path.nodes
+        nodes += [node.name for node in named if not node.name.startswith("#")]
         edges += [step.variable for step in path.steps if step.variable is not None and f"[{step.variable}" in step.text]
         if path.is_any:
             edges = [name for name in edges if name not in [step.variable for step in path.steps]]

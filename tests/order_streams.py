@@ -163,15 +163,15 @@ class Net:
 
     def apply(self, change: Callable[[], Any]) -> Any:
         """Apply an insert or an expiry, and return what it returns: under implicit windows what it takes away is lost."""
-        held, running = dict(self.running.edges), self.running
+        edges_before, running = dict(self.running.edges), self.running
         if isinstance(running, CountedRunning):
             running.unevicted = None
         result = change()
         is_silent = running.query.semantics == "implicit"
         if isinstance(running, CountedRunning):
             is_silent = is_silent and running.unevicted is not None  # else nothing is evicted
-        if is_silent and (len(held) > len(running.edges) or any(key not in running.edges for key in held)):
-            before, after = self._solutions(held.values()), self._solutions(running.edges.values())
+        if is_silent and (len(edges_before) > len(running.edges) or any(key not in running.edges for key in edges_before)):
+            before, after = self._solutions(edges_before.values()), self._solutions(running.edges.values())
             self.lost += before - after
             if isinstance(running, CountedRunning):
                 self.lost -= running.removed(before, after)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-__all__ = ["PATIENCE", "Browser", "Error", "Page", "Windows", "chromium_running", "expect", "until"]
+__all__ = ["PATIENCE", "Browser", "Error", "Page", "Windows", "chromium_running", "expect", "expect_answers", "until"]
 
 try:
     from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
@@ -32,6 +32,11 @@ MISSING = "Failed to load resource"
 """How the console tells of a response that is no success: the page asks for what may not be there, such as a playback."""
 
 expect.set_options(timeout=PATIENCE)
+
+
+def expect_answers(page: Page, number: int) -> None:
+    """Wait until the page shows a number of answers."""
+    expect(page.locator("#canvas-box")).to_have_attribute("data-answers", str(number))
 
 
 def until(page: Page, holds: Callable[[], object]) -> None:

@@ -605,8 +605,8 @@ def _test(holds: Callable[[str, str], bool]) -> Callable[..., str]:
 def _substring(rules: Rules, term: str, start: str, length: str | None = None) -> str:
     found, first = text(term, rules).text, _position(start, rules)
     end = len(found) + 1 if length is None else first + _position(length, rules)
-    kept = "".join(c for i, c in enumerate(found, 1) if first <= i < end)
-    return of_text(kept, _language(term))
+    chosen = "".join(c for i, c in enumerate(found, 1) if first <= i < end)
+    return of_text(chosen, _language(term))
 
 
 def _position(term: str, rules: Rules) -> int:

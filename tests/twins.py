@@ -141,11 +141,11 @@ class Twins:
         moments: list[dict[str, dict[Edge, int]]] = []
         lower = []
         for source, target, label, timestamp, op in tuples:
-            held = {name: self.reference.edges(name) for name in self.queries} if self.witness else {}
+            present = {name: self.reference.edges(name) for name in self.queries} if self.witness else {}
             boundaries = self.reference.advance(timestamp)
             for at in sorted({r.timestamp for r in boundaries}):
                 groups.append([r for r in boundaries if r.timestamp == at])
-                moments.append({name: self._held_at(at, name, edges) for name, edges in held.items()})
+                moments.append({name: self._held_at(at, name, edges) for name, edges in present.items()})
             before = self.reference.counts()["late"]
             groups.append(self.reference.push(source, target, label, timestamp, op))
             moments.append({name: self.reference.edges(name) for name in self.queries} if self.witness else {})
@@ -250,11 +250,11 @@ class Twins:
                     path = json.loads(found["path"])
                     pair = (found["source"], found["target"])
                     query = self.queries[found["query"]]
-                    held = moment[query.name]
-                    assert_path(path[::2], path[1::2], pair, query, held)
+                    present = moment[query.name]
+                    assert_path(path[::2], path[1::2], pair, query, present)
                     steps = zip(path[::2], path[1::2], path[2::2], strict=False)
                     edges = [(v, label[1:], u) if label.startswith("^") else (u, label, v) for u, label, v in steps]
-                    assert found["path_times"] == [held[edge] for edge in edges], f"{path} has other times"
+                    assert found["path_times"] == [present[edge] for edge in edges], f"{path} has other times"
                     assert found.get("length", len(path) // 2) == len(path) // 2, f"{path} is no shortest path"
             at += len(group)
 

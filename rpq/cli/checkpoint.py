@@ -13,16 +13,15 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rpq.cli.inputs import digests, rules_of
-from rpq.cli.options import NamedInput, output_key
+from rpq.cli.options import NamedInput, output_key, remote_identity
 from rpq.cli.request import RunRequest, RunSettings
 from rpq.files.json_values import JsonValue
 from rpq.files.table_formats import WITNESS_COLUMNS
-from rpq.kafka.topic_names import is_topic, topics_in
+from rpq.kafka.topic_names import is_topic
 from rpq.language.notation import ORDER_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query import PatternQuery
 from rpq.readers.open_source import Mark
 from rpq.run.checkpoint import Position, PositionFormat
-from rpq.run.table_names import is_table, table_in
 from rpq.sources import is_source, without_login
 from rpq.stream.durations import length_text
 from rpq.stream.window import size_and_slide
@@ -100,13 +99,7 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
 
 def input_identity(path: str) -> str:
     """Return a name of an input that does not depend on the working directory."""
-    if is_topic(path):
-        return topics_in(path).identity
-    if is_table(path):
-        return table_in(path).identity
-    if is_source(path):
-        return without_login(path)
-    return os.path.abspath(path)
+    return remote_identity(path) or (without_login(path) if is_source(path) else os.path.abspath(path))
 
 
 def _topic_identity(settings: RunSettings) -> dict[str, Any]:

@@ -528,13 +528,29 @@ def check_files(*, written: NamedPaths, read: NamedPaths = ()) -> None:
         raise click.UsageError(str(error)) from error
 
 
+def is_local(path: str) -> bool:
+    """Return whether a path names a file or a standard stream, and not topics or a table.
+
+    >>> is_local("rows.csv"), is_local("kafka://localhost/rows"), is_local("postgresql://localhost/shop?table=rows")
+    (True, False, False)
+    """
+    return not is_topic(path) and not is_table(path)
+
+
+def remote_identity(path: str) -> str | None:
+    """Return the name that topics or a table keep when brokers or databases move; None for a local path.
+
+    >>> remote_identity("kafka://localhost/rows"), remote_identity("rows.csv")
+    ('kafka:rows', None)
+    """
+    if is_local(path):
+        return None
+    return topics_in(path).identity if is_topic(path) else table_in(path).identity
+
+
 def output_key(path: str) -> str:
     """Return a key that all names of the same output share."""
-    if is_topic(path):
-        return topics_in(path).identity
-    if is_table(path):
-        return table_in(path).identity
-    return path if path == "-" else os.path.realpath(path)
+    return remote_identity(path) or (path if path == "-" else os.path.realpath(path))
 
 
 def shown_output(output: str) -> str:

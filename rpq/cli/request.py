@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from rpq.kafka.topic_names import is_topic
 from rpq.language.notation import MATCH_OPTIONS, ORDER_OPTIONS, PATH_OPTIONS, PATTERN_OPTIONS, language_of
 from rpq.stream.durations import DurationError, parse_duration
 
@@ -471,15 +470,15 @@ def _defaults(settings: RunSettings) -> dict[str, Any]:
 
 def _check_outputs(entries: Sequence[QueryEntry], *, are_written: bool) -> None:
     """Check the outputs of queries before any of them is opened; permissions only where they `are_written`."""
+    from rpq.cli.options import is_local
     from rpq.cli.outputs.sinks import SinkError, check_suffix
     from rpq.files.destinations import STANDARD_STREAM, WriteError, check_writable
-    from rpq.run.table_names import is_table
 
     first: dict[str | None, QueryEntry] = {}  # the first query of each output, which thousands may share
     for entry in entries:
         first.setdefault(entry.output, entry)
     for entry in first.values():
-        if entry.output is None or is_topic(entry.output) or is_table(entry.output):
+        if entry.output is None or not is_local(entry.output):
             continue
         try:
             check_suffix(entry.output)

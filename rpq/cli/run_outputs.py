@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.cli.checkpoint import differences
-from rpq.cli.options import output_key, shown_output
+from rpq.cli.options import is_local, output_key, shown_output
 from rpq.cli.outputs.formats import (
     N_QUADS_ENDINGS,
     QUAD,
@@ -257,7 +257,7 @@ def _check_times(request: RunRequest) -> None:
 
 def _rdf_output(request: RunRequest) -> str | None:
     """Return the first output in a format of SPARQL or RDF, or None."""
-    files = (name for name in sorted(output_names(request)) if not is_topic(name) and not is_table(name))
+    files = filter(is_local, sorted(output_names(request)))
     return next((name for name in files if check_suffix(name).startswith(RDF_ENDINGS)), None)
 
 

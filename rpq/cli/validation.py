@@ -9,7 +9,7 @@ import os
 
 import click
 
-from rpq.cli.options import check_files
+from rpq.cli.options import check_files, is_local
 from rpq.cli.outputs.sinks import SinkError, check_suffix, frames_path
 from rpq.cli.request import RunRequest, RunSettings
 from rpq.cli.run_outputs import check_columns, output_names, output_options
@@ -86,7 +86,7 @@ def _check_events(request: RunRequest) -> None:
 def _check_files(request: RunRequest) -> None:
     """Raise a usage error for files that cannot be written, and for a file that is named for two purposes."""
     settings = request.settings
-    outputs = [(option, path) for option, path in output_options(request) if not is_topic(path) and not is_table(path)]
+    outputs = [(option, path) for option, path in output_options(request) if path is None or is_local(path)]
     written = [*outputs, ("--late", settings.late), ("--checkpoint", settings.checkpoint), ("--stats", settings.stats)]
     for option, path in outputs:
         if path is None:

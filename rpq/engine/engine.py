@@ -26,7 +26,7 @@ from rpq.engine.state.state_content import EventsState, KeepWindow
 from rpq.engine.statistics import Statistics, statistics_of
 from rpq.errors import InputError, LimitError, QueryError, RowLimitError, RpqError, ThreadsWarning
 from rpq.language import kinds
-from rpq.language.conditions import TAKEN
+from rpq.language.conditions import TUPLE_COLUMNS
 from rpq.language.hypercube import Share
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
@@ -54,7 +54,7 @@ kinds.register_module("edge values", "rpq.operators.relational.edge_values", que
 kinds.register_module("match", "rpq.operators.relational.match_query", question="rpq.language.match.query.MatchQuery")
 kinds.register_module("sparql", "rpq.operators.relational.running_query", question="rpq.language.sparql.query.SparqlQuery")
 
-_COLUMNS = TAKEN | {"timestamp"}
+_COLUMNS = TUPLE_COLUMNS | {"timestamp"}
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
 
 

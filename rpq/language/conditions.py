@@ -1,9 +1,9 @@
 """Conditions on the properties of edges, in brackets behind a label: `transfer[amount > 1000]`.
 
-They are written in the language of `rpq.language.where`, over the columns that tuples have beside those of a tuple, and
-`timestamp`. Conditions with one meaning should be one relation, so each has a *normal form*, the text that automata and
-engines have in its place: nested conjunctions are flat, their parts sorted and without repetitions, comparisons have their
-name on the left, and constants that are compared one form.
+They are written in the language of `rpq.language.where`, over properties and `timestamp`. Conditions with the same meaning
+should be one relation, so each has a *normal form*, the text that automata and engines use in its place: nested conjunctions
+are flat, their parts are sorted and occur once, the name in a comparison is on the left, and equal constants are written
+alike.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from rpq.language.where import (
 MOST_CONDITIONS = 12
 """The largest number of distinct conditions on one label in one expression."""
 
-TAKEN = frozenset({"source", "target", "label", "op", "stream", "edge", "event", "delete"})
-"""Names that are no properties: those of the columns of a tuple. `timestamp` is not among them."""
+TUPLE_COLUMNS = frozenset({"source", "target", "label", "op", "stream", "edge", "event", "delete"})
+"""The columns that every tuple may have, other than `timestamp`. No property has one of these names."""
 
 _PLAIN_NAME = re.compile(r"[^\W\d][\w.]*")
 _SIGNS = {"==": "="}
@@ -71,14 +71,14 @@ class Condition:
 
 @functools.lru_cache(maxsize=65536)
 def condition_of(text: str) -> Condition:
-    """Return a condition. Raises `WhereError`, also for a name that is no property, and for what is no condition.
+    """Parse a condition. Raises `WhereError`, also for a name that cannot be a property.
 
     >>> condition_of("b = 1.0 and a between 2 and 3").text
     'a <= 3 and a >= 2 and b = 1'
     """
     where = parse_where(text)
     for node in nodes_of(where.tree):
-        if isinstance(node, Name) and node.name in TAKEN:
+        if isinstance(node, Name) and node.name in TUPLE_COLUMNS:
             raise where.error(
                 f"{node.name!r} is no property of an edge; conditions in brackets are on properties and timestamp",
                 node.column,
@@ -89,7 +89,7 @@ def condition_of(text: str) -> Condition:
 
 
 def check_types(where: Where) -> None:
-    """Raise `WhereError` for what is wrong whatever types the properties have."""
+    """Raise `WhereError` for a condition that is wrong, whatever the types of the properties are."""
     from rpq.language.predicate import ColumnKind, Predicate  # imports Arrow
 
     Predicate(where, {name: ColumnKind(key=name, kind="unknown") for name in where.names})
@@ -224,7 +224,7 @@ _KEYWORDS_BEFORE = {"(": ("MATCH",), "?": ("SELECT",), "*": ("SELECT",), "{": ("
 
 
 def with_hint(error: automata.ExpressionError) -> automata.ExpressionError:
-    """Return an error about a text that is no path or pattern, with what it may have been meant to be.
+    """Return an error about a text that is neither a path nor a pattern, with a hint at what was probably meant.
 
     >>> print(with_hint(automata.ExpressionError("unexpected '('", 7, "the end", "MATHC (a)-[:pays]->(b) RETURN a")))
     column 7: unexpected '('; expected the end; did you mean MATCH?

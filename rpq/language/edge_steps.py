@@ -77,7 +77,7 @@ def _any(conditions: Sequence[str]) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def step_of(text: str) -> EdgeStep:
-    """Return the step that a text is. Raises `ExpressionError`, and `ValueError` where its paths may be longer."""
+    """Parse an expression of one step. Raises `ExpressionError`, and `ValueError` where its paths may be longer."""
     tree = parse_expression(text)
     return EdgeStep(text, tuple(_sides(tree, inverse=False)))
 

@@ -9,12 +9,12 @@ edges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rpq.errors import QueryError, did_you_mean
-from rpq.language.conditions import TAKEN, check_types, nodes_of
+from rpq.language.conditions import TUPLE_COLUMNS, check_types, nodes_of
 from rpq.language.where import (
     Arithmetic,
     Between,
@@ -30,6 +30,9 @@ from rpq.language.where import (
     WhereError,
     parse_where,
 )
+
+if TYPE_CHECKING:
+    from rpq.language.predicate import ColumnKind
 
 # --- values of bindings --------------------------------------------------------------------------------------
 
@@ -51,7 +54,7 @@ class Value(NamedTuple):
 
 
 def value_of(entry: str, vertices: Sequence[str], edges: Sequence[str]) -> Value | str:
-    """Return the value that an entry of `select` or a name in a filter is, or what is wrong with it.
+    """Parse an entry of `select` or a name in a filter. Return the value, or a message that says what is wrong with it.
 
     >>> value_of("e.amount", ["x"], ["e"]).kind, value_of("e", ["x"], ["e"]).kind, value_of("x", ["x"], ["e"]).kind
     ('property', 'number', 'vertex')
@@ -67,7 +70,7 @@ def value_of(entry: str, vertices: Sequence[str], edges: Sequence[str]) -> Value
     if is_of_edge and attribute == "timestamp":
         return Value("timestamp", variable)
     if is_of_edge and attribute:
-        if attribute in TAKEN:
+        if attribute in TUPLE_COLUMNS:
             return f"?{entry}: {attribute!r} is no property of an edge; there are ?{variable}.timestamp and its properties"
         return Value("property", variable, attribute)
     if dot and variable in vertices:
@@ -106,9 +109,22 @@ class Filter:
     values: tuple[Value, ...]
     same: tuple[SameTerm, ...]
 
+    def column_kinds(self, kind_of: Callable[[Value], ColumnKind], *, vertex: str = "untyped") -> dict[str, ColumnKind]:
+        """Return the columns over which the filter is evaluated.
+
+        `kind_of` returns those of properties and timestamps, `vertex` is the kind of vertices.
+        """
+        from rpq.language.predicate import ColumnKind  # imports Arrow
+
+        kinds = {
+            value.column: ColumnKind(key=value.column, kind=vertex) if value.kind == "vertex" else kind_of(value)
+            for value in self.values
+        }
+        return kinds | {same.column: ColumnKind(key=same.column, kind="boolean") for same in self.same}
+
 
 def read_filter(text: str, vertices: Sequence[str], edges: Sequence[str]) -> Filter:
-    """Return the filter that a text is. Raises `QueryError`, with a pointer to the column.
+    """Parse a filter. Raises `QueryError`, with a pointer to the column.
 
     >>> one = read_filter("?e.amount > 5 and ?x <> ?y", ["x", "y"], ["e"])
     >>> [value.column for value in one.values], [same.column for same in one.same]
@@ -132,7 +148,7 @@ def read_filter(text: str, vertices: Sequence[str], edges: Sequence[str]) -> Fil
 
 
 def filter_of(where: Where, known: Mapping[str, Value]) -> Filter:
-    """Return the filter that a condition is whose names stand for these values. Raises `WhereError`."""
+    """Return the filter of a condition, whose names stand for the `known` values. Raises `WhereError`."""
     reader = _FilterReader(where, known)
     tree = reader.rewritten(where.tree)
     names = frozenset(node.name for node in nodes_of(tree) if isinstance(node, Name))

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 class Share(NamedTuple):
-    """A share: its number, and of how many; `sizes` are the numbers of edges by label, if they are known.
+    """A share: its number, and the total number of shares.
 
-    All shares of a stream have the same sizes.
+    `sizes` are the numbers of edges by label, if they are known. All shares of a stream have the same sizes.
     """
 
     number: int = 0
@@ -51,7 +51,7 @@ class Share(NamedTuple):
 
 
 class Coordinate(NamedTuple):
-    """The coordinate of a cell in the dimension of a column, of how many."""
+    """The number of a cell in the dimension of a column, in which there are `total` cells."""
 
     column: int
     total: int
@@ -75,7 +75,7 @@ class EdgeRead(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Hypercube:
-    """How a query can be divided by hypercube shares.
+    """The possible divisions of a query by hypercube shares.
 
     `columns` are the variables that can be dimensions, each with its place in rows; `reads` the edges that atoms read, and
     `paths` the labels of which every cell needs all edges. A path counts as much as the edges of an atom.
@@ -257,7 +257,7 @@ def has_bare_path(atoms: Sequence[Atom]) -> bool:
 
 
 class _Divisible(Protocol):
-    """A query, as far as it matters to its division."""
+    """The part of a query that its division depends on."""
 
     @property
     def hypercube(self) -> Hypercube | None: ...
@@ -286,8 +286,9 @@ _Weights = Sequence[tuple[float, Sequence[set[int]]]]
 def _best_counts(dimensions: int, weights: _Weights, shares: int) -> tuple[int, ...]:
     """Return the counts with a product of at most `shares` for which a cell has the fewest edges.
 
-    Of equal ones, those with the most cells, the fewest dimensions, and the first variables. Three dimensions are searched
-    in full; of more, each three in turn, the others being fixed, until nothing gets better.
+    Ties are broken by the most cells, then the fewest dimensions, then the first variables. Up to three dimensions are
+    searched in full. Of more dimensions, each three are searched in turn while the others are fixed, until the counts no
+    longer improve.
     """
     import numpy as np
 
@@ -325,7 +326,7 @@ def _products(factors: int, most: int) -> np.ndarray:
 
 
 def _rank(counts: np.ndarray, weights: _Weights) -> np.ndarray:
-    """Return what to minimize for each row of counts, first things first: (row, criterion)."""
+    """Return the criteria that each row of counts should minimize, the most important one first: (row, criterion)."""
     import numpy as np
 
     load = np.zeros(len(counts))

@@ -32,21 +32,21 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "report": get_args(Report),
     "language": get_args(Language),
 }
-"""The options of queries that are one of some words."""
+"""The options of queries whose values are words, with these words."""
 
 REFUSED_PATHS: Mapping[str, str] = {
     "trail": 'no edge twice, is not available: a walk (paths="walk") gives the same pairs where the expression repeats one '
     'label from once on, as in a+ or a{1,3}; paths="simple_cycle" is stricter, no vertex twice, except that the last may be '
     "the first",
 }
-"""Kinds of paths that are refused by name, and what they are and what to write instead."""
+"""Kinds of paths that are refused by name, with an explanation and what to write instead."""
 
 REFUSED_OPTIONS: Mapping[str, str] = {
     "cost": 'the smallest sum of a property along a path, is not available yet: select=["source", "target", "length"] '
     "gives the smallest number of edges",
     "rings": 'which tells a cycle once, is not available yet: paths="simple_cycle" tells it from each of its vertices',
 }
-"""The same for options of queries."""
+"""Options of queries that are refused by name, with an explanation and what to write instead."""
 
 PATTERN_OPTIONS = ("select", "distinct", "matching", "report", "filter")
 """Options of patterns, of which path queries have `select` alone."""

@@ -209,8 +209,8 @@ def _ordered(text: str, start: int) -> tuple[Expression, TimeOrder | None, int] 
     while (bound := _BOUND.match(text, place)) is not None:
         name = _LENGTHS[bound[1]]
         if name in bounds or "max_gap" in bounds:
-            said = f"{bound[1]!r} twice" if name in bounds else "'within' behind 'gap'"
-            _fail(text, place, said, "within, then gap, each at most once")
+            message = f"{bound[1]!r} twice" if name in bounds else "'within' behind 'gap'"
+            _fail(text, place, message, "within, then gap, each at most once")
         place = _skip(text, bound.end())
         length = _LENGTH.match(text, place)
         assert length is not None
@@ -218,12 +218,12 @@ def _ordered(text: str, start: int) -> tuple[Expression, TimeOrder | None, int] 
             bounds[name] = int(length[0]) if length[0].isdecimal() else length[0]
             time_order(order, **bounds)
         except QueryError as problem:
-            said = str(problem).removeprefix(f"{name}: ").partition(": expected")[0]
-            _fail(text, place, f"after '{bound[1]}': {said}", "a duration such as 6h")
+            reason = str(problem).removeprefix(f"{name}: ").partition(": expected")[0]
+            _fail(text, place, f"after '{bound[1]}': {reason}", "a duration such as 6h")
         place = _skip(text, length.end())
     if not text.startswith(")", place):
-        said = f"unexpected '{text[place]}'" if place < len(text) else "the pattern ends too early"
-        _fail(text, place, said, "within, gap, or the ')' that ends the path")
+        message = f"unexpected '{text[place]}'" if place < len(text) else "the pattern ends too early"
+        _fail(text, place, message, "within, gap, or the ')' that ends the path")
     place += 1
     if re.match(r"\s*(?:[*+/|{]|\?(?![\w:]))", text[place:]):
         _fail(text, _skip(text, place), "an operator behind an order in time", _ENCLOSED)
@@ -290,7 +290,7 @@ def edges_accepted(atoms: Iterable[Atom]) -> dict[LabelSymbol, frozenset[Ends]]:
 
 
 def _ends_of(source: Term | None, target: Term | None) -> set[Ends]:
-    """Return the edges between two terms, of which constants alone tell something."""
+    """Return the edges between two terms, by their ends. Only constants and loops restrict them."""
     if source is not None and source == target and not isinstance(source, Constant):
         return {Ends(None, None, is_loop=True)}
     sources, targets = (vertices_of(term) if isinstance(term, Constant) else [None] for term in (source, target))
@@ -401,9 +401,9 @@ class Pattern:
         return frozenset(value.name for value in read if value.kind == "property")
 
     def joined(self, *, paths: str) -> Pattern:
-        """Return the pattern whose solutions are filtered and of which values are taken: edges are vertices there.
+        """Return the pattern in which edges are vertices. Filter and columns are evaluated over its solutions.
 
-        All variables and blank nodes are its columns. An edge variable is a variable whose name no text has.
+        All variables and blank nodes are its columns. An edge variable becomes a variable with a name that no text has.
 
         >>> print(*Pattern.read("?x ?e:a ?y", None).joined(paths="walk").atoms, sep=", ")
         ?x subject of a ?.e, ?.e object of a ?y

@@ -41,7 +41,7 @@ from rpq.stream.window import AnyWindow
 
 
 class Division(NamedTuple):
-    """A share (number, of how many) of all vertices, divided over threads.
+    """A share of all vertices (its number, and the number of shares), divided over threads.
 
     Vertices are divided by a hash of the name, which is the same in every process.
     """
@@ -90,7 +90,7 @@ class RowGuard:
         return self._error(query, number, None, "registering it", "It is not registered; the engine can be used on.")
 
     def report_error(self, query: str, number: int) -> RowLimitError:
-        """Return the error for a report that is told before its time, of at least `number` rows."""
+        """Return the error for a report of at least `number` rows that is made before it is due."""
         return self._error(query, number, None, "its next report", "Nothing has changed; the engine can be used on.")
 
     def _error(self, query: str, number: int, row: int | None, what: str, afterwards: str) -> RowLimitError:
@@ -154,7 +154,7 @@ class Question(Protocol):
 
     @property
     def hypercube(self) -> Hypercube | None:
-        """How shares divide the query by its variables; None where they divide roots, or the first has all rows."""
+        """The division of the query among shares by its variables; None if they divide roots, or the first has all rows."""
 
     def over(self, window: AnyWindow) -> Self:
         """Return the same question over another window."""

@@ -204,7 +204,7 @@ class Query(_Options):
             object.__setattr__(self, "max_span", order.max_span)
 
     def _check_length(self) -> None:
-        """Refuse what does not go with lengths."""
+        """Raise `QueryError` for an option that does not go with lengths."""
         reason = None
         if self.paths != "walk":
             reason = f"paths={self.paths!r}: the lengths are those of walks; leave out paths"
@@ -291,7 +291,7 @@ class Query(_Options):
 
     @property
     def hypercube(self) -> Hypercube | None:
-        """How shares divide the query by its variables; None for every path query, whose roots they divide.
+        """The division of the query among shares by its variables; None for path queries, whose roots they divide.
 
         >>> Query("a", window=Window(size=1, slide=1)).hypercube is None
         True
@@ -307,7 +307,7 @@ class Query(_Options):
         return self.dfa.is_relevant(label)
 
     def accepts(self, label: LabelSymbol) -> frozenset[Ends]:
-        """Return which edges of a label the query has a use for, by their ends: all of a label that it reads.
+        """Return which edges of a label the query needs, by their ends: all edges of a label that it reads.
 
         >>> [len(Query("a/b*", window=Window(size=1, slide=1)).accepts(label)) for label in "abc"]
         [1, 1, 0]
@@ -582,7 +582,7 @@ class PatternQuery(Query):
 
     @property
     def hypercube(self) -> Hypercube | None:
-        """How shares divide the query, by variables that are columns; None where no column is a vertex.
+        """The division of the query among shares, by variables that are columns; None where no column is a vertex.
 
         >>> Query("?x a ?y . ?y b ?z", window=Window(size=1, slide=1)).hypercube.grid(6).dimensions
         {'y': 6}
@@ -756,7 +756,9 @@ def _any_query(language: Language, text: str, **options: Any) -> Query:
 
 
 def tells_leaving(text: str) -> bool:
-    """Return whether the rows of a text tell which answers leave: of all but a report of what enters, or of whole answers.
+    """Return whether the rows of a text show which answers leave.
+
+    The rows of a report of what enters, and of one of whole answers, do not.
 
     >>> tells_leaving("a+"), tells_leaving("REGISTER RSTREAM <r> AS SELECT ?x { ?x <a> ?y }")
     (True, False)

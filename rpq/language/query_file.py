@@ -406,8 +406,8 @@ def _checked(field: str, value: Any, place: Place) -> Any:
         _check_length(field, value, place)
     elif field in LENGTHS:
         if isinstance(value, bool) or not isinstance(value, (int, str)):
-            said = f"expected a number in the stream's unit, or a text such as '6h', not {_json_text(value)}"
-            raise place.error(said, field=field)
+            message = f"expected a number in the stream's unit, or a text such as '6h', not {_json_text(value)}"
+            raise place.error(message, field=field)
         try:
             time_order("increasing", **{field: length_of_text(value)})
         except QueryError as error:

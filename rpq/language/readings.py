@@ -120,7 +120,7 @@ class Reading(NamedTuple):
 
 
 def edges_accepted_by(question: Any, label: LabelSymbol) -> frozenset[Ends]:
-    """Return which edges of a label a question has a use for, by their ends; none where it does not read the label.
+    """Return which edges of a label a question needs, by their ends; none where it does not read the label.
 
     A question without a method `accepts` accepts all edges of the labels that it reads.
     """

@@ -148,7 +148,7 @@ class OpenSource:
         return self
 
     def close(self) -> None:
-        """Disconnect, once; what the source raises from then on is of no interest any more."""
+        """Disconnect, once. Errors that the source raises afterwards are ignored."""
         if self._is_closed:
             return
         self._is_closed = True

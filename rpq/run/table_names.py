@@ -27,7 +27,7 @@ MOST_BYTES = 63
 
 @dataclass(frozen=True, kw_only=True)
 class TableName:
-    """A table of a database; `url` is the database's, with a login, which no message or file has.
+    """A table of a database; `url` is that of the database, with the login, which no message or file may contain.
 
     >>> table = table_in("postgresql://ann:secret@db.example/shop?table=graph.reachable&sslmode=require")
     >>> table.label, table.quoted
@@ -137,7 +137,7 @@ def one_database(urls: Iterable[str]) -> list[TableName]:
 
 
 def quoted(name: str) -> str:
-    """Return a name as SQL has it.
+    """Return a name in quotes, as an identifier of SQL.
 
     >>> print(quoted('my "x"'))
     "my ""x""\"

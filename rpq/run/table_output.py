@@ -68,7 +68,7 @@ class GoneError(Exception):
 
 
 class Progress(NamedTuple):
-    """How far a run has come in a database: the number of its `transactions`, and of the position of its source."""
+    """The progress of a run in a database: the number of its `transactions`, and of the position of its source."""
 
     transactions: int
     position: int
@@ -164,7 +164,7 @@ class TableOutputs(Sink):
         parts.append(rows.select([*table.columns, TIMESTAMP]).append_column(TIMES, weights))
         self._rows += rows.num_rows
         if self._rows >= NET_ROWS:
-            self._waiting = {one: [net_changes(kept, one.columns)] for one, kept in self._waiting.items()}
+            self._waiting = {one: [net_changes(pieces, one.columns)] for one, pieces in self._waiting.items()}
             self._rows = 0
 
     def is_due(self, *, quiet: bool) -> bool:
@@ -203,7 +203,7 @@ class TableOutputs(Sink):
         return []
 
     def _retry(self, call: Callable[[], Found], seconds: float) -> Found:
-        """Repeat a transaction for so many seconds while the database is away.  Raises `OutputError` then."""
+        """Repeat a transaction while the database is away.  Raises `OutputError` after that many seconds."""
         until, wait, is_away = time.monotonic() + seconds, 0.05, False
         while True:
             try:
@@ -283,7 +283,7 @@ _NOT_THERE = (
     "timeout", "timed out", "terminating", "starting up", "shutting down", "recovery", "too many", "connection slots",
     "ssl syscall", "could not receive", "could not send", "broken pipe", "network is unreachable", "no route to host",
 )  # fmt: skip
-"""Texts by which messages about lost connections are known, which have no condition code."""
+"""Texts that identify messages about lost connections, which have no condition code."""
 
 _HINTS = {
     "54000": "; a row of the unique index over the answer's columns is too long (about 2,700 bytes): select other columns",
@@ -432,7 +432,7 @@ class PostgresTables:
                     self._change(sql, table, f"rpq_changes_{number}", changes[table])
 
     def _change(self, sql: _Statements, table: AnswerTable, temporary: str, changes: pa.Table) -> None:
-        """Change a table: copy the changes into a temporary one, add their times, and delete what holds no more."""
+        """Change a table: copy the changes into a temporary one, add their times, and delete rows that are in no answer."""
         if self._schemas.get(table) != changes.schema:
             self._fit(sql, table, temporary, changes)
         name, names = table.name.quoted, ", ".join(map(quoted, changes.column_names))

@@ -393,8 +393,8 @@ class Application:
         changes, now, position = await self.service.call(tell)
         loop = asyncio.get_running_loop()
         rows = await loop.run_in_executor(self._encoder, encode_rows, changes, frozenset(wanted.query) or None)
-        told = [Raw(row) for row in rows[: wanted.limit]]
-        content = models.Flushed(changes=told, total=len(rows), time=json_value(now), position=position)  # type: ignore[arg-type]
+        shown = [Raw(row) for row in rows[: wanted.limit]]
+        content = models.Flushed(changes=shown, total=len(rows), time=json_value(now), position=position)  # type: ignore[arg-type]
         return json_response(content)
 
     # --- the server itself -----------------------------------------------------------------------------------

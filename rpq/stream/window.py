@@ -274,9 +274,9 @@ def kind_of_text(window: int | str) -> Literal["time", "count", "unbounded"]:
 def window_of(
     window: int | str | None, slide: int | str | None, *, unit: str | None, durations: bool = False
 ) -> AnyWindow:
-    """Return the window that texts (or plain numbers) say, over a stream whose timestamps have this unit, or none.
+    """Parse a window given as texts or plain numbers, over a stream whose timestamps have this unit, or none.
 
-    Without a unit, lengths of time stay that where `durations` are wanted, and are else refused. Raises `WindowTextError`.
+    Without a unit, durations remain durations if `durations` are allowed, else they are refused. Raises `WindowTextError`.
 
     >>> window_of("30d", "1d", unit="s"), window_of("count:1000", None, unit=None), window_of("unbounded", None, unit="s")
     (Window(size=2592000, slide=86400), CountWindow(size=1000, step=1), UnboundedWindow())

@@ -51,7 +51,7 @@ def stream(count: int = 200, seed: int = 3) -> list[dict]:
 def expected(edges: list[dict], keeps: Callable[[dict], bool] = lambda edge: True) -> Counter:
     """Return the rows of the oracle; an insert that a condition leaves out deletes an edge that is not newer."""
     engine = PropertyEngine(PropertyQuery.path(EXPRESSION, name="q", size=20, slide=5), identity="id")
-    held: dict[int, int] = {}
+    present: dict[int, int] = {}
     found: Counter = Counter()
     for edge in edges:
         ends = edge["source"], edge["label"], edge["target"], edge["timestamp"]
@@ -61,8 +61,8 @@ def expected(edges: list[dict], keeps: Callable[[dict], bool] = lambda edge: Tru
             rows = engine.delete(*ends, edge["tx"])
         else:
             rows = engine.advance(edge["timestamp"])
-            held = {one.key: one.timestamp for one in engine._running[0].edges.values()}
-            if held.get(edge["tx"], 10**9) <= edge["timestamp"]:
+            present = {one.key: one.timestamp for one in engine._running[0].edges.values()}
+            if present.get(edge["tx"], 10**9) <= edge["timestamp"]:
                 rows += engine.delete(*ends, edge["tx"])
         found.update((*row.values, str(row.timestamp), row.op) for row in rows)
     return found
@@ -112,8 +112,8 @@ def test_a_condition_on_ends_keeps_deletes_by_id(rpq, tmp_path, name):
     options = ("--input", tmp_path / name, *WINDOW, *IDS, "--output", "-", "--where", "source <> 's'")
     code, out, err = rpq("run", EXPRESSION, *options)
     assert code == 0, err
-    kept = [edge for edge in stream() if edge["op"] == "+" or edge["tx"] is not None]
-    assert rows(out) == expected(kept, lambda edge: edge["source"] != "s")
+    selected = [edge for edge in stream() if edge["op"] == "+" or edge["tx"] is not None]
+    assert rows(out) == expected(selected, lambda edge: edge["source"] != "s")
 
 
 def test_several_inputs_with_a_condition_are_one_stream(rpq, tmp_path):
@@ -177,7 +177,7 @@ def test_ids_in_parquet_are_texts_or_integers(rpq, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (IDS[:2], "column 'edge': is missing; it has the ids of edges"),
         (("--columns", "edge=tx"), "--edges id"),
@@ -187,8 +187,8 @@ def test_ids_in_parquet_are_texts_or_integers(rpq, tmp_path):
     ],
     ids=["missing", "columns", "loops", "deletes", "format"],
 )
-def test_what_does_not_go_with_ids_is_refused(rpq, tmp_path, options, said):
+def test_what_does_not_go_with_ids_is_refused(rpq, tmp_path, options, message):
     write(tmp_path / "edges.csv", stream(5))
     code, _, err = rpq("run", "a", "--input", tmp_path / "edges.csv", *WINDOW, *options, "--output", tmp_path / "rows.csv")
     assert code
-    assert said in err
+    assert message in err

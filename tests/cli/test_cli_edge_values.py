@@ -54,8 +54,8 @@ def test_the_command_filters_and_selects_values(ending, tmp_path):
     """Text files have loose values, which stay texts; others keep their types."""
     stream, output = written(tmp_path, ending), tmp_path / "rows.parquet"
     options = ["--edges", "parallel", "--window", 10, "--slide", 1, "--output", output]
-    said = run(PATTERN, "--filter", FILTER, "--select", SELECT, "--input", stream, *options)
-    assert "no tuple has the label" not in said
+    messages = run(PATTERN, "--filter", FILTER, "--select", SELECT, "--input", stream, *options)
+    assert "no tuple has the label" not in messages
     rows = pq.read_table(output)
     assert rows.column_names == ["x", "z", "e", "f.amount", "timestamp", "op"]
     amounts = [float(value) for value in rows["f.amount"].to_pylist()]

@@ -386,7 +386,7 @@ def test_each_error_of_a_first_try_names_the_next_option(run, tmp_path):
 def test_a_window_without_a_unit_over_times_with_one_is_noticed(run, tmp_path):
     (tmp_path / "times.csv").write_text("source,target,label,timestamp\na,b,x,2024-05-01\n")
     (tmp_path / "numbers.csv").write_text("source,target,label,timestamp\na,b,x,5\n")
-    said = "--window 7 is 7 us, the unit of the times of this input; a duration has a unit, such as 7d or 1h"
+    message = "--window 7 is 7 us, the unit of the times of this input; a duration has a unit, such as 7d or 1h"
     for name, options, is_noticed in [
         ("times.csv", ["--window", 7], True),
         ("times.csv", ["--window", "7d"], False),
@@ -395,7 +395,7 @@ def test_a_window_without_a_unit_over_times_with_one_is_noticed(run, tmp_path):
         ("numbers.csv", ["--window", 7], False),
     ]:
         status, _, err = run("x", "--input", tmp_path / name, *options, "--slide", 1, "--output", "-")
-        assert status == 0 and (said in err) == is_noticed
+        assert status == 0 and (message in err) == is_noticed
 
 
 def test_a_topic_without_its_scheme_is_recognised(run):

@@ -57,7 +57,7 @@ def test_a_file_of_queries(run, rpq, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("knows+", "--select", "source,target,cost"), "--select: cost, the smallest sum of a property along a path"),
         (("knows+", "--paths", "trail"), "'trail', no edge twice, is not available: a walk"),
@@ -66,10 +66,10 @@ def test_a_file_of_queries(run, rpq, tmp_path):
         (("knows+", *SELECT, "--order", "increasing", "--edges", "parallel"), "length does not go with order='increasing'"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, said, run):
+def test_what_does_not_fit_is_refused(arguments, message, run):
     status, _, err = run(*arguments)
     assert status != 0
-    assert said in " ".join(err.split())
+    assert message in " ".join(err.split())
 
 
 def test_a_checkpoint_without_lengths_is_refused(run, tmp_path):

@@ -21,8 +21,8 @@ TOTALS = "MATCH (x)-[e:transfer]->(y) RETURN y, count(*) AS n, sum(e.amount) AS 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "arrow"])
 def test_a_run_has_the_rows_of_a_pattern(ending, tmp_path):
     stream, output = written(tmp_path, ending), tmp_path / "rows.parquet"
-    said = run(TEXT, "--input", stream, "--edges", "parallel", "--window", 10, "--slide", 1, "--output", output)
-    assert "no tuple has the label" not in said
+    messages = run(TEXT, "--input", stream, "--edges", "parallel", "--window", 10, "--slide", 1, "--output", output)
+    assert "no tuple has the label" not in messages
     rows = pq.read_table(output)
     assert rows.column_names == ["x", "z", "e", "f.amount", "timestamp", "op"]
     found = [tuple(row.values()) for row in rows.to_pylist()]
@@ -45,11 +45,11 @@ def test_witnesses_are_a_column(tmp_path):
 def test_aggregates_of_loose_values_are_those_of_numbers(ending, tmp_path):
     stream, output = written(tmp_path, ending), tmp_path / "rows.parquet"
     run(TOTALS, "--input", stream, "--edges", "parallel", "--window", 10, "--slide", 1, "--output", output)
-    told = {}
+    results = {}
     for row in pq.read_table(output).to_pylist():
         if row["op"] == "+":
-            told[row["y"]] = row["n"], float(row["total"]), row["mean"]
-    assert told == {"b": (1, 2000.0, 2000.0), "c": (2, 2000.0, 1000.0), "d": (1, 1990.5, 1990.5)}
+            results[row["y"]] = row["n"], float(row["total"]), row["mean"]
+    assert results == {"b": (1, 2000.0, 2000.0), "c": (2, 2000.0, 1000.0), "d": (1, 1990.5, 1990.5)}
 
 
 def test_a_file_of_queries_and_a_checkpoint(tmp_path):
@@ -84,25 +84,25 @@ def test_explain_shows_the_algebra_and_which_edges_may_be_one():
         return result.output
 
     text = "MATCH (x)-[e:a]->(y), ANY (y)-[:b]->+(z) RETURN x, e.n, z"
-    said = explain(text)
-    assert "MATCH, as in GQL" in said and "REPEATABLE ELEMENTS" in said
-    assert "?x ?e:a ?y" in said and "?y b+ ?z" in said
+    explanation = explain(text)
+    assert "MATCH, as in GQL" in explanation and "REPEATABLE ELEMENTS" in explanation
+    assert "?x ?e:a ?y" in explanation and "?y b+ ?z" in explanation
     assert "DIFFERENT EDGES" in explain(text, "--language", "cypher")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("MATCH (a)-[:T]->(b) RETRUN a", "did you mean 'RETURN'"),
         ("MATCH (a)-[:T]->+(b) RETURN a", "write ANY before it"),
     ],
 )
 @pytest.mark.parametrize("command", ["run", "explain"])
-def test_a_wrong_text_is_pointed_at(command, text, said):
+def test_a_wrong_text_is_pointed_at(command, text, message):
     more = ["--input", "x.csv", "--window", "10", "--slide", "1"] if command == "run" else []
     result = CliRunner().invoke(main, [command, text, *more])
     assert result.exit_code == 2
-    assert said in result.output and result.output.rstrip().endswith("^")
+    assert message in result.output and result.output.rstrip().endswith("^")
 
 
 LABELLED = [("a", "Account", "is_a"), ("b", "Account", "is_a"), ("a", "Shop", "type")]

@@ -62,7 +62,7 @@ def test_a_file_of_queries(run, rpq, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("sends+", "--order", "increasing"), "use --edges parallel, where each insert is an edge, or --edges id"),
         (("sends+", "--max-gap", "1h", "--edges", "parallel"), 'pass order="increasing"'),
@@ -75,10 +75,10 @@ def test_a_file_of_queries(run, rpq, tmp_path):
         (("sends+", "--order", "increasing", "--max-gap", "1 parsec", "--edges", "parallel"), "unknown unit 'parsec'"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments, said, run):
+def test_what_does_not_fit_is_refused(arguments, message, run):
     status, _, err = run(*arguments)
     assert status != 0
-    assert said in " ".join(err.split())
+    assert message in " ".join(err.split())
 
 
 def test_a_file_of_queries_with_a_bound_that_is_none_is_refused(run, tmp_path):

@@ -122,8 +122,8 @@ def test_times_of_a_witness_are_those_of_the_output(rpq, here, name):
 @pytest.mark.parametrize("name", KINDS)
 def test_messages_are_a_column_of_files(rpq, here, name):
     Path("edges.csv").write_text('x,"y ""1""",a,1\n')
-    told = ["--message", "{source} reached {target} {{{op}}} at {timestamp}, {query}", "--witness"]
-    assert rpq(*RUN, "--input", "edges.csv", "--output", name, *told, "--quiet")[0] == 0
+    options = ["--message", "{source} reached {target} {{{op}}} at {timestamp}, {query}", "--witness"]
+    assert rpq(*RUN, "--input", "edges.csv", "--output", name, *options, "--quiet")[0] == 0
     if name.endswith(".parquet"):
         (row,) = pq.read_table(name).to_pylist()
     else:

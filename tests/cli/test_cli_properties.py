@@ -179,18 +179,18 @@ def test_a_file_without_a_header_has_no_properties(rpq, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--format", "stackoverflow"), "no properties"),
     ],
     ids=["format"],
 )
-def test_options_that_do_not_go_with_properties_are_refused(rpq, tmp_path, monkeypatch, options, said):
+def test_options_that_do_not_go_with_properties_are_refused(rpq, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "edges.csv").write_text("source,target,label,timestamp,n,e\nx,y,a,1,2,g\n")
     code, _, err = rpq("run", "a[n > 1]", "--input", "edges.csv", *WINDOW, *options)
     assert code == 2
-    assert said in err
+    assert message in err
 
 
 def test_explain_shows_conditions(rpq):

@@ -31,7 +31,6 @@ TRIG = f"""@prefix : <{E}> . @prefix prov: <http://www.w3.org/ns/prov#> .
 :g1 prov:generatedAtTime 5 . :g1 {{ :bob :knows :ann . :ann :name "Ann"@fr , "A \\"n\\"\\n\\u00e9" ; :age 30 }}
 :g2 prov:generatedAtTime 7 . :g2 {{ :ann :knows _:x . _:x :name "7"^^<http://www.w3.org/2001/XMLSchema#decimal> }}
 """
-AGE = f'"30"^^<{XSD}integer>'
 FOUND = [
     (f"{E}bob", f"{E}ann", '"Ann"@fr', 5),
     (f"{E}bob", f"{E}ann", '"A \\"n\\"\\né"', 5),

@@ -232,15 +232,15 @@ def test_a_password_comes_from_the_url_or_the_environment_and_is_in_no_message(p
     host = f"127.0.0.1:{postgres.port}/postgres?table={postgres.new()}"
     status, out, err = rpq(*run, "--output", f"postgresql://rpq:{secret}@{host}")
     assert status == 0, err
-    said = [out, err, (tmp_path / "state").read_bytes().decode("latin-1"), str(postgres.rows("SELECT * FROM rpq_positions"))]
+    seen = [out, err, (tmp_path / "state").read_bytes().decode("latin-1"), str(postgres.rows("SELECT * FROM rpq_positions"))]
     status, out, err = rpq(*run, "--output", f"postgresql://rpq:{secret}x@{host}")
     assert status == 1 and 'password authentication failed for user "rpq"' in err
-    said += [out, err]
+    seen += [out, err]
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     status, out, err = rpq(*run, "--output", f"postgresql://rpq@{host}")
     assert status == 0, err
-    said += [out, err]
-    assert not any(form in text for form in (PASSWORD, secret) for text in said)
+    seen += [out, err]
+    assert not any(form in text for form in (PASSWORD, secret) for text in seen)
 
 
 def test_a_server_that_is_not_there_is_said(postgres, tmp_path, rpq, monkeypatch) -> None:

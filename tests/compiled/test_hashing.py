@@ -51,15 +51,15 @@ def test_the_table_is_a_dict(hashes):
     drawn = random.Random(hashes)
     capacity = 40
     table, keys, hash_of = new_table(capacity), np.full(capacity, -1, np.int64), np.zeros(capacity, np.uint64)
-    held: dict[int, int] = {}
+    expected: dict[int, int] = {}
     for _ in range(400):
         key = drawn.randrange(200)
         # Hashes at the end of the table, whose upper halves find their places: searches go on at its beginning.
         place = (key * 0x9E3779B97F4A7C15 % hashes + len(table) - 2) % len(table)
         h = np.uint64((place << 32) // len(table) + 1 << 32)
-        if key in held or len(held) < capacity:
-            number = enter(table, keys, h, key, len(held))
-            assert number == held.setdefault(key, len(held))
+        if key in expected or len(expected) < capacity:
+            number = enter(table, keys, h, key, len(expected))
+            assert number == expected.setdefault(key, len(expected))
             hash_of[number] = h
         else:
             assert find(table, keys, h, key) < 0
@@ -67,7 +67,7 @@ def test_the_table_is_a_dict(hashes):
     survivors = np.array([number for number in range(capacity) if drawn.random() < 0.5])
     build_anew(table, hash_of, survivors)
     assert ids_in(table) == survivors.tolist()
-    for key, number in held.items():
+    for key, number in expected.items():
         place = find(table, keys, hash_of[number], key)
         assert (id_at(table, place) if place >= 0 else None) == (number if number in survivors else None)
 

@@ -254,8 +254,8 @@ class RunningEdges(RunningQuery):
 
 def _described(question: EdgesOf) -> dict[str, Any]:
     window = {"size": question.window.size, "slide": question.window.slide}
-    said = {"label": question.label, "name": question.name, "ends": question.ends, "explicit": question.explicit}
-    return {"window": window, **said}
+    values = {"label": question.label, "name": question.name, "ends": question.ends, "explicit": question.explicit}
+    return {"window": window, **values}
 
 
 def _read(content: JsonValue) -> EdgesOf:

@@ -19,7 +19,7 @@ def by_id(*queries: rpq.Query, **options) -> rpq.Engine:
 
 
 @pytest.mark.parametrize(
-    ("columns", "row", "said"),
+    ("columns", "row", "message"),
     [
         ({"edge": ["e", None], "op": "++"}, 1, "an insert needs one"),
         ({"op": "-+"}, 1, "an insert needs one"),
@@ -33,10 +33,10 @@ def by_id(*queries: rpq.Query, **options) -> rpq.Engine:
         ({"edge": [None, "e"], "op": "--", "source": [None, None]}, 0, "column 'source'"),
     ],
 )
-def test_ids_that_are_refused(columns, row, said):
+def test_ids_that_are_refused(columns, row, message):
     engine = by_id()
     given = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"], "timestamp": [1, 1]} | columns
-    with pytest.raises(rpq.InputError, match=re.escape(said)) as bad:
+    with pytest.raises(rpq.InputError, match=re.escape(message)) as bad:
         engine.push({**given, "op": list(columns["op"])})
     assert bad.value.row == row
     assert bad.value.changes.added == (columns["op"][0] == "+") * row

@@ -213,7 +213,7 @@ def test_several_windows_of_the_merged_stream_beside_edges_with_ids():
 
 
 @pytest.mark.parametrize(
-    ("queries", "options", "said"),
+    ("queries", "options", "message"),
     [
         ([on("s")], {"edges": "id"}, "in named streams (ON, windows in SPARQL) edges have no ids"),
         ([on("s", extent="COUNT 3"), LARGE], {}, "named stream has windows of time"),
@@ -221,8 +221,8 @@ def test_several_windows_of_the_merged_stream_beside_edges_with_ids():
     ],
     ids=["ids", "count window", "beside a count window"],
 )
-def test_what_does_not_go_with_named_streams_is_refused(queries, options, said):
-    with pytest.raises(rpq.QueryError, match=re.escape(said)):
+def test_what_does_not_go_with_named_streams_is_refused(queries, options, message):
+    with pytest.raises(rpq.QueryError, match=re.escape(message)):
         rpq.Engine(*queries, **options)
 
 

@@ -388,7 +388,7 @@ def test_conditions_that_are_found_by_search(kind, data):
 
 
 @pytest.mark.parametrize(
-    ("expression", "column", "said"),
+    ("expression", "column", "message"),
     [
         ("(a|b)[n > 1]", 6, "one behind each label"),
         ("a+[n > 1]", 3, "one behind each label"),
@@ -401,21 +401,21 @@ def test_conditions_that_are_found_by_search(kind, data):
         ("/".join(f"a[n > {number}]" for number in range(13)), 1, "13 conditions"),
     ],
 )
-def test_expressions_that_are_refused(expression, column, said):
-    with pytest.raises(rpq.ExpressionError, match=re.escape(said)) as raised:
+def test_expressions_that_are_refused(expression, column, message):
+    with pytest.raises(rpq.ExpressionError, match=re.escape(message)) as raised:
         rpq.Query(expression, window=WINDOW)
     assert raised.value.column == column
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
     ],
     ids=["identity"],
 )
-def test_what_does_not_go_with_conditions_is_refused(make, said):
-    with pytest.raises(rpq.QueryError, match=re.escape(said)):
+def test_what_does_not_go_with_conditions_is_refused(make, message):
+    with pytest.raises(rpq.QueryError, match=re.escape(message)):
         make()
 
 
@@ -428,7 +428,7 @@ ON_SPARK = {
 
 
 @pytest.mark.parametrize(
-    ("query", "options", "said"),
+    ("query", "options", "message"),
     [
         (rpq.Query("a+", window=WINDOW, order="increasing"), {}, "paths in time order.*leave out the order"),
         (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {"identity": "parallel"}, r"selects \?e,.*leave it out"),
@@ -438,7 +438,7 @@ ON_SPARK = {
         (rpq.Query("a+", window=WINDOW), {"identity": "id"}, "the edge with its id, and .*sequence="),
     ],
 )
-def test_streams_on_spark_refuse_what_they_cannot_tell(query, options, said):
+def test_streams_on_spark_refuse_what_they_cannot_tell(query, options, message):
     """Before they look at a session or at data, of which there are none here."""
     pytest.importorskip("pyspark")
     from rpq.spark import rpq_changes, stream_to
@@ -448,12 +448,12 @@ def test_streams_on_spark_refuse_what_they_cannot_tell(query, options, said):
         lambda: rpq_changes(None, query, **options),
         lambda: stream_to(None, "rows", query, checkpoint="state", **options),
     ):
-        with pytest.raises(PipelineError, match=said):
+        with pytest.raises(PipelineError, match=message):
             run()
 
 
 @pytest.mark.parametrize(
-    ("query", "options", "said"),
+    ("query", "options", "message"),
     [
         (rpq.Query("a+", window=WINDOW, order="increasing"), {}, "paths in time order.*leave out the order"),
         (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {"edges": "parallel"}, r"selects \?e,.*has no number.*ids"),
@@ -461,13 +461,13 @@ def test_streams_on_spark_refuse_what_they_cannot_tell(query, options, said):
         (CONDITION, {"edges": "ids"}, "'triple', 'parallel' or 'id'"),
     ],
 )
-def test_replays_refuse_what_they_cannot_tell(query, options, said):
+def test_replays_refuse_what_they_cannot_tell(query, options, message):
     """Before they look at a session or at data, of which there are none here."""
     pytest.importorskip("pyspark")
     from rpq.spark import replay
     from rpq.spark.errors import PipelineError
 
-    with pytest.raises(PipelineError, match=said):
+    with pytest.raises(PipelineError, match=message):
         replay(None, "data", query, **options)
 
 
@@ -477,7 +477,7 @@ def test_commands_of_spark_refuse_values_of_edges(text, is_in_file, tmp_path):
     """Before Java starts, of which these tests need none."""
     from rpq.spark.cli import spark
 
-    condition, said = ON_SPARK[text]
+    condition, message = ON_SPARK[text]
     (tmp_path / "queries.toml").write_text(
         f"[[query]]\nname = 'q'\nquery = {text!r}\n" + (f"filter = {condition!r}\n" if condition else "")
     )
@@ -490,7 +490,7 @@ def test_commands_of_spark_refuse_values_of_edges(text, is_in_file, tmp_path):
         result = CliRunner().invoke(spark, [command, *options, *more])
         assert result.exit_code == 2
         output = result.output.replace("\n", " ")
-        assert re.search(said, output), output
+        assert re.search(message, output), output
         assert f"query {'q' if is_in_file else text!r} " in output
 
 
@@ -539,14 +539,14 @@ def test_a_condition_can_be_had_when_the_edges_have_left_that_were_not_evaluated
 
 def test_an_engine_says_start_empty_only_where_it_takes_it():
     cases = (("id", "c", False), ("parallel", "c", True), ("triple", "c", True), ("triple", "c[n > 1]", False))
-    for identity, text, said in cases:
+    for identity, text, is_named in cases:
         first = rpq.Query("a[n > 1]", window=rpq.Window(size=10, slide=5))
         engine = rpq.Engine(first, edges=identity)
         ids = {"edge": "e"} if identity == "id" else {}
         engine.insert("x", "y", "c", 12, **ids)
         with pytest.raises(rpq.RegistrationError) as refused:
             engine.register(rpq.Query(text, window=rpq.Window(size=10, slide=5), name="late"))
-        assert ('start="empty"' in str(refused.value)) == said
+        assert ('start="empty"' in str(refused.value)) == is_named
         assert refused.value.available_from == 25
 
 
@@ -585,7 +585,7 @@ def test_shares_have_the_rows_between_them(identity, data):
 
 @pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
 def test_values_of_each_type_are_restored(identity):
-    """A witness tells after a restart what it told before it."""
+    """A witness tells after a restart the values of before it."""
     condition = " or ".join(f"{name} is not null" for name in "bdfistn")
     engine = rpq.Engine(rpq.Query(f"a[{condition}]", window=WINDOW, name="q"), edges=identity, witness=True)
     moment = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
@@ -601,10 +601,10 @@ def test_values_of_each_type_are_restored(identity):
     ids = {"edge": [7, 8]} if identity == "id" else {}
     ends = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"], "timestamp": [1, 2]}
     engine.push(pa.table({**ends, **ids, **columns}))
-    told = [engine.witness(*answer).properties for answer in (("x", "y"), ("y", "z"))]
-    assert told[0][0].keys() == {*"bdistn"} and told[1] == ({"f": 2.5},)
+    values = [engine.witness(*answer).properties for answer in (("x", "y"), ("y", "z"))]
+    assert values[0][0].keys() == {*"bdistn"} and values[1] == ({"f": 2.5},)
     again = restored(restored(engine, witness=True), witness=True)
-    assert [again.witness(*answer).properties for answer in (("x", "y"), ("y", "z"))] == told
+    assert [again.witness(*answer).properties for answer in (("x", "y"), ("y", "z"))] == values
     assert engine.witness("x", "y").to_json() == again.witness("x", "y").to_json()
 
 
@@ -637,8 +637,8 @@ def push(engine: rpq.Engine, **columns) -> rpq.Changes:
 
 def test_a_value_of_another_type_ends_the_push_at_its_row():
     engine = rpq.Engine(rpq.Query("a[n > 1]", window=WINDOW))
-    said = "row 1: column 'n': 'much' is a string, and the values before are of type int"
-    with pytest.raises(rpq.InputError, match=said) as bad:
+    message = "row 1: column 'n': 'much' is a string, and the values before are of type int"
+    with pytest.raises(rpq.InputError, match=message) as bad:
         push(engine, n=[5, "much", 7])
     assert bad.value.changes.added == 1
     with pytest.raises(rpq.InputError, match="row 0: column 'n': 2.5 is a float"):

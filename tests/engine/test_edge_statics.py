@@ -113,6 +113,16 @@ def test_static_edges_whose_values_were_not_kept_are_refused():
         rpq.Engine(CONDITION, edges="parallel").load_static({**edges, "n": [5, "much"]})
 
 
+def test_a_column_of_nulls_of_static_edges_loses_no_values():
+    """The edges that follow may be hidden, so that queries begin again; their property had no value that could be lost."""
+    query = rpq.Query("?x ?e:a ?y", window=WINDOW, select=["x", "y", "e.n"], semantics="explicit", name="q")
+    engine = rpq.Engine(query)
+    engine.load_static({"source": ["u"], "target": ["v"], "label": ["b"], "n": [None]})
+    engine.load_static({"source": ["v", "u"], "target": ["w", "w"], "label": ["a", "a"], "n": [None, 7]})
+    assert engine.insert("w", "w", "b", 1).added == 2
+    assert sorted(engine.answers("q")) == [("u", "w", 7), ("v", "w", None)]
+
+
 @pytest.mark.parametrize("identity", ["triple", "parallel"])
 def test_static_edges_with_ids_are_refused(identity):
     edges = {"source": ["x"], "target": ["y"], "label": ["a"], "edge": ["t1"]}

@@ -268,12 +268,12 @@ def test_static_edges_have_numbers_below_zero_and_no_time():
         engine.load_static(edges)
         ids = {"edge": ["tx"]} if identity == "id" else {}
         changes = engine.push(source=["w"], target=["v"], label=["a"], timestamp=[moment], n=[7], **ids)
-        told = [("u", first, 5, None), ("u", second, 6, None), ("w", id_of_edge, 7, moment)]
+        rows = [("u", first, 5, None), ("u", second, 6, None), ("w", id_of_edge, 7, moment)]
         found = [tuple(row[name] for name in select) for row in changes.to_arrow("q").to_pylist()]
-        assert sorted(found, key=lambda row: row[2]) == told
+        assert sorted(found, key=lambda row: row[2]) == rows
         for state in (engine, restored(engine, witness=True)):
-            assert sorted(state.answers(), key=lambda row: row[2]) == told
-            for row in told:
+            assert sorted(state.answers(), key=lambda row: row[2]) == rows
+            for row in rows:
                 ((step,),) = (atom.steps for atom in state.witness(*row).atoms)
                 assert (step.source, step.target, step.timestamp) == (row[0], "v", row[3])
             late = rpq.Query("?x ?e:a[n > 5] ?y", window=HOURS, select=["e.n"], name="late")
@@ -305,9 +305,9 @@ def check_witness(one: Described, answer: tuple, witness: rpq.Witness, edges: li
             (chosen[atom.edge],) = walked
         binding = extended(binding, Atom(atom.subject, "", atom.object), ends)
         assert binding is not None
-    told = {name.lstrip("?_:"): value for name, value in witness.binding}
+    bound = {name.lstrip("?_:"): value for name, value in witness.binding}
     for term, vertex in binding:
-        assert isinstance(term, Constant) or told[term.name] == vertex
+        assert isinstance(term, Constant) or bound[term.name] == vertex
     assert one.oracle.solution(binding, chosen) == tuple(map(value_of, one.query.columns, answer))
 
 
@@ -328,7 +328,7 @@ def test_witnesses_are_bindings_of_the_snapshot(identity, data):
         for one in queries:
             for answer in engine.answers(one.query.name):
                 witness = engine.witness(*answer, query=one.query.name)
-                check_witness(one, tuple(answer), witness, held[one.query.name], numbered=numbered)
+                check_witness(one, tuple(answer), witness, present[one.query.name], numbered=numbered)
 
     rows = drawn_tuples(data, identity, 5, most=12)
     note(rows)
@@ -337,7 +337,7 @@ def test_witnesses_are_bindings_of_the_snapshot(identity, data):
         changes = engine.push(as_batch([row], arrow=data.draw(st.booleans())))
         assert rows_of(changes, queries) == expected
         engine._check()
-        held = {one.query.name: [*one.edges.values()] for one in oracle._running}
+        present = {one.query.name: [*one.edges.values()] for one in oracle._running}
         for one in queries:
             for change in changes.to_arrow(one.query.name, witness=True).to_pylist():
                 assert (change["path"] in (None, "")) == (change["op"] == "-")
@@ -484,8 +484,8 @@ def test_queries_that_come_in_mid_stream():
     pushed(engine, ("u", "v", 1), ("v", "w", 2), n=[1, 2], m=[3, 4])
     second = rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e.n", "e"], name="second")
     assert shown(engine.register(second)) == [(1, 1, 2, "+"), (2, 2, 2, "+")]
-    for label, value, said in (("a", "m", "the values of m were not kept"), ("!c", "n", "was not kept")):
-        with pytest.raises(rpq.RegistrationError, match=said):
+    for label, value, message in (("a", "m", "the values of m were not kept"), ("!c", "n", "was not kept")):
+        with pytest.raises(rpq.RegistrationError, match=message):
             engine.register(rpq.Query(f"?x ?e:{label} ?y", window=WINDOW, select=[f"e.{value}"], name="third"))
     third = rpq.Query("?x ?e:a[m > 4] ?y", window=WINDOW, select=["e.m"], name="third")
     assert not engine.register(third, start="empty").rows()
@@ -601,7 +601,7 @@ def test_rows_that_wait_for_a_report_are_saved():
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "said"),
+    ("text", "options", "message"),
     [
         ("?x ?e:a/b ?y", {}, "a/b is no single step"),
         ("?x ?e:a? ?y", {}, "no single step"),
@@ -623,11 +623,11 @@ def test_rows_that_wait_for_a_report_are_saved():
         ("SELECT * { ?x <a> ?y }", {"filter": "?x = 1"}, "is an option of graph patterns"),
     ],
 )
-def test_what_is_refused(text, options, said):
-    if said is None:
+def test_what_is_refused(text, options, message):
+    if message is None:
         assert rpq.Query(text, **{"window": WINDOW, **options}).columns == ("x",)
         return
-    with pytest.raises(rpq.QueryError, match=re.escape(said)):
+    with pytest.raises(rpq.QueryError, match=re.escape(message)):
         rpq.Query(text, **{"window": WINDOW, **options})
 
 

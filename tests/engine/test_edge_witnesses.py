@@ -104,7 +104,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
         changes = engine.push(as_batch([row], arrow=data.draw(st.booleans())))
         assert rows_of(changes, queries) == expected
         engine._check()
-        held = {one.query.name: [*one.edges.values()] for one in oracle._running}
+        present = {one.query.name: [*one.edges.values()] for one in oracle._running}
         for name, one in by_name.items():
             for change in changes.to_arrow(name, witness=True).to_pylist():
                 answer = tuple(change[column] for column in one.query.columns)
@@ -112,16 +112,16 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
                 assert (change["path"] in (None, "")) == (change["op"] == "-") == (change["path_times"] is None)
                 if change["op"] == "+":
                     witness = engine.witness(*answer, query=name)
-                    check_witness(one, answer, witness, held[name], read)
+                    check_witness(one, answer, witness, present[name], read)
                     assert json.loads(change["path"]) == json.loads(witness.to_json())
                     assert change["path_times"] == [*witness.timestamps]
             for answer in engine.answers(name):
-                check_witness(one, tuple(answer), engine.witness(*answer, query=name), held[name], read)
+                check_witness(one, tuple(answer), engine.witness(*answer, query=name), present[name], read)
         if data.draw(st.integers(0, 5)) == 0:
             engine = restored(engine, witness=True)
             for name, one in by_name.items():
                 for answer in engine.answers(name):
-                    check_witness(one, tuple(answer), engine.witness(*answer, query=name), held[name], read)
+                    check_witness(one, tuple(answer), engine.witness(*answer, query=name), present[name], read)
     changes = batched.push(as_batch(rows, arrow=False))
     found = [
         (name, tuple(change[column] for column in one.query.columns), change["op"], change["path"], change["path_times"])
@@ -188,31 +188,32 @@ def test_times_of_paths_are_those_at_the_moment_of_the_row(paths, data):
     stream = dict(zip(names, map(list, zip(*((*one, "s") for one in tuples), strict=True)), strict=True))
     if not is_named:
         del stream["stream"]
-    number, held, told = 0, {}, []
+    number, present, expected_rows = 0, {}, []
     for place, (u, v, label, timestamp, op) in enumerate(tuples):
         at = {name: column[place : place + 1] for name, column in stream.items()}
         changes = engine.push(at)
         edge = (u, label, v)
         if isinstance(window, rpq.CountWindow) and op == "+":
             number += 1
-            held = {one: last for one, last in held.items() if last[1] > number // window.step * window.step - window.size}
+            bound = number // window.step * window.step - window.size
+            present = {one: last for one, last in present.items() if last[1] > bound}
         if op == "-":
-            held.pop(edge, None)
+            present.pop(edge, None)
         else:
-            held[edge] = max(held.get(edge, (0, 0))[0], timestamp), number
+            present[edge] = max(present.get(edge, (0, 0))[0], timestamp), number
         if window is WINDOW:
             bound = window.lower_bound(engine.time)
-            held = {one: last for one, last in held.items() if last[0] > bound}
+            present = {one: last for one, last in present.items() if last[0] > bound}
         for row in changes.to_arrow(witness=True).to_pylist():
-            told.append(row)
+            expected_rows.append(row)
             assert (row["path_times"] is None) == (row["op"] == "-")
             if row["op"] == "+":
                 path = json.loads(row["path"])
                 steps = zip(path[::2], path[1::2], path[2::2], strict=False)
                 edges = [(v, label[1:], u) if label.startswith("^") else (u, label, v) for u, label, v in steps]
-                assert row["path_times"] == [held.get(edge, (None,))[0] for edge in edges]
+                assert row["path_times"] == [present.get(edge, (None,))[0] for edge in edges]
                 witness = engine.witness(row["source"], row["target"])
                 assert witness is None or json.loads(witness.to_json()) != path or [*witness.timestamps] == row["path_times"]
     found = batched.push(stream).to_arrow(witness=True).to_pylist()
-    assert Counter(map(repr, found)) == Counter(map(repr, told))
+    assert Counter(map(repr, found)) == Counter(map(repr, expected_rows))
     batched._check()

@@ -27,10 +27,10 @@ def push_fresh_labels(engine: rpq.Engine, first: int, count: int) -> None:
 def test_labels_that_are_gone_take_no_memory(expression: str) -> None:
     engine = rpq.Engine(rpq.Query(expression, window=WINDOW))
     push_fresh_labels(engine, 0, 50_000)
-    held, rooms = engine._evaluation.labels, []
+    labels, rooms = engine._evaluation.labels, []
     for first in range(50_000, 300_000, 50_000):
         push_fresh_labels(engine, first, 50_000)
-        rooms.append((held.room, len(engine._evaluation.graph.horizons.lost)))
+        rooms.append((labels.room, len(engine._evaluation.graph.horizons.lost)))
         engine._check()
     assert max(room for room, _ in rooms) < 40_000
     assert rooms[-1] == rooms[0]

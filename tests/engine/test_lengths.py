@@ -111,7 +111,7 @@ def test_count_windows(expression: str, seed: int, size: int, step: int, threads
     draw = random.Random(seed)
     query = rpq.Query(expression, window=rpq.CountWindow(size=size, step=step), select=SELECT, name="q")
     engine = tiny(capacity)(query, threads=threads, witness=witness)
-    read, number, held, told = set(query.labels), 0, {}, Counter()
+    read, number, present, rows = set(query.labels), 0, {}, Counter()
     for time in range(40):
         batch = []
         for _ in range(draw.choice((1, 1, 3))):
@@ -121,15 +121,15 @@ def test_count_windows(expression: str, seed: int, size: int, step: int, threads
         for u, v, label, _, op in batch:
             if label in read and op == "+":
                 number += 1
-                held = {edge: last for edge, last in held.items() if last > number // step * step - size}
-                held[u, label, v] = number
+                present = {edge: last for edge, last in present.items() if last > number // step * step - size}
+                present[u, label, v] = number
             elif label in read:
-                held.pop((u, label, v), None)
+                present.pop((u, label, v), None)
         for _, x, y, length, _, op in changes.rows():
-            told[x, y, length] += 1 if op == "+" else -1
-        expected = {(*pair, length) for pair, length in lengths(expression, held).items()}
+            rows[x, y, length] += 1 if op == "+" else -1
+        expected = {(*pair, length) for pair, length in lengths(expression, present).items()}
         assert engine.answers().pairs() == expected
-        assert {answer: count for answer, count in told.items() if count} == dict.fromkeys(expected, 1)
+        assert {answer: count for answer, count in rows.items() if count} == dict.fromkeys(expected, 1)
         engine._check()
 
 

@@ -72,33 +72,33 @@ def check(
 ) -> None:
     """Check the answer and the sum of the changes after each chunk of a stream, of all shares together."""
     try:
-        asked = rpq.Query(
+        question = rpq.Query(
             query.text, window=rpq.Window(size=SIZE, slide=1), semantics="explicit", language=query.language, name="q"
         )
     except rpq.QueryError as error:
         assume("has two ids" not in str(error))  # which is refused, as nothing can match
         raise
     engines = [
-        rpq.Engine(asked, edges=identity, threads=threads, share=(number, shares), _capacity=4 if threads > 1 else 16)
+        rpq.Engine(question, edges=identity, threads=threads, share=(number, shares), _capacity=4 if threads > 1 else 16)
         for number in range(shares)
     ]
     snapshots = Snapshots(identity)
-    told: list[Counter[tuple[Any, ...]]] = [Counter() for _ in engines]
+    rows_of_engines: list[Counter[tuple[Any, ...]]] = [Counter() for _ in engines]
     edges: list[Edge] = []
     for first in range(0, len(stream), chunk):
         rows = stream[first : first + chunk]
-        for engine, told_by_share in zip(engines, told, strict=True):
+        for engine, rows_of_share in zip(engines, rows_of_engines, strict=True):
             for row in engine.push(table(rows)).to_arrow("q").to_pylist():
                 values = tuple(value for name, value in row.items() if name not in ("query", "timestamp", "op"))
-                told_by_share[values] += 1 if row["op"] == "+" else -1
+                rows_of_share[values] += 1 if row["op"] == "+" else -1
             engine._check()
         for row in rows:
             edges = snapshots.take(row)
         expected = plain(query.rows(edges))
         answers = sum((Counter(map(tuple, engine.answers())) for engine in engines), Counter())
         assert plain(answers) == expected, (query.text, edges)
-        assert plain(sum((+one for one in told), Counter())) == expected, (query.text, edges)
-        assert all(count >= 0 for one in told for count in one.values()), query.text
+        assert plain(sum((+one for one in rows_of_engines), Counter())) == expected, (query.text, edges)
+        assert all(count >= 0 for one in rows_of_engines for count in one.values()), query.text
 
 
 @examples(600, suppress_health_check=[*HealthCheck], phases=PHASES)
@@ -165,13 +165,13 @@ def edges_behind(witness: Any, edges: list[Edge]) -> list[Edge]:
 def check_witnesses(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: str, *, threads: int, restored: int) -> None:
     """Check that the edges of the witness of each row give the row; the engine is saved and restored after some tuples."""
     try:
-        asked = rpq.Query(
+        question = rpq.Query(
             query.text, window=rpq.Window(size=SIZE, slide=1), semantics="explicit", language=query.language, name="q"
         )
     except rpq.QueryError as error:
         assume("has two ids" not in str(error))
         raise
-    engine = rpq.Engine(asked, edges=identity, threads=threads, witness=True)
+    engine = rpq.Engine(question, edges=identity, threads=threads, witness=True)
     snapshots = Snapshots(identity)
     for place, tuple_ in enumerate(stream):
         changes = engine.push(table([tuple_])).to_arrow("q", witness=True).to_pylist()

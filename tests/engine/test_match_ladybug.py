@@ -233,11 +233,11 @@ def check(
     """Compare several queries at moments of a stream; return how many rows were compared."""
     random = Random(seed)
     texts = [drawn(random, longest=longest) for _ in range(queries)]
-    asked = [
+    questions = [
         rpq.Query(one.ours, window=rpq.Window(size=window, slide=1), name=f"q{number}", semantics="explicit")
         for number, one in enumerate(texts)
     ]
-    engine, snapshots = rpq.Engine(*asked, edges="parallel"), Snapshots("parallel", size=window)
+    engine, snapshots = rpq.Engine(*questions, edges="parallel"), Snapshots("parallel", size=window)
     database, rows, compared = Database(vertices), stream(random, size, vertices), 0
     step = -(-size // moments)
     for first in range(0, size, step):

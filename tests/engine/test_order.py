@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import rpq
 from rpq import automata
 from rpq.language.conditions import parse_expression
-from tests.engine.edge_streams import apply, as_batch, check_counts, drawn_events, drawn_tuples, restored
+from tests.engine.edge_streams import apply, as_batch, check_counts, drawn_events, drawn_tuples, restored, rows_of
 from tests.oracle import test_reference_order as worked
 from tests.reference_order import OrderedAtom, OrderEngine, OrderQuery, PathOrder
 from tests.reference_patterns import Constant, Term, Variable
@@ -144,15 +144,6 @@ def together(draw, identity: str) -> list[Described]:
     queries = [draw(described(f"q{number}", counted=True)) for number in range(draw(st.integers(1, 2)))]
     alone = [one for one in queries if needs_own_engine(one, identity)]
     return alone[:1] or queries
-
-
-def rows_of(changes: rpq.Changes, queries: list[Described]) -> Counter:
-    columns = {one.query.name: one.query.columns for one in queries}
-    return Counter(
-        Row(row.query, tuple(getattr(row, name) for name in columns[row.query]), row.timestamp, row.op)
-        for row in changes.rows()
-        if row.query in columns
-    )
 
 
 def check_witnesses(engine: rpq.Engine, oracle: OrderEngine, queries: list[Described]) -> None:
@@ -459,7 +450,7 @@ def in_midstream(query: rpq.Query) -> rpq.Engine:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: rpq.Engine(QUERY), 'edges="parallel"'),
         (lambda: rpq.Engine(rpq.Query("?x (a+ in order) ?y", window=WINDOW)), 'edges="parallel"'),
@@ -473,8 +464,8 @@ def in_midstream(query: rpq.Query) -> rpq.Engine:
         (lambda: in_midstream(COUNT).register(QUERY), "another window"),
     ],
 )
-def test_what_does_not_go_with_an_order_is_refused(make, said):
-    with pytest.raises(rpq.QueryError, match=re.escape(said)):
+def test_what_does_not_go_with_an_order_is_refused(make, message):
+    with pytest.raises(rpq.QueryError, match=re.escape(message)):
         make()
 
 
@@ -587,7 +578,7 @@ def test_explain_tells_the_order():
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "said"),
+    ("text", "column", "message"),
     [
         ("?x a+ in order ?y", 7, "an order in time behind an expression"),
         ("?x (a in order)+ ?y", 16, "an operator behind an order in time"),
@@ -601,8 +592,8 @@ def test_explain_tells_the_order():
         ("?x (a in order", 15, "ends too early"),
     ],
 )
-def test_errors_point_to_the_place(text, column, said):
-    with pytest.raises(rpq.ExpressionError, match=re.escape(said)) as raised:
+def test_errors_point_to_the_place(text, column, message):
+    with pytest.raises(rpq.ExpressionError, match=re.escape(message)) as raised:
         rpq.Query(text, window=WINDOW)
     assert raised.value.column == column
 

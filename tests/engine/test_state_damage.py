@@ -130,9 +130,9 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_overwritten(tmp_path: Pa
     make_stream(tmp_path / "edges.txt", 100, seed=7)
     args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
     assert call(args) == 0
-    held = bytearray((tmp_path / "state").read_bytes())
-    held[len(held) // 2] ^= 16
-    (tmp_path / "state").write_bytes({"bit": held, "truncated": held[:-5], "empty": b""}[damage])
+    content = bytearray((tmp_path / "state").read_bytes())
+    content[len(content) // 2] ^= 16
+    (tmp_path / "state").write_bytes({"bit": content, "truncated": content[:-5], "empty": b""}[damage])
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     capfd.readouterr()
     assert call(args) == 1

@@ -249,8 +249,8 @@ def _described(question: WindowedPattern) -> dict[str, Any]:
         [*size_and_slide(reading.window), sorted(reading.labels.named), reading.labels.others, reading.stream]
         for reading in question.readings
     ]
-    said = {"text": question.text, "places": question.places, "default": question.default, "name": question.name}
-    return {**said, "readings": readings, "explicit": question.explicit, "report": question.report, "paths": question.paths}
+    own = {"text": question.text, "places": question.places, "default": question.default, "name": question.name}
+    return {**own, "readings": readings, "explicit": question.explicit, "report": question.report, "paths": question.paths}
 
 
 def _read(content: JsonValue) -> WindowedPattern:

@@ -38,7 +38,7 @@ def content(window: Window, labels: Labels, tuples: Sequence[Tuple], time: int) 
     ]
     inserts = [place for place, (_, _, op, _) in enumerate(met) if op == "+"]
     deleted = {edge: place for place, (edge, _, op, _) in enumerate(met) if op == "-"}
-    held = set()
+    present = set()
     for number, place in enumerate(inserts, start=1):
         edge, timestamp, _, moment = met[place]
         if place < deleted.get(edge, -1):
@@ -47,8 +47,8 @@ def content(window: Window, labels: Labels, tuples: Sequence[Tuple], time: int) 
             continue
         if window.kind == "count" and number <= window.lower_bound(len(inserts)):
             continue
-        held.add(edge)
-    return held
+        present.add(edge)
+    return present
 
 
 def graphs_of(

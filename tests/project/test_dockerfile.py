@@ -16,16 +16,16 @@ import pytest
 
 from tests.environments import ALL_LOADED, ROOT, copied_checkout, dependencies
 
-# What is told by the base image: a Python that pip installs into. Here it is a virtual environment.
+# The base image has a Python that pip installs into. Here it is a virtual environment.
 PYTHON = "/opt/python"
 PATH = f"{PYTHON}/bin:/usr/local/bin:/usr/bin:/bin"
 EDGES = "source\ttarget\tlabel\ttimestamp\nann\tbob\ta2q\t1\nbob\tcho\tc2a\t2\n"
-ASKED = ["run", "a2q/c2a*", "--input", "-", "--time-unit", "s", "--window", "30d", "--slide", "1d", "--output", "-"]
+COMMAND = ["run", "a2q/c2a*", "--input", "-", "--time-unit", "s", "--window", "30d", "--slide", "1d", "--output", "-"]
 
 
 @dataclass
 class Image:
-    """A folder as the root of a file system, and what the instructions have said about running something in it."""
+    """A folder as the root of a file system, and the settings of the instructions for commands that run in it."""
 
     root: Path
     user: str = "0:0"
@@ -34,21 +34,21 @@ class Image:
     entry: list[str] = field(default_factory=list)
 
     def run(self, *command: str, user: str | None = None, **options) -> subprocess.CompletedProcess[str]:
-        """Run a command as `docker run` would, with nothing of this process's environment but how pip reaches packages."""
+        """Run a command as `docker run` would. Of this process's environment it has only the settings of pip."""
         reuid, _, regid = (user or self.user).partition(":")
         inside = ["setpriv", f"--reuid={reuid}", f"--regid={regid or reuid}", "--clear-groups"]
         home = "/root" if reuid == "0" else "/"
         registry = [f"{name}={value}" for name, value in os.environ.items() if re.match(r"PIP_|SSL_|REQUESTS_", name)]
-        said = [f"{name}={value}" for name, value in self.arguments.items()]
-        inside += ["env", "-i", f"PATH={PATH}", f"HOME={home}", *(registry if reuid == "0" else []), *said]
+        arguments = [f"{name}={value}" for name, value in self.arguments.items()]
+        inside += ["env", "-i", f"PATH={PATH}", f"HOME={home}", *(registry if reuid == "0" else []), *arguments]
         inside += ["sh", "-c", f'cd {shlex.quote(self.folder)} && exec "$@"', "sh", *command]
         enter = shlex.join(["exec", "chroot", str(self.root), *inside])
-        script = "\n".join(["set -e", *map(self._mount, _lent()), enter])
+        script = "\n".join(["set -e", *map(self._mount, _shared_paths()), enter])
         separately = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script]
         return subprocess.run(separately, capture_output=True, text=True, check=False, **options)
 
     def _mount(self, path: Path) -> str:
-        """A line of shell that lends a file or a folder of this machine to the image, to be read."""
+        """Return a line of shell that mounts a file or a folder of this machine in the image, to be read."""
         there = self.root / path.relative_to("/")
         there.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
@@ -59,20 +59,20 @@ class Image:
         return f"mount --bind {shlex.quote(str(path))} {at} && mount -o remount,bind,ro {at}"
 
 
-def _lent() -> list[Path]:
-    """The programs and the Python of this machine, the packages that ours needs, and how pip gets at a registry."""
-    lent = {Path("/usr"), Path("/etc"), Path("/dev"), Path(sys.base_prefix).resolve(), Path("~/.config/pip").expanduser()}
-    lent |= {Path(folder) for folder in ("/bin", "/lib", "/lib64") if not os.path.islink(folder)}
-    lent |= {Path(dependency.locate_file("")).resolve() for dependency in dependencies()}
+def _shared_paths() -> list[Path]:
+    """Return the programs and the Python of this machine, the packages that ours needs, and the settings of pip."""
+    paths = {Path("/usr"), Path("/etc"), Path("/dev"), Path(sys.base_prefix).resolve(), Path("~/.config/pip").expanduser()}
+    paths |= {Path(folder) for folder in ("/bin", "/lib", "/lib64") if not os.path.islink(folder)}
+    paths |= {Path(dependency.locate_file("")).resolve() for dependency in dependencies()}
     for name, value in os.environ.items():
         if re.match(r"PIP_|SSL_|REQUESTS_", name):
-            lent |= {Path(word) for word in value.split() if word.startswith("/")}
-    kept = sorted(path for path in lent if path.exists())
-    return [path for path in kept if not any(path != other and path.is_relative_to(other) for other in kept)]
+            paths |= {Path(word) for word in value.split() if word.startswith("/")}
+    existing = sorted(path for path in paths if path.exists())
+    return [path for path in existing if not any(path != other and path.is_relative_to(other) for other in existing)]
 
 
 def new_image(root: Path) -> Image:
-    """The base image: a Python with pip, and what any image has."""
+    """Return the base image: a Python with pip, and the folders that any image has."""
     for name in ("tmp", "root", "proc"):
         (root / name).mkdir(parents=True)
     (root / "tmp").chmod(0o1777)
@@ -83,22 +83,22 @@ def new_image(root: Path) -> Image:
     done = image.run(str(Path(sys.base_prefix).resolve() / "bin" / "python3"), "-m", "venv", PYTHON)
     assert done.returncode == 0, done.stderr
     (site,) = (root / PYTHON[1:]).glob("lib/python*/site-packages")
-    (root / "lent").mkdir()
+    (root / "packages").mkdir()
     for dependency in dependencies():
         for entry in {file.parts[0] for file in dependency.files or () if file.parts[0] not in ("..", "__pycache__")}:
-            (root / "lent" / entry).symlink_to(Path(dependency.locate_file(entry)).resolve())
-    (site / "lent.pth").write_text("/lent\n")
+            (root / "packages" / entry).symlink_to(Path(dependency.locate_file(entry)).resolve())
+    (site / "packages.pth").write_text("/packages\n")
     return image
 
 
 def instructions(text: str) -> list[tuple[str, str]]:
-    """The instructions of a Dockerfile: (name, the rest of the line)."""
+    """Return the instructions of a Dockerfile: (name, the rest of the line)."""
     text = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", " ")
     return [tuple(line.split(None, 1)) for line in text.splitlines() if line.strip()]
 
 
 def built_image(folder: Path) -> Image:
-    """The last stage of the Dockerfile."""
+    """Return the last stage of the Dockerfile."""
     stages: dict[str, Image] = {}
     image = Image(folder)
     for name, rest in instructions((ROOT / "Dockerfile").read_text()):
@@ -119,7 +119,7 @@ def built_image(folder: Path) -> Image:
                 copied_checkout(there)
         elif name == "RUN":
             if rest.startswith("rpq warm-up"):
-                _lend_kernels(image)
+                _copy_kernels(image)
             done = image.run("sh", "-c", rest)
             assert done.returncode == 0, f"{rest}\n{done.stdout}{done.stderr}"
         elif name == "USER":
@@ -133,7 +133,7 @@ def built_image(folder: Path) -> Image:
     return image
 
 
-def _lend_kernels(image: Image) -> None:
+def _copy_kernels(image: Image) -> None:
     """Copy the kernels that this checkout has compiled from the same sources; the image compiles those that are missing."""
     (site,) = (image.root / PYTHON[1:]).glob("lib/python*/site-packages")
     for path in (ROOT / "__pycache__" / "rpq").rglob("*.nbc"):
@@ -165,7 +165,7 @@ def test_a_query_over_a_pipe_is_answered_at_once_as_a_user_who_can_write_nothing
     assert not image.user.startswith("0")
     for has_temporary_files in (True, False):
         (image.root / "tmp").chmod(0o1777 if has_temporary_files else 0o755)
-        done = image.run(*image.entry, *ASKED, input=EDGES)
+        done = image.run(*image.entry, *COMMAND, input=EDGES)
         assert done.returncode == 0, done.stderr
         assert done.stdout == "source,target,timestamp,op\nann,bob,1,+\nann,cho,2,+\n"
         assert "compiling kernels" not in done.stderr

@@ -216,9 +216,9 @@ def test_every_command_works_as_it_is_pasted(page: Path, tmp_path: Path, rpq: Ca
         if language == "sh" and re.search(r"^rpq ", block, re.MULTILINE):
             alone = None if page.stem in SLOW else commands_in(block)
             for words in alone or ():
-                status, _, said = rpq(*words)
-                assert status == 0, (words, said)
-                assert "Traceback" not in said
+                status, _, messages = rpq(*words)
+                assert status == 0, (words, messages)
+                assert "Traceback" not in messages
             if alone is None:
                 ran = subprocess.run(
                     ["bash", "-euo", "pipefail", "-c", block],
@@ -492,8 +492,8 @@ def test_the_table_of_the_semantics_says_what_the_tests_say() -> None:
     by_table = {(name, section) for section, names in table for name in re.findall(r"`(\w+)`", names)}
     by_tests = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
-        said = ast.get_docstring(ast.parse(read(path))) or ""
-        for line in re.findall(r"^semantics\.md (S.*)$", said, re.MULTILINE):
+        docstring = ast.get_docstring(ast.parse(read(path))) or ""
+        for line in re.findall(r"^semantics\.md (S.*)$", docstring, re.MULTILINE):
             by_tests |= {(path.stem, section) for section in sections_in(line)}
     assert by_table == by_tests
 

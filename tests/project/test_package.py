@@ -249,8 +249,8 @@ def test_what_is_missing_is_installed_by_a_command_that_names_the_packages_thems
             *(needed(part) for one in ours for part in one.extras)
         )
 
-    said = shlex.split(install_command(extra))
-    assert said[:2] == ["pip", "install"] and {*map(Requirement, said[2:])} == {*map(Requirement, needed(extra))}
+    words = shlex.split(install_command(extra))
+    assert words[:2] == ["pip", "install"] and {*map(Requirement, words[2:])} == {*map(Requirement, needed(extra))}
 
 
 def test_without_metadata_the_command_is_that_of_a_checkout(monkeypatch):

@@ -103,8 +103,8 @@ def test_spark_has_the_rows_of_the_engine_as_the_readme_says(rpq_on_spark: Calle
     commands = commands_in(re.sub(r"--(input|output|checkpoint) (?=\w)", rf"--\1 {tmp_path}/", placed))
     assert commands and len(commands) == 3
     for words in commands:
-        status, _, said = rpq_on_spark(*words)
-        assert status == 0 and "Traceback" not in said, said
+        status, _, messages = rpq_on_spark(*words)
+        assert status == 0 and "Traceback" not in messages, messages
     assert_outputs(block, tmp_path, "")
     rows = told_rows(folder, "a2q/c2a*")
     assert rows == pq.read_table(tmp_path / "replayed").num_rows == pq.read_table(tmp_path / "streamed").num_rows

@@ -117,9 +117,9 @@ def test_a_prepared_folder_knows_the_unit_of_its_timestamps(stored, tmp_path):
     for content, unit in (('{"time_unit": "s"}', "s"), ('{"time_unit": null}', None), ("{}", None), ("[]", None)):
         record.write_text(content)
         assert open_edges([folder]).time_unit == unit
-    for content, said in (('{"time_unit": "years"}', "time_unit is 'years'; expected"), ("{", "not readable as JSON")):
+    for content, message in (('{"time_unit": "years"}', "time_unit is 'years'; expected"), ("{", "not readable as JSON")):
         record.write_text(content)
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             open_edges([folder])
 
 

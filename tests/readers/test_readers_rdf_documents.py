@@ -99,8 +99,8 @@ def test_a_line_with_one_triple_without_a_time_is_not_read(tmp_path, time, rows)
     assert sorted(row[1::2] for row in found) == [("x:1", 1), ("x:10", 10), ("x:3", 3), ("x:8", 8), ("x:late", 8)]
     bad = {int(one.split("a.ndjsonld:")[1].split(":")[0]) for one in rejected}
     assert len(rejected) == len(bad) and bad == ({2, 5, 7} if time == PROV else {2, 5})
-    found, (told,) = tuples("stop")
-    assert "a.ndjsonld:2: " in told or "a.ndjsonld:7: " in told
+    found, (message,) = tuples("stop")
+    assert "a.ndjsonld:2: " in message or "a.ndjsonld:7: " in message
     assert {"x:2", "x:9", "x:b"}.isdisjoint(target for _, target, *_ in found)
 
 

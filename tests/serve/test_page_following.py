@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.page_browser import Error, Page, Windows, expect, until
+from tests.page_browser import Error, Page, Windows, expect, expect_answers, until
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
@@ -22,10 +22,6 @@ from tests.serve.scripted_server import ScriptedServer
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer() as running:
         yield running
-
-
-def expect_answers(page: Page, number: int) -> None:
-    expect(page.locator("#canvas-box")).to_have_attribute("data-answers", str(number))
 
 
 def expect_state(page: Page, state: str) -> None:
@@ -193,15 +189,15 @@ def test_a_number_has_one_value_wherever_it_stands(windows: Windows, server: Scr
 
 
 def test_the_time_of_the_stream_does_not_go_back(windows: Windows, server: ScriptedServer):
-    held: list[Any] = []
+    waiting: list[Any] = []
     server.change(("+", "ann", "bob"))
     page = windows.open(server.address)
     expect_answers(page, 1)
-    page.route("**/statistics", lambda route: route.continue_() if held else held.append((route, route.fetch())))
-    until(page, lambda: held)
+    page.route("**/statistics", lambda route: route.continue_() if waiting else waiting.append((route, route.fetch())))
+    until(page, lambda: waiting)
     server.change(("+", "bob", "cho"))
     expect(page.locator("#stream-time")).to_have_text("2")
-    route, late = held[0]
+    route, late = waiting[0]
     assert late.json()["time"] == 1
     route.fulfill(response=late)
     for _ in range(10):

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.page_browser import PATIENCE, Page, Windows, expect, until
+from tests.page_browser import PATIENCE, Page, Windows, expect, expect_answers, until
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
@@ -52,10 +52,6 @@ def registered(page: Page, name: str) -> None:
     page.keyboard.press("Control+Enter")
     expect(page.locator("#graph-title")).to_have_text(name)
     expect(page.locator("#connection")).to_have_text("live")
-
-
-def expect_answers(page: Page, number: int) -> None:
-    expect(page.locator("#canvas-box")).to_have_attribute("data-answers", str(number))
 
 
 def test_from_writing_a_query_to_its_witness(windows: Windows, server: Served):

@@ -57,18 +57,18 @@ def test_all_who_follow_have_all_changes_of_all_callers():
 
 
 def test_the_loop_goes_on_while_the_engine_works(monkeypatch):
-    held = threading.Event()
+    released = threading.Event()
 
     async def main():
         async with AsyncEngine(QUERY) as engine:
             push = rpq.Engine.push
-            monkeypatch.setattr(rpq.Engine, "push", lambda self, *args, **named: held.wait(30) and push(self, **named))
+            monkeypatch.setattr(rpq.Engine, "push", lambda self, *args, **named: released.wait(30) and push(self, **named))
             pushing = asyncio.ensure_future(engine.push(source=["x"], target=["y"], label=["a"], timestamp=[1]))
             began = time.monotonic()
             for _ in range(20):
                 await asyncio.sleep(0.001)
             assert not pushing.done() and time.monotonic() - began < 10
-            held.set()
+            released.set()
             assert (await pushing).added == 1
 
     asyncio.run(main())

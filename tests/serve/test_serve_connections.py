@@ -144,7 +144,7 @@ def test_where_descriptors_are_used_up_clients_are_told_and_the_log_stays_small(
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with Served(PATH) as served:
         assert served.post(("x", "y", "a", 1)).status_code == 200
-        held = []
+        sockets = []
         clients = [socket.socket() for _ in range(5)]
         url = httpx.URL(served.url)
         lowest = os.open(os.devnull, os.O_RDONLY)
@@ -152,14 +152,14 @@ def test_where_descriptors_are_used_up_clients_are_told_and_the_log_stays_small(
             resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 1, hard))
             with contextlib.suppress(OSError):
                 while True:
-                    held.append(os.open(os.devnull, os.O_RDONLY))
+                    sockets.append(os.open(os.devnull, os.O_RDONLY))
             for client in clients:
                 client.settimeout(10)
                 client.connect((url.host, url.port))
             found = [client.recv(1 << 16) for client in clients]
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            for descriptor in [*held, lowest]:
+            for descriptor in [*sockets, lowest]:
                 os.close(descriptor)
             for client in clients:
                 client.close()

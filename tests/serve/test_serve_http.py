@@ -90,7 +90,7 @@ def test_a_stream_is_named_by_a_parameter_or_a_column():
 
 
 @pytest.mark.parametrize(
-    ("body", "type_", "status", "said", "line"),
+    ("body", "type_", "status", "message", "line"),
     [
         (lines(*TUPLES) + b"{", "application/x-ndjson", 422, "the body:4", 4),
         (b'{"source":"x","target":"y","label":"a","timestamp":"soon"}', "application/x-ndjson", 422, "soon", 1),
@@ -114,12 +114,12 @@ def test_a_stream_is_named_by_a_parameter_or_a_column():
         (b'{"source":1,"target":2,"label":"a","timestamp":1}', "application/x-ndjson", 422, "integers or text", None),
     ],
 )  # fmt: skip
-def test_a_body_that_is_not_understood_is_not_applied(served, body, type_, status, said, line):
+def test_a_body_that_is_not_understood_is_not_applied(served, body, type_, status, message, line):
     served.post(("p", "q", "a", 1))
     response = served.client.post("/tuples", content=body, headers={"content-type": type_} if type_ else {})
     assert response.status_code == status, response.text
     error = error_of(response)
-    assert said in error["message"] and error.get("line") == line
+    assert message in error["message"] and error.get("line") == line
     assert served.answers("a/b*") == {("p", "q")}
 
 
@@ -186,7 +186,7 @@ def test_a_window_slides_by_a_thirtieth_unless_told_otherwise():
 
 
 @pytest.mark.parametrize(
-    ("fields", "said", "place"),
+    ("fields", "message", "place"),
     [
         ({"expression": "a/b||c"}, "unexpected '|'", {"line": 1, "column": 5, "length": 1, "field": "expression"}),
         ({"expression": "a/\n(b"}, "end", {"line": 2, "column": 3}),
@@ -213,16 +213,16 @@ def test_a_window_slides_by_a_thirtieth_unless_told_otherwise():
         (["a"], "object", {}),
     ],
 )
-def test_a_query_that_is_not_understood_says_where(served, fields, said, place):
+def test_a_query_that_is_not_understood_says_where(served, fields, message, place):
     if isinstance(fields, dict):
         fields = {"window": 100, **fields} if "expression" in fields else fields
     for path in ("/queries", "/check"):
-        if said == "--time-unit" and path == "/check":
+        if message == "--time-unit" and path == "/check":
             continue  # a text alone is understood: which unit the stream has nobody asks
         response = served.client.post(path, content=json.dumps(fields), headers={"content-type": "application/json"})
         error = error_of(response)
         assert response.status_code == 422, error
-        assert said in error["message"], error
+        assert message in error["message"], error
         assert {name: error.get(name) for name in place} == place
     assert len(served.client.get("/queries").json()["queries"]) == 1
 
@@ -484,14 +484,14 @@ def test_answers_as_json_csv_and_arrow(served):
         table = reader.read_all()
     assert {tuple(row.values()) for row in table.to_pylist()} == expected
     assert table.schema.metadata[b"rpq.total"] == b"3"
-    for parameters, said in [
+    for parameters, message in [
         ({"limit": -1}, "limit: expected a whole number from 0 to 1,000,000, not"),
         ({"limit": "all"}, "limit: expected a whole number from 0 to 1,000,000, not"),
         ({"format": "xml"}, "format: expected 'arrow' or 'csv' or 'json', not"),
         ({"other": 1}, "'other' is no parameter: expected limit, format"),
     ]:
         refused = served.of("a/b*", "answers", **parameters)
-        assert refused.status_code == 422 and said in error_of(refused)["message"], refused.text
+        assert refused.status_code == 422 and message in error_of(refused)["message"], refused.text
         assert error_of(refused)["type"] == "BadParameter" and error_of(refused)["field"] == next(iter(parameters))
 
 
@@ -617,9 +617,9 @@ def test_the_next_reports_are_told_before_their_time_and_nothing_changes():
     with Served({"expression": REPORTS, "name": "q", **window}, others, path) as served:
         assert served.client.post("/flush").json() == {"changes": [], "total": 0, "time": None, "position": 3}
         served.post(["x", "y", "a", 1], ["p", "q", "a", 7])
-        told = served.client.post("/flush").json()
-        assert (told["total"], told["time"], told["position"]) == (3, 7, 4)
-        rows = {(one["query"], one["op"], one["timestamp"], *one["values"]) for one in told["changes"]}
+        reports = served.client.post("/flush").json()
+        assert (reports["total"], reports["time"], reports["position"]) == (3, 7, 4)
+        rows = {(one["query"], one["op"], one["timestamp"], *one["values"]) for one in reports["changes"]}
         assert rows == {("q", "=", 10, "x", "y"), ("q", "=", 10, "p", "q"), ("o", "+", 10, "p", "q")}
         of_one = served.client.post("/flush", params={"query": "o"}).json()
         assert of_one["changes"] == [{"query": "o", "op": "+", "timestamp": 10, "values": ["p", "q"]}]
@@ -630,7 +630,7 @@ def test_the_next_reports_are_told_before_their_time_and_nothing_changes():
         follower = served.follow()
         served.post(["r", "s", "a", 11])
         rows = follower.rows(4)
-        assert ("o", "+", 10, ("p", "q")) in rows and ("q", "=", 10, ("p", "q")) in rows, "told again when it is due"
+        assert ("o", "+", 10, ("p", "q")) in rows and ("q", "=", 10, ("p", "q")) in rows, "reported again when due"
 
 
 def test_a_flush_beyond_the_limit_on_rows_leaves_the_engine_as_it_is():

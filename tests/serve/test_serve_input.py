@@ -176,7 +176,7 @@ def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["a/b||c", "--window", "10"], "unexpected '|'"),
         (["a", "--window", "soon"], "soon"),
@@ -198,14 +198,14 @@ def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
         (["--idle-timeout", "soon"], "--idle-timeout"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
+def test_options_that_cannot_be_are_refused(options, message, rpq, monkeypatch):
     code, _, stderr = rpq("serve", *options, *(() if "--port" in options else ("--port", 0)))
     assert code in (1, 2), stderr
-    assert said in stderr and "Traceback" not in stderr
+    assert message in stderr and "Traceback" not in stderr
 
 
 @pytest.mark.parametrize(
-    ("options", "expected", "said"),
+    ("options", "expected", "message"),
     [
         (["--host", "0.0.0.0"], 2, "--open"),
         (["--host", "::"], 2, "--open"),
@@ -221,10 +221,10 @@ def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
         (["--tls-cert", "no.pem", "--tls-key", "key.pem"], 1, "no.pem: cannot be read"),
     ],
 )
-def test_who_is_let_in_from_outside_is_said(options, expected, said, rpq, monkeypatch):
+def test_who_is_let_in_from_outside_is_said(options, expected, message, rpq, monkeypatch):
     monkeypatch.delenv("RPQ_TOKEN", raising=False)
     code, _, stderr = rpq("serve", *options, "--port", 0)
-    assert code == expected and said in stderr, stderr
+    assert code == expected and message in stderr, stderr
 
 
 def test_a_port_that_is_taken_is_no_usage_error(rpq, monkeypatch):

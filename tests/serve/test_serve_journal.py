@@ -160,10 +160,10 @@ class Saved:
         finally:
             storage.close()
 
-    def refused(self, content: bytes | None, *said: str) -> None:
+    def refused(self, content: bytes | None, *messages: str) -> None:
         with pytest.raises(JournalError) as refused:
             self.load(content)
-        for part in (str(self.journal), "set-aside", *said):
+        for part in (str(self.journal), "set-aside", *messages):
             assert part in str(refused.value)
 
     def loaded(self, content: bytes, position: int) -> None:
@@ -202,8 +202,8 @@ def test_the_start_says_where_a_journal_breaks_off(saved, monkeypatch):
     saved.loaded(saved.content[: saved.ends[4]], 4)
     assert messages == []
     saved.loaded(saved.content[: saved.ends[3] + 77], 3)
-    said = f"{saved.journal} ends at position 3: a crash left 77 bytes behind it"
-    assert [one.partition(",")[0] for one in messages] == [said]
+    message = f"{saved.journal} ends at position 3: a crash left 77 bytes behind it"
+    assert [one.partition(",")[0] for one in messages] == [message]
     saved.refused(saved.content[: saved.ends[0] - 1], "its head, at byte 12, is incomplete")
 
 
@@ -251,8 +251,8 @@ def test_records_that_are_missing_twice_there_or_moved_are_seen(saved):
             position = number if parts is changed[0] else number - 1
             found = saved.read(b"".join(parts))
             assert found.position == position and f"at byte {saved.ends[position]:,} of" in str(found.damage)
-    said = "record 3 is in the place of record 2"
-    saved.refused(b"".join([*groups[:2], *groups[3:]]), f"at byte {saved.ends[1]:,}", said)
+    message = "record 3 is in the place of record 2"
+    saved.refused(b"".join([*groups[:2], *groups[3:]]), f"at byte {saved.ends[1]:,}", message)
     saved.refused(saved.content + saved.content, f"at byte {saved.ends[-1]:,}")
 
 
@@ -296,7 +296,7 @@ def test_set_aside_goes_on_with_what_can_be_read(tmp_path, how):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "it is empty"),
         (bytes(4096), "it begins with"),
@@ -305,8 +305,8 @@ def test_set_aside_goes_on_with_what_can_be_read(tmp_path, how):
         (KIND.magic + b"\x63\0\0\0", "of version 99"),
     ],
 )
-def test_what_is_no_journal_is_refused(saved, content, said):
-    saved.refused(content, said)
+def test_what_is_no_journal_is_refused(saved, content, message):
+    saved.refused(content, message)
 
 
 def test_the_state_of_a_server_of_the_release_before_that_ended_well_is_gone_on_with(tmp_path):

@@ -113,7 +113,7 @@ def test_what_is_held_is_bounded_by_what_is_accepted(vertices, text):
 
 @pytest.mark.parametrize(("window", "threads"), [(rpq.UnboundedWindow(), 1), (rpq.Window(size=10**6, slide=10), 2)])
 @pytest.mark.parametrize(
-    ("text", "held"),
+    ("text", "stored"),
     [
         ("h7 ^a/b ?x", 1_010),  # ten edges to h7, and all of b
         ("?x a/b h7", 1_010),
@@ -126,7 +126,7 @@ def test_what_is_held_is_bounded_by_what_is_accepted(vertices, text):
         ("SELECT ?x { ?x (<a>/<b>?)|<b> <h7> }", 1_010),
     ],
 )
-def test_paths_store_what_can_begin_or_end_at_their_constants(text, held, window, threads):
+def test_paths_store_what_can_begin_or_end_at_their_constants(text, stored, window, threads):
     tuples = [(f"s{i}", f"h{i % 100}", label, i) for i in range(1_000) for label in "ab"]
     everything = rpq.Query("?x a ?y . ?x b ?z", name="everything", window=window)
     query = rpq.Query(text, name="q", window=window, semantics="explicit")
@@ -136,7 +136,7 @@ def test_paths_store_what_can_begin_or_end_at_their_constants(text, held, window
         rows.append([row for row in engine.push_rows(tuples).rows() if row.query == "q"])
         if not others:
             figures = engine.statistics()
-            assert (figures.edges_live, figures.passed_by + figures.irrelevant) == (held, 2_000 - held)
+            assert (figures.edges_live, figures.passed_by + figures.irrelevant) == (stored, 2_000 - stored)
         engine._check()
         assert engine.push_rows([(*tuple_[:3], 1_000, "-") for tuple_ in tuples]).removed >= len(rows[-1])
         assert engine.statistics().edges_live == 0

@@ -310,7 +310,7 @@ def test_a_run_stops_at_it_or_leaves_it_out(rpq: Caller, edges: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--max-ahead", "soon"), "is not a duration"),
         (("--max-ahead", "0"), "must be positive"),
@@ -318,9 +318,9 @@ def test_a_run_stops_at_it_or_leaves_it_out(rpq: Caller, edges: Path, tmp_path: 
         (("--max-ahead", "1d", "--time-unit", "s", "--deletes", "5"), "leave out --max-ahead"),
     ],
 )
-def test_options_that_cannot_be(rpq: Caller, edges: Path, options: tuple[str, ...], said: str) -> None:
+def test_options_that_cannot_be(rpq: Caller, edges: Path, options: tuple[str, ...], message: str) -> None:
     status, _, err = rpq("run", "a+", "--input", edges, "--window", "10", "--slide", "1", *options)
-    assert status == 2 and said in " ".join(err.split())
+    assert status == 2 and message in " ".join(err.split())
 
 
 def test_a_checkpoint_knows_the_limit(rpq: Caller, edges: Path, tmp_path: Path) -> None:

@@ -126,8 +126,8 @@ def test_milliseconds_are_told_in_quads(tmp_path):
 
 def test_one_stream_of_several_and_what_does_not_change(tmp_path):
     out, static = tmp_path / "s.nt", tmp_path / "static.nt"
-    said = generated("--kind", "sensors", "--stream", "observations", "--edges", 300, "--output", out, "--static", static)
-    assert "wrote 1,200 triples without time" in said and "wrote 300 tuples" in said
+    output = generated("--kind", "sensors", "--stream", "observations", "--edges", 300, "--output", out, "--static", static)
+    assert "wrote 1,200 triples without time" in output and "wrote 300 tuples" in output
     triples = pyoxigraph.parse(out.read_bytes(), pyoxigraph.RdfFormat.N_TRIPLES)
     assert len({*triples}) == 300
     assert len([*pyoxigraph.parse(static.read_bytes(), pyoxigraph.RdfFormat.N_TRIPLES)]) == 1_200
@@ -150,8 +150,8 @@ def test_one_stream_of_several_and_what_does_not_change(tmp_path):
 )
 def test_what_makes_no_sense_is_refused(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    said = generated("--edges", 50, *arguments)
-    assert said.startswith("2: ") and re.search(message, " ".join(said.split())), said
+    output = generated("--edges", 50, *arguments)
+    assert output.startswith("2: ") and re.search(message, " ".join(output.split())), output
     assert not [*tmp_path.glob("s.*")]
 
 

@@ -109,15 +109,15 @@ def test_the_window_is_the_engines():
     window = rpq.Window(size=13, slide=4)
     edges, engine = WindowEdges(window), rpq.Engine(rpq.Query("!(none)", window=window))
     time = -20
-    held: set[tuple[str, str, str]] = set()
+    present: set[tuple[str, str, str]] = set()
     for _ in range(400):
         time += chance.choice((0, 0, 1, 1, 2, 9))
         (edge,) = random_edges(chance.randrange(50), 1)
         is_new, left = edges.insert(edge, time)
-        assert is_new == (edge not in held - {*left})
-        held = (held - {*left}) | {edge}
+        assert is_new == (edge not in present - {*left})
+        present = (present - {*left}) | {edge}
         engine.insert(edge[0], edge[2], edge[1], time)
-        assert {*edges} == held and engine.statistics().edges_live == len(edges)
+        assert {*edges} == present and engine.statistics().edges_live == len(edges)
 
 
 @pytest.mark.ci

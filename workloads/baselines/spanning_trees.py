@@ -26,6 +26,7 @@ ROOT, VERTEX, STATE, TIME, CHAIN, NEXT, PREVIOUS = range(7)
 """The fields of a node; `NEXT` and `PREVIOUS` link the nodes of all trees with the same vertex and state."""
 SOURCE, TARGET, SYMBOL, EDGE_TIME, EDGE_CHAIN, OUT_NEXT, OUT_PREVIOUS, IN_NEXT, IN_PREVIOUS = range(9)
 """The fields of an edge; it is linked with the other edges out of its source, and with those into its target."""
+assert CHAIN == EDGE_CHAIN, "nodes and edges, which have three fields as their key, are chained alike"
 NODES, FREE_NODE, EDGES, FREE_EDGE, OLDEST, ARRIVALS, PAIRS, BOUND = range(8)
 """The fields of `Forest.counts`: records in use with those freed, the first free record, and the ends of the arrivals."""
 
@@ -128,26 +129,27 @@ def _find_node(node, chain, root, vertex, state):
 
 
 @njit(cache=True)
+def _doubled(records):
+    """Return nodes or edges, all of which are in use, with room for as many more, and the array of their hash chains."""
+    larger = np.full((2 * len(records), records.shape[1]), NONE, np.int64)
+    larger[: len(records)] = records
+    chain = np.full(len(larger), NONE, np.int64)
+    for number in range(len(records)):
+        slot = _slot(larger[number, 0], larger[number, 1], larger[number, 2], chain)
+        larger[number, CHAIN] = chain[slot]
+        chain[slot] = number
+    return larger, chain
+
+
+@njit(cache=True)
 def _larger(forest):
     """Return the forest with room for one more node and one more edge."""
     node, edge, counts = forest.node, forest.edge, forest.counts
     node_chain, edge_chain = forest.node_chain, forest.edge_chain
     if counts[FREE_NODE] == NONE and counts[NODES] == len(node):
-        node = np.full((2 * len(forest.node), 7), NONE, np.int64)
-        node[: len(forest.node)] = forest.node
-        node_chain = np.full(len(node), NONE, np.int64)
-        for number in range(counts[NODES]):
-            slot = _slot(node[number, ROOT], node[number, VERTEX], node[number, STATE], node_chain)
-            node[number, CHAIN] = node_chain[slot]
-            node_chain[slot] = number
+        node, node_chain = _doubled(node)
     if counts[FREE_EDGE] == NONE and counts[EDGES] == len(edge):
-        edge = np.full((2 * len(forest.edge), 9), NONE, np.int64)
-        edge[: len(forest.edge)] = forest.edge
-        edge_chain = np.full(len(edge), NONE, np.int64)
-        for number in range(counts[EDGES]):
-            slot = _slot(edge[number, SOURCE], edge[number, TARGET], edge[number, SYMBOL], edge_chain)
-            edge[number, EDGE_CHAIN] = edge_chain[slot]
-            edge_chain[slot] = number
+        edge, edge_chain = _doubled(edge)
     return Forest(
         node, node_chain, forest.holders, forest.tree_size, edge, edge_chain, forest.out, forest.into, forest.arrival, counts
     )

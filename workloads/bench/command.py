@@ -44,7 +44,7 @@ EXPERIMENTS = {
     "index": ("paper.index_size:EXPERIMENT", "Size of the index on the Stack Overflow stream (Fig. 5)."),
     "windows": ("paper.windows:EXPERIMENT", "Window and slide, and the time in expiry (Fig. 6)."),
     "large-windows": ("paper.windows:LARGE", "The same with windows of 5 to 20 million edges."),
-    "automata": ("paper.automaton_size:EXPERIMENT", "States of 100 minimal automata (Fig. 7)."),
+    "automata": ("paper.states:AUTOMATA", "States of 100 minimal automata (Fig. 7)."),
     "states": ("paper.states:EXPERIMENT", "Throughput against states and index size (Fig. 8, 9)."),
     "deletes": ("paper.deletes:EXPERIMENT", "Explicit deletes of 2 to 10 % (Fig. 10)."),
     "reevaluation": ("paper.reevaluation:EXPERIMENT", "Against reevaluation: a SPARQL store, a search (Fig. 11)."),

@@ -140,6 +140,6 @@ def markdown(collections: list[Collection]) -> str:
         lines += ["", f"## {title}", ""]
         for name, outcome in rows:
             edits = ", ".join(outcome.edits)
-            told = edits if outcome.problem is None else outcome.problem + (f" (after edits: {edits})" if edits else "")
-            lines.append(f"- {name} {outcome.name}: {told}")
+            outcomes = edits if outcome.problem is None else outcome.problem + (f" (after edits: {edits})" if edits else "")
+            lines.append(f"- {name} {outcome.name}: {outcomes}")
     return "\n".join(lines) + "\n"

@@ -21,7 +21,6 @@ from rpq.compiled.kernel_cache import njit
 from rpq.errors import InputError
 from rpq.language.conditions import Condition, condition_of
 from rpq.language.edge_variables import Filter
-from rpq.language.filter_columns import filter_kinds
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name, WhereError
 from rpq.stream.arrays.properties import PropertyTypes
@@ -281,10 +280,10 @@ class ConditionSets:
 
     def retain(self, numbers: np.ndarray) -> np.ndarray:
         """Forget all other sets than these and the empty one; return the new number of each old one."""
-        kept = [one for one in np.unique(numbers).tolist() if one]
+        remaining = [one for one in np.unique(numbers).tolist() if one]
         renumbered = np.zeros(len(self._sets), np.int32)
-        renumbered[kept] = np.arange(1, len(kept) + 1)
-        self._sets = [(), *(self._sets[one] for one in kept)]
+        renumbered[remaining] = np.arange(1, len(remaining) + 1)
+        self._sets = [(), *(self._sets[one] for one in remaining)]
         self._numbers = {labels: number for number, labels in enumerate(self._sets)}
         self._flat = np.zeros(2, np.int64), np.zeros(0, np.int32)
         self._of_label.clear()
@@ -439,7 +438,7 @@ def write_sets(label, number, code, sets, found):
 def _check_filters(filters: Iterable[Filter], kind_of: Callable[..., ColumnKind], types: PropertyTypes) -> None:
     """Raise `WhereError` for a filter that does not fit the types of properties."""
     for one in filters:
-        kinds = filter_kinds(one, lambda value: kind_of(value.name or "timestamp", types, key=value.column))
+        kinds = one.column_kinds(lambda value: kind_of(value.name or "timestamp", types, key=value.column))
         Predicate(one.where, kinds)
 
 

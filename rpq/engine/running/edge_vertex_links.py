@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.condition_sets import ConditionSets
-from rpq.engine.running.derived_edges import TupleEdges
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edges.edge_versions import VersionsBefore
@@ -26,6 +25,16 @@ from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd
 from rpq.stream.names.vertices import VertexDictionary
+
+
+class TupleEdges(NamedTuple):
+    """Edges that tuples become, each with the number of its tuple in the chunk."""
+
+    row: np.ndarray  # int64
+    source: np.ndarray  # int32
+    label: np.ndarray  # int32
+    target: np.ndarray  # int32
+    delete: np.ndarray  # uint8
 
 
 class EdgeEffects(NamedTuple):

@@ -298,7 +298,8 @@ class Evaluation:
         # Edges that are vertices get ids before another thread gives some to names.
         derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
         self._upcoming = self._name_next(tuples, first + count)
-        self.guard.places = self.row_guard.places = None if derived is None else derived.row
+        tuple_of = None if derived is None else derived.row  # the tuple of each edge, None where each is that of one
+        self.guard.places = self.row_guard.places = tuple_of
         chunk = taken.chunk if derived is None else derived.chunk
         view_of_chunk = view(chunk)
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
@@ -322,8 +323,8 @@ class Evaluation:
         if self._upcoming is not None:
             self._upcoming.wait()  # from here on names are read
         before = None if failure is None or failure.row is None else failure.row - first
-        if before is not None and derived is not None and derived.row is not None:
-            before = int(np.searchsorted(derived.row, before))
+        if before is not None and tuple_of is not None:
+            before = int(np.searchsorted(tuple_of, before))
         if before is not None and first_of_event is not None:
             before = int(first_of_event[before])  # nor anything else of its event
         deltas = self._deltas(before)
@@ -332,8 +333,8 @@ class Evaluation:
                 host.review()
         if is_netted:
             times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
-            if times is not None and derived is not None and derived.row is not None:
-                times = times[derived.row]
+            if times is not None and tuple_of is not None:
+                times = times[tuple_of]
             evicted = None if derived is None else derived.evicted
             deltas = self.output.net(deltas, first_of_event, times, evicted=evicted)
         if running.reports:
@@ -624,7 +625,8 @@ class Evaluation:
         else:
             self.graph.enter_static(chunk.source, chunk.target, chunk.label)
         if multigraph is not None:
-            multigraph.statics.add(chunk, edges.properties, given, edge=ids)
+            unread = frozenset(given) - multigraph.sets.properties  # a column of nulls that queries read has no values
+            multigraph.statics.add(chunk, edges.properties, unread, edge=ids)
         self._enter_derived_statics()
         self.note_first()
 

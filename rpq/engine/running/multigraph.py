@@ -12,7 +12,7 @@ and of its own label where a query reads that without a condition. Behind it a d
   may have a label, and `EdgesById` knows which of them is left when one goes.
 
 Over a count window, and over any window where edges hide the static edges of their identity, what the window has is decided
-before the graph (`window_derivation`), and queries see an unbounded one. Paths in time order number the inserts of their
+before the graph (`WindowDerivation`), and queries see an unbounded one. Paths in time order number the inserts of their
 count windows themselves where each insert is an edge of its own and there are no conditions, and `ParallelEdges` knows when
 each edge leaves.
 
@@ -25,8 +25,8 @@ deletes, and `outcome_counts` counts tuples: as they came, by label, whatever th
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any, Literal
+from functools import partial, reduce
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,12 +34,17 @@ import pyarrow as pa
 from rpq.automata.symbols import ConditionLabel
 from rpq.compiled.views import view
 from rpq.engine.running.condition_sets import ConditionSets, misfit
-from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, chunk_of_operations
+from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, WindowDerivation, chunk_of_operations
 from rpq.engine.running.edge_readings import EdgeReadings
-from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, effects_by_id, effects_of_versions
+from rpq.engine.running.edge_vertex_links import (
+    EdgeEffects,
+    EdgeVertexLinks,
+    TupleEdges,
+    effects_by_id,
+    effects_of_versions,
+)
 from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
-from rpq.engine.running.window_derivation import WindowDerivation
 from rpq.errors import InputError, QueryError
 from rpq.language.protocol import Question
 from rpq.language.readings import LabelSet, Reading, is_ordered
@@ -87,6 +92,24 @@ def has_counted_window(question: Question, reading: Reading, identity: Identity)
     if reading.window.kind != "count":
         return False
     return not is_ordered(question) or identity != "parallel" or reading.labels.has_conditions
+
+
+class _Tuples(NamedTuple):
+    """The tuples of a chunk, and what is known of them before they are applied to edges."""
+
+    chunk: Chunk
+    view: Any
+    now: np.ndarray
+    """int64: the stream time after each tuple."""
+    satisfied: np.ndarray
+    """int32: the number of the set of derived labels that each has."""
+    properties: Mapping[str, pa.Array]
+    timestamp: np.ndarray
+    """The times that conditions see."""
+    bounds: Mapping[AnyWindow, np.ndarray]
+    """For each window the timestamps up to which edges have left it."""
+    bound_of_all: np.ndarray
+    """The timestamps up to which edges have left every window."""
 
 
 class Multigraph:
@@ -283,7 +306,7 @@ class Multigraph:
 
     @property
     def has_ordered_counts(self) -> bool:
-        """Whether a query about paths in time order has a count window."""
+        """True if a query about paths in time order has a count window."""
         return self.outcome_counts.has_count_windows
 
     def remove(self, names: Iterable[str]) -> None:
@@ -388,11 +411,6 @@ class Multigraph:
         """
         now = np.maximum.accumulate(chunk.timestamp)
         now = now if time is None else np.maximum(now, time)
-        bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
-        everything, *others = bounds.values() if bounds else (now,)
-        others += [] if self.kept_window is None else [lower_bounds(self.kept_window, now)]
-        for bound in others:
-            everything = np.minimum(everything, bound)
         satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
         if self._window is not None:
             number = self._numbers(chunk, edge)
@@ -408,49 +426,66 @@ class Multigraph:
                 timestamp=timestamp,
                 values=self._values_of_vertices,
             )
-            self._note_parallel(derived)
-            return derived
-        more = None
-        if self.by_id is not None:
-            assert edge is not None
-            ids = self.by_id.name(edge)
-            edges_before, made = self._apply_by_id(self.by_id, chunk, ids, satisfied, everything)
-            outcome = self.outcome_counts.judge(chunk, tuples, edges_before, bounds)
-            if self._links.are_read:
-                effects = effects_by_id(chunk, ids, edges_before, everything)
-                more = self._links.derive(chunk, properties, timestamp, effects, values=self._values_of_vertices)
-            has_more = () if more is None else more.row
-            derived = chunk_of_operations(made, chunk, tuples, now, outcome=outcome, has_more=has_more)
-            self._keep_values_by_id(self.by_id, chunk, ids, properties)
         else:
-            assert isinstance(self._versions, EdgeVersions)
-            before = self._versions.apply(chunk, tuples, satisfied, everything)
-            named = None if in_streams is None else self._apply_named(self._versions, chunk, in_streams, everything)
-            outcome = self.outcome_counts.judge(chunk, tuples, before, bounds, named=named)
-            is_plain = self._is_read(chunk.label)
-            if in_streams is not None:
-                is_plain = is_plain | (in_streams >= 0)
-            if self._links.are_read:
-                is_late, replaces = chunk.timestamp <= everything, self.identity == "triple"
-                effects = effects_of_versions(chunk, before, is_late, inserts=self.inserts, replaces=replaces)
-                more = self._links.derive(chunk, properties, timestamp, effects, values=self._values_of_vertices)
-            derived = self._derivation.derive(
-                chunk,
-                tuples,
-                now,
-                satisfied=satisfied,
-                before=before,
-                bound=everything,
-                is_plain=is_plain,
-                outcome=outcome,
-                has_more=() if more is None else more.row,
-            )
-            self.inserts += int(np.count_nonzero(chunk.delete == 0))
-            self._keep_values(derived, properties, everything)
-        if more is not None:
-            derived = derived.merge(more, chunk.timestamp)
+            bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
+            kept = [] if self.kept_window is None else [lower_bounds(self.kept_window, now)]
+            bound_of_all = reduce(np.minimum, [*bounds.values(), *kept] if bounds else [now, *kept])
+            whole = _Tuples(chunk, tuples, now, satisfied, properties, timestamp, bounds, bound_of_all)
+            if self.by_id is not None:
+                assert edge is not None
+                derived = self._derive_by_id(self.by_id, whole, self.by_id.name(edge))
+            else:
+                assert isinstance(self._versions, EdgeVersions)
+                derived = self._derive_versions(self._versions, whole, in_streams)
         self._note_parallel(derived)
         return derived
+
+    def _derive_by_id(self, edges: EdgesById, tuples: _Tuples, ids: np.ndarray) -> DerivedChunk:
+        """Apply tuples to edges with these ids, and return the edges with derived labels that they become."""
+        chunk = tuples.chunk
+        before, made = self._apply_by_id(edges, chunk, ids, tuples.satisfied, tuples.bound_of_all)
+        outcome = self.outcome_counts.judge(chunk, tuples.view, before, tuples.bounds)
+        links = None
+        if self._links.are_read:
+            links = self._links_of(tuples, effects_by_id(chunk, ids, before, tuples.bound_of_all))
+        has_more = () if links is None else links.row
+        derived = chunk_of_operations(made, chunk, tuples.view, tuples.now, outcome=outcome, has_more=has_more)
+        self._keep_values_by_id(edges, chunk, ids, tuples.properties)
+        return derived if links is None else derived.merge(links, chunk.timestamp)
+
+    def _derive_versions(self, versions: EdgeVersions, tuples: _Tuples, in_streams: np.ndarray | None) -> DerivedChunk:
+        """Apply tuples to the versions of edges, and return the edges with derived labels that they become."""
+        chunk, bound = tuples.chunk, tuples.bound_of_all
+        before = versions.apply(chunk, tuples.view, tuples.satisfied, bound)
+        named = None if in_streams is None else self._apply_named(versions, chunk, in_streams, bound)
+        outcome = self.outcome_counts.judge(chunk, tuples.view, before, tuples.bounds, named=named)
+        is_plain = self._is_read(chunk.label)
+        if in_streams is not None:
+            is_plain = is_plain | (in_streams >= 0)
+        links = None
+        if self._links.are_read:
+            is_late, replaces = chunk.timestamp <= bound, self.identity == "triple"
+            effects = effects_of_versions(chunk, before, is_late, inserts=self.inserts, replaces=replaces)
+            links = self._links_of(tuples, effects)
+        derived = self._derivation.derive(
+            chunk,
+            tuples.view,
+            tuples.now,
+            satisfied=tuples.satisfied,
+            before=before,
+            bound=bound,
+            is_plain=is_plain,
+            outcome=outcome,
+            has_more=() if links is None else links.row,
+        )
+        self.inserts += int(np.count_nonzero(chunk.delete == 0))
+        self._keep_values(derived, tuples.properties, bound)
+        return derived if links is None else derived.merge(links, chunk.timestamp)
+
+    def _links_of(self, tuples: _Tuples, effects: EdgeEffects) -> TupleEdges | None:
+        """Return the links of edges that are vertices, which tuples with these effects bring and remove."""
+        values = self._values_of_vertices
+        return self._links.derive(tuples.chunk, tuples.properties, tuples.timestamp, effects, values=values)
 
     def _apply_named(
         self, versions: EdgeVersions, chunk: Chunk, in_streams: np.ndarray, bound: np.ndarray

@@ -197,7 +197,7 @@ class OutcomeCounts:
 
     @property
     def has_count_windows(self) -> bool:
-        """Whether a query has a count window."""
+        """True if a query has a count window."""
         return any(reader.last_inserts is not None for reader in self._readers.values())
 
     def collect(self) -> None:

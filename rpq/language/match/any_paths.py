@@ -45,7 +45,7 @@ class Clauses(Protocol):
 
 
 def declare_inner(scope: Scope, element: Element, text: str) -> None:
-    """Enter the variables inside a path of which only the ends are returned. Nothing compares them, so each stands once."""
+    """Add the variables inside a path whose ends alone are returned. Each may occur only once, as nothing compares them."""
     if isinstance(element, Group):
         for part in element.elements:
             declare_inner(scope, part, text)
@@ -128,7 +128,7 @@ def _is_one_expression(
 
 
 def check_alone(path: PathPattern, later: Sequence[PathPattern], scope: Scope, text: str) -> None:
-    """Refuse conditions inside a path behind ANY that read what a later path of its clause binds."""
+    """Raise `MatchError` for a condition inside a path behind ANY that reads a variable of a later path of its clause."""
     own = {name for name, _ in variables_of_paths([path])}
     names = {name for name, _ in variables_of_paths(later)} - own
     last = len(path.elements) - 1
@@ -142,7 +142,7 @@ def check_alone(path: PathPattern, later: Sequence[PathPattern], scope: Scope, t
 
 
 def _add_inner_conditions(clauses: Clauses, inner: Block, values: ValueReader) -> None:
-    """Add the conditions inside a path behind ANY, which read nothing else."""
+    """Add the conditions inside a path behind ANY. Raises `MatchError` for one that reads other variables."""
     bound = algebra.possible_variables(inner.operator())
     known = [one for name in inner.scope.names() if (one := inner.scope.get(name)) is not None]
     outer = {edge_column(one.internal) if one.kind == "edge" else one.internal for one in known} - bound

@@ -25,7 +25,7 @@ from rpq.language.where import Node
 
 @dataclass
 class BoundEdge:
-    """An edge pattern without a quantifier, or a path behind ANY or with one, as far as DIFFERENT EDGES looks at it."""
+    """The part of an edge pattern or a path that DIFFERENT EDGES compares with others."""
 
     labels: EdgeLabels
     variable: str | None
@@ -41,7 +41,7 @@ class Block:
 
     scope: Scope
     is_set: bool
-    """True if nobody can see how often a binding occurs."""
+    """True if the number of times that a binding occurs has no effect on the rows."""
     atoms: list[Atom] = field(default_factory=list)
     parts: list[Operator] = field(default_factory=list)
     conditions: list[Formula] = field(default_factory=list)
@@ -82,5 +82,5 @@ def place_constants(atom: Atom, constants: Mapping[str, Constant]) -> Atom:
 
 
 def variable_name(term: Variable | Blank) -> str:
-    """Return the name that a term has among the variables of the algebra."""
+    """Return the name of a term among the variables of the algebra."""
     return str(term) if isinstance(term, Blank) else term.name

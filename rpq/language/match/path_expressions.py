@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import NoReturn
 
 from rpq import automata
-from rpq.language.conditions import TAKEN, check_types, condition_text, parse_expression
+from rpq.language.conditions import TUPLE_COLUMNS, check_types, condition_text, parse_expression
 from rpq.language.match.condition_trees import condition_nodes, conjuncts, own_condition
 from rpq.language.match.labels import EdgeLabels, chain_text, edge_labels, repeated_text, step_text
 from rpq.language.match.syntax import (
@@ -25,7 +25,7 @@ from rpq.language.where import Comparison, Logical, Name, Node, Where, WhereErro
 
 @dataclass(frozen=True)
 class PathExpressions:
-    """The path expressions of the edges in a text. What they refuse is a `MatchError` at its place.
+    """The path expressions of the edges in a text. An edge that is refused raises a `MatchError` with its place.
 
     `node_label` is the label of the edges from nodes to their labels, which an edge pattern without labels leaves out.
     """
@@ -65,7 +65,7 @@ class PathExpressions:
         return any(one.overlaps(other) for one, other in combinations(map(self.labels, connectors), 2))
 
     def own_conditions(self, edge: EdgePattern) -> tuple[str, list[Node]]:
-        """Return the condition on an edge by itself, as a text, and the conditions that read something else as well."""
+        """Return the condition that reads the edge alone, as a text, and the conditions that read other values as well."""
         own: list[Node] = [
             Comparison("==", Name(given.name, column=given.at + 1), given.value, column=given.at + 1)
             for given in edge.properties
@@ -75,7 +75,7 @@ class PathExpressions:
             bare = None if edge.variable is None else own_condition(part, edge.variable)
             (others if bare is None else own).append(part if bare is None else bare)
         for name in (node for part in own for node in condition_nodes(part) if isinstance(node, Name)):
-            if name.name in TAKEN:
+            if name.name in TUPLE_COLUMNS:
                 self._fail(
                     name.column - 1, f"{name.name!r} is no property of an edge; there are timestamp and its properties"
                 )

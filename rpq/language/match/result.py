@@ -32,7 +32,7 @@ ColumnSource = Literal["vertex", "number", "timestamp", "property", "count", "su
 
 @dataclass(frozen=True)
 class Column:
-    """A column of RETURN: its name, what it has, and the value of which it is that."""
+    """A column of RETURN: its name, the kind of its content, and the value that it is derived from."""
 
     name: str
     source: ColumnSource

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from rpq.errors import did_you_mean
-from rpq.language.conditions import TAKEN, condition_text
+from rpq.language.conditions import TUPLE_COLUMNS, condition_text
 from rpq.language.edge_variables import Filter, Value, filter_of
 from rpq.language.match.condition_trees import condition_nodes, rename
 from rpq.language.match.syntax import Aggregated, Exists, match_error
@@ -42,7 +42,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class ValueReader:
-    """The reader of values of nodes and edges in a text. What it refuses is a `MatchError` at its place."""
+    """The reader of values of nodes and edges in a text. A value that is refused raises a `MatchError` with its place."""
 
     text: str
 
@@ -71,7 +71,7 @@ class ValueReader:
             return Value("number", known.internal)
         if attribute == "timestamp":
             return Value("timestamp", known.internal)
-        if attribute in TAKEN:
+        if attribute in TUPLE_COLUMNS:
             self._fail(at, f"{attribute!r} is no property of an edge; there are {variable}.timestamp and its properties")
         return Value("property", known.internal, attribute)
 
@@ -102,7 +102,7 @@ class ValueReader:
             self._fail(condition.column - 1, error.message.replace("?", ""))
 
     def refuse_node_property(self, name: str, attribute: str, at: int) -> NoReturn:
-        """Raise the error of a property of a node, of which there is none but `id`."""
+        """Raise `MatchError` for a property of a node other than `id`."""
         self._fail(
             at,
             f"{name}.{attribute} is refused: a node has no property but id, its name; what is known of it are edges, as in "

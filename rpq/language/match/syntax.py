@@ -57,7 +57,7 @@ class NodePattern:
 
     @property
     def is_bare(self) -> bool:
-        """True if it says nothing but, perhaps, a name."""
+        """True if the node has no labels and no conditions."""
         return self.label is None and not self.properties and self.where is None
 
 
@@ -250,7 +250,7 @@ _EDGE_SIGNS = ("-[", "<-[", "-->", "<--", "--", "->", "<-", "~[")
 def grammar() -> Lark:
     """Return the parser of the grammar. Raises `QueryError` without lark.
 
-    Its tables take half a second the first time, and are kept where Python keeps the bytecode of this module.
+    Building its tables takes half a second. They are stored in the folder in which Python stores this module's bytecode.
     """
     try:
         from lark import Lark
@@ -341,7 +341,7 @@ def _unexpected(text: str, at: int, word: str, accepted: Iterable[str]) -> Match
 
 
 def _shown(name: str, terminals: dict[str, str], *, are_edges: bool) -> str:
-    """Return how an error names a terminal of the grammar; `are_edges` tells that an edge may stand there."""
+    """Return the name of a terminal of the grammar in an error. With `are_edges` an edge is expected there."""
     if name in _SHOWN_TERMINALS:
         return _SHOWN_TERMINALS[name]
     if name in _KEYWORDS:

@@ -378,7 +378,7 @@ class SparqlQuestion:
 
     @property
     def tells_leaving(self) -> bool:
-        """True if rows that leave the answer are told."""
+        """True if rows show which answers leave."""
         return self.registration is None or self.registration.reporting == "DSTREAM"
 
 
@@ -507,7 +507,7 @@ def variables_of(formula: Formula) -> Names:
 
 
 def column_of_value(value: edge_variables.Value) -> str:
-    """Return the variable of which a value is: the vertex itself, or the edge as a vertex.
+    """Return the variable of a value: that of the vertex, or that of the edge as a vertex.
 
     >>> column_of_value(edge_variables.Value("property", "e", "amount"))
     '.e'

@@ -125,10 +125,10 @@ class _Division:
             if isinstance(subject, Constant) or (subject, one.window) in bound:
                 return self.divide(others, known, done)
             return make_join(self.nodes(subject, one.window), self.divide(others, known | {(subject, one.window)}, done))
-        kept = [one, *others]  # the nonempty one is among those that bind
+        branches = [one, *others]  # the nonempty one is among those that bind
         if isinstance(subject, Constant) and isinstance(object_, Constant):
-            return self.divide(kept, known, done + 1)
-        nonempty = _differ(self.divide(kept, known, done + 1), _formula(subject), _formula(object_))
+            return self.divide(branches, known, done + 1)
+        nonempty = _differ(self.divide(branches, known, done + 1), _formula(subject), _formula(object_))
         return make_union(nonempty, self._with_one_end(one, others, bound, known, done))
 
     def _with_one_end(
@@ -204,8 +204,8 @@ def _differ(operator: Operator, one: Formula, other: Formula) -> Operator:
     return Filter(operator, Call("!", (Call("SAMETERM", (one, other)),)))
 
 
-def _with_term(one: WindowAtom, replaced: Term, kept: Term) -> WindowAtom:
+def _with_term(one: WindowAtom, replaced: Term, replacement: Term) -> WindowAtom:
     """Return an atom with a term in place of a variable at its ends; a predicate stays, for it is a variable of its own."""
-    of: Mapping[Term, Term] = {replaced: kept}
+    of: Mapping[Term, Term] = {replaced: replacement}
     subject, object_ = (of.get(term, term) for term in (one.atom.subject, one.atom.object))
     return replace(one, atom=replace(one.atom, subject=subject, object=object_))

@@ -223,7 +223,7 @@ class SparqlQuery(Query):
 
     @property
     def hypercube(self) -> Hypercube | None:
-        """How shares divide the query, by columns of SELECT, or only its rows, by the first column; None without one.
+        """The division of the query among shares by columns of SELECT, or of its rows by the first column; None without one.
 
         >>> query = Query("SELECT ?x ?y { ?x <a> ?y . ?y <b> ?z }", window=Window(size=1, slide=1))
         >>> query.hypercube.grid(6).dimensions
@@ -377,7 +377,7 @@ class SparqlQuery(Query):
 
     @property
     def tells_leaving(self) -> bool:
-        """True if rows that leave the answer are told.
+        """True if rows show which answers leave.
 
         >>> Query("REGISTER ISTREAM <r> AS ASK { ?x <a> ?y }", window=Window(size=9, slide=3)).tells_leaving
         False

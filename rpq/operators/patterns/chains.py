@@ -27,6 +27,7 @@ from rpq.automata import Concatenation, Expression, ExpressionError
 from rpq.automata.expressions import SizeError
 from rpq.language.pattern import Atom, Blank, Constant, Term, Variable
 from rpq.language.query import PatternQuery
+from rpq.operators.patterns.joins.plan import merge_overlapping
 
 _LARGER = 2
 """The automaton of a chain may have at most this many times the states of both automata together."""
@@ -63,7 +64,7 @@ def chains_to_evaluate(query: PatternQuery) -> tuple[Chain, ...]:
     pattern = query.pattern
     chains = single_atom_chains(pattern.atoms)
     if query.distinct and query.paths == "walk" and query.matching == "homomorphism":
-        return _merge_chains(chains, pattern.columns)
+        return merge_chains(chains, pattern.columns)
     return chains
 
 
@@ -72,22 +73,18 @@ def single_atom_chains(atoms: Sequence[Atom]) -> tuple[Chain, ...]:
     return tuple(Chain(atom, (Link(place, atom.expression),)) for place, atom in enumerate(atoms))
 
 
-def merge_chains_of_atoms(atoms: Sequence[Atom], columns: Collection[str]) -> tuple[Atom, ...]:
-    r"""Return atoms with the same distinct solutions in these columns, in which each chain is one atom.
+def merge_chains(atoms: Sequence[Chain], columns: Collection[str]) -> tuple[Chain, ...]:
+    r"""Return chains with the same distinct solutions in these columns, of which each is one atom.
 
     An atom made of a chain stands where the first of its atoms stood, and reads in its direction. O(atoms²), and
     compiling what is merged.
 
     >>> from rpq.language.pattern import parse_pattern
-    >>> atoms = parse_pattern("?x a* ?m . ?n c+ ?m . ?n b|d ?y . ?y d ?x")
-    >>> print(*merge_chains_of_atoms(atoms, ["x", "y"]), sep="\n")
+    >>> atoms = single_atom_chains(parse_pattern("?x a* ?m . ?n c+ ?m . ?n b|d ?y . ?y d ?x"))
+    >>> print(*(chain.atom for chain in merge_chains(atoms, ["x", "y"])), sep="\n")
     ?x a+/^c+/(b|d) ?y
     ?y d ?x
     """
-    return tuple(chain.atom for chain in _merge_chains(single_atom_chains(atoms), columns))
-
-
-def _merge_chains(atoms: Sequence[Chain], columns: Collection[str]) -> tuple[Chain, ...]:
     found: list[Chain] = []
     for part in _parts(atoms):
         short = _merge_part(part, columns, edges_too=True)
@@ -97,15 +94,8 @@ def _merge_chains(atoms: Sequence[Chain], columns: Collection[str]) -> tuple[Cha
 
 def _parts(atoms: Sequence[Chain]) -> list[list[Chain]]:
     """Return the atoms grouped by the parts of the pattern, which have no variable in common."""
-    parts: list[tuple[set[Term], list[Chain]]] = []
-    for placed in atoms:
-        ends = placed.atom.subject, placed.atom.object
-        terms: set[Term] = {term for term in ends if not isinstance(term, Constant)}
-        touched = [part for part in parts if part[0] & terms]
-        parts = [part for part in parts if not part[0] & terms]
-        chains = [one for _, members in touched for one in members]
-        parts.append((terms.union(*(names for names, _ in touched)), [*chains, placed]))
-    return [sorted(members, key=lambda one: one.place) for _, members in parts]
+    terms = [{term for term in (one.atom.subject, one.atom.object) if not isinstance(term, Constant)} for one in atoms]
+    return [[atoms[place] for place in places] for _, places in merge_overlapping(terms)]
 
 
 def _merge_part(atoms: Sequence[Chain], columns: Collection[str], *, edges_too: bool) -> list[Chain]:

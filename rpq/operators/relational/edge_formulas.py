@@ -71,7 +71,7 @@ def edge_values(edges: EdgeVertices, value: Value, ids: np.ndarray) -> pa.Array:
 
 
 def value_ids(formula: EdgeValue, ids: np.ndarray, terms: TermIds) -> np.ndarray:
-    """Return the ids of the terms that a value of edges is (int32), unbound where it is null. O(ids)."""
+    """Return a value of edges as ids of terms (int32), unbound where the value is null. O(ids)."""
     assert terms.vertices is not None
     edges, value = terms.vertices.edges, formula.value
     different, places = np.unique(ids, return_inverse=True)

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from rpq.language.edge_steps import ALWAYS, step_of
 from rpq.language.edge_variables import Filter, Value
-from rpq.language.filter_columns import filter_kinds
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.language.pattern import edge_column
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
@@ -49,7 +48,7 @@ _MOST_ROWS = 1 << 16
 
 
 class BoundFilter:
-    """A filter over the bindings of a join, whose columns these are."""
+    """A filter over the bindings of a join with these columns."""
 
     def __init__(self, condition: Filter, columns: Sequence[str]) -> None:
         self._condition = condition
@@ -83,10 +82,10 @@ class BoundFilter:
         where = self._condition.where
         if kind == "int64":
             try:
-                return Predicate(where, filter_kinds(self._condition, kind_of, vertex="number"))
+                return Predicate(where, self._condition.column_kinds(kind_of, vertex="number"))
             except WhereError:  # an integer is compared with a text, as a loose value
                 pass
-        return Predicate(where, filter_kinds(self._condition, kind_of))
+        return Predicate(where, self._condition.column_kinds(kind_of))
 
     def _columns(self, rows: np.ndarray, vertices: VertexDictionary) -> dict[str, pa.Array]:
         edges, found = vertices.edges, {}
@@ -201,7 +200,7 @@ class RunningEdgeValues(RunningPattern):
         return rows
 
     def _are_own(self, rows: np.ndarray) -> np.ndarray:
-        """Return which bindings are this share's: vertices that are selected decide, and without any all are the first's."""
+        """Return which bindings belong to this share. Selected vertices decide; without any, all are the first's."""
         if self._cell is None:
             return np.full(len(rows), self._is_first_share)
         return self._host.are_own(rows, tuple(one._replace(column=self._places[one.column]) for one in self._cell))

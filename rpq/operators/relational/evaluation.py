@@ -41,7 +41,7 @@ class Steps:
         return self._places[id(node)]
 
     def run(self, leaves: Mapping[int, WeightedRows], *, is_first: bool) -> list[WeightedRows]:
-        """Return the change of each operator that changes of leaves, by the id of the leaf, cause.
+        """Return the change of each operator that follows from changes of leaves, which are given by the id of the leaf.
 
         With `is_first` all begin anew, and the changes of leaves are all their rows, as one event.
         """

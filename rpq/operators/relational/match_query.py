@@ -121,7 +121,7 @@ class RunningMatch(RunningSparql):
         return writer.witness(solution)
 
     def _vertex_of(self, identity: int, vertices: VertexDictionary) -> int:
-        """Return the vertex that a value of a row is, whose id may be that of a term."""
+        """Return the vertex with the id of a value of a row, which may be the id of a term."""
         text = self._terms.text(identity) if identity >= FIRST else None
         vertex = -1 if text is None else vertices.id_of(as_vertex(text, vertices.kind))
         return identity if vertex < 0 else vertex
@@ -188,9 +188,9 @@ def type_of(column: Column, vertices: VertexDictionary) -> pa.DataType | None:
 
 
 def _type_of_sum(kind: pa.DataType | None) -> pa.DataType:
-    """Return the type of the sum of values of a type. That of loose values is a text.
+    """Return the type of the sum of values of a type. The sum of untyped values is a text.
 
-    Nothing but nulls, which have no type yet, has the sum 0 in Cypher. Times are summed as integers in their unit.
+    In Cypher the sum of nulls alone, which have no type yet, is 0. Times are summed as integers in their unit.
     """
     if kind is None or pa.types.is_timestamp(kind):
         return pa.int64()

@@ -247,7 +247,7 @@ class WitnessWriter:
     step_of_edge: Callable[[str, int | str, int], Step]
 
     def witness(self, solution: Solution) -> Witness:
-        """Return the witness that a solution is."""
+        """Return the witness of a solution."""
         values: dict[str, Any] = {}
         for found in solution.matches:
             ends = (end for source, _, target in found.meaning.edges for end in (source, target) if isinstance(end, str))

@@ -57,7 +57,7 @@ from rpq.language.sparql.algebra import (
 from rpq.language.sparql.rewriting import rewrite
 from rpq.language.sparql.values.typed_values import FALSE, TRUE
 from rpq.operators.bags.value_matching import ValueMode
-from rpq.operators.patterns.joins.plan import plan_pattern
+from rpq.operators.patterns.joins.plan import merge_overlapping, plan_pattern
 from rpq.operators.patterns.meanings import (
     DirectedAtom,
     Meaning,
@@ -224,23 +224,13 @@ def _parts_of_every_label(conjunction: Conjunction, needed: Sequence[str]) -> li
 
 
 def _parts(meaning: Meaning, needed: Sequence[str]) -> list[ConjunctionPart]:
-    groups: list[tuple[set[str], list[int]]] = []
     edges = [*dict.fromkeys(meaning.edges)]
-    for number, (source, _, target) in enumerate(edges):
-        names = {term for term in (source, target) if isinstance(term, str)}
-        numbers, apart = [number], []
-        for group in groups:
-            if group[0] & names:
-                names |= group[0]
-                numbers += group[1]
-            else:
-                apart.append(group)
-        groups = [*apart, (names, numbers)]
     wanted = [variable(name) for name in needed]
+    variables = [{term for term in (source, target) if isinstance(term, str)} for source, _, target in edges]
     parts = []
-    for names, numbers in sorted(groups, key=lambda group: min(group[1])):
+    for names, places in merge_overlapping(variables):
         columns = tuple(name.removeprefix("?") for name in wanted if name in names)
-        part = ConjunctionPart(Meaning(tuple(edges[number] for number in sorted(numbers))), columns)
+        part = ConjunctionPart(Meaning(tuple(edges[place] for place in places)), columns)
         _check_plan(part)
         parts.append(part)
     return parts
@@ -320,7 +310,7 @@ def replace_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """A network: the operator whose bag is the answer, which part of a conjunction each leaf is, and the operator of NOW."""
+    """A network: the operator whose bag is the answer, the part of a conjunction of each leaf, and the operator of NOW."""
 
     top: Node
     leaves: tuple[tuple[LeafNode, ConjunctionPart], ...]

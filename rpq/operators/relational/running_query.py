@@ -305,7 +305,7 @@ class RunningSparql(HostedQuery):
     def resolve(self, *, fresh: Container[str] = ()) -> None:
         """Install the plans of parts all of whose constants are vertices now; remove those of others.
 
-        A part of which a constant has no id or another one has no rows: the vertex it was had no edge left.
+        A part has no rows if one of its constants has no id, or another one than before: the vertex had no edge left.
         """
         for leaf, (_, part) in enumerate(self._leaves):
             ids = {name: self._host.constants.id_of(name) for name in part.meaning.names}
@@ -408,7 +408,7 @@ class RunningSparql(HostedQuery):
         return rows.with_rows(values)
 
     def _terms_of_labels(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the ids of the terms that labels are, by the numbers that labels have in the host. O(numbers)."""
+        """Return the ids of labels as terms, by the numbers of labels in the host. O(numbers)."""
         count = int(numbers.max(initial=-1)) + 1
         if count > len(self._label_terms):
             more = np.full(max(count, 2 * len(self._label_terms)) - len(self._label_terms), UNBOUND, np.int32)
@@ -505,7 +505,7 @@ class RunningSparql(HostedQuery):
         return self._count_rows(change.delta(orders, times))
 
     def _are_own(self, rows: np.ndarray) -> np.ndarray:
-        """Return which rows are this share's: those of its cell, of the first share where a deciding value is no vertex."""
+        """Return which rows belong to this share: those of its cell, or of the first one if a value is no vertex."""
         is_first = np.full(len(rows), self._is_first_share)
         if self._cell is None:
             return is_first

@@ -1,11 +1,11 @@
 """The edges between equal vertices with equal labels, one by one.
 
 The snapshot graph has each (source, label, target) once, with the largest timestamp. That is not enough for paths in time
-order, for which an earlier parallel edge may be the one that fits. `ParallelEdges` notes what the graph is told of the
-labels that such queries read, and returns the edges of the windows when a query is loaded or a state saved.
+order, for which an earlier parallel edge may be the one that fits. `ParallelEdges` notes the changes of the
+graph under labels that such queries read, and returns the edges of the windows when a query is loaded or a state saved.
 
-An insert is one edge more; a delete takes away all edges with its ends and label. Where one of several goes, the graph is
-told a delete and the inserts of those that stay (`rpq.stream.edges.edges_by_id`).
+An insert is one edge more; a delete takes away all edges with its ends and label. Where one of several goes, the graph
+gets a delete and the inserts of those that stay (`rpq.stream.edges.edges_by_id`).
 
 When an edge leaves a window of time follows from its timestamp. For other contents, those of count windows and of queries
 that began empty in mid-stream, a `ContentTracker` adds a column with the slide at which each edge leaves.

@@ -54,7 +54,7 @@ class StaticEdges:
     def add(
         self, chunk: Chunk, values: Mapping[str, pa.Array], given: Iterable[str], *, edge: np.ndarray | None = None
     ) -> None:
-        """Add edges with the values that queries read; `given` are the names of all properties that they have. O(edges).
+        """Add edges with the values that queries read; `given` are the names of properties that they have. O(edges).
 
         `edge` are the numbers of their ids, if they have some.
         """

@@ -139,7 +139,7 @@ class WindowEdges:
     """The edges of a window, in the order of their last inserts, and the static edges that they hide.
 
     `labels_of` returns the ids of the derived labels of a set, and `are_ordered` which label ids queries about paths in time
-    order read (uint8): of these the graph is told every edge, and where one of several goes a delete, and those that stay.
+    order read (uint8): of these the graph gets every edge; where one of several goes, it gets a delete and those that stay.
     With `keeps_all` edges under labels that no query reads are held too, in a window that does not count.
     """
 
@@ -423,7 +423,7 @@ class WindowEdges:
     ) -> None:
         """Add the deletes of what an edge with the timestamp `before` alone was in the graph.
 
-        Where parallel edges are left that are older, the graph gets their timestamp. The edges in `skip` are told later, of
+        Where parallel edges are left that are older, the graph gets their timestamp. The edges in `skip` follow later, of
         paths in time order the last one of each.
         """
         for link in touched:

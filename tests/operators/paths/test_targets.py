@@ -43,8 +43,8 @@ def draw_query(data: st.DataObject, **options: object) -> rpq.Query:
 def of_targets(rows: Sequence[tuple], query: rpq.Query) -> list[tuple]:
     """The rows of a query without ends that are those of the query."""
     assert query.targets is not None
-    kept = [tuple(row) for row in rows if query.sources is None or row[1] in query.sources]
-    return [row for row in kept if row[2] in query.targets]
+    selected = [tuple(row) for row in rows if query.sources is None or row[1] in query.sources]
+    return [row for row in selected if row[2] in query.targets]
 
 
 def from_the_sources(query: rpq.Query) -> Way:
@@ -81,16 +81,16 @@ def test_rows_are_those_of_the_whole_query_to_these_targets(seed: int, data: st.
 def test_every_row_has_a_path_in_the_right_direction(seed: int, data: st.DataObject) -> None:
     query = draw_query(data, targets=frozenset((1, 4)))
     engine = rpq.Engine(query, witness=True)
-    held: dict[tuple, int] = {}
+    present: dict[tuple, int] = {}
     for u, v, label, time, op in stream(seed, count=60):
         changes = engine.push_rows([(u, v, label, time, op)])
         if op == "-":
-            held.pop((u, label, v), None)
+            present.pop((u, label, v), None)
         else:
-            held[u, label, v] = max(time, held.get((u, label, v), time))
+            present[u, label, v] = max(time, present.get((u, label, v), time))
         assert engine.time is not None
         lower = query.window.lower_bound(engine.time)
-        inside = [edge for edge, at in held.items() if at > lower]
+        inside = [edge for edge, at in present.items() if at > lower]
         for row in changes.to_arrow(witness=True).to_pylist():
             if row["op"] == "+":
                 path = json.loads(row["path"])

@@ -6,6 +6,7 @@ semantics.md S1
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -15,14 +16,18 @@ import rpq
 from rpq import automata
 from rpq.language import pattern
 from rpq.language.pattern import parse_pattern
-from rpq.operators.patterns.chains import chains_to_evaluate, merge_chains_of_atoms
+from rpq.operators.patterns.chains import chains_to_evaluate, merge_chains, single_atom_chains
 from tests import reference_patterns as oracle
 from tests.pattern_strategies import PATH_EXPRESSIONS, graphs
 from tests.twins import examples
 
 
+def merged_atoms(atoms: Sequence[pattern.Atom], columns: Sequence[str]) -> tuple[pattern.Atom, ...]:
+    return tuple(chain.atom for chain in merge_chains(single_atom_chains(atoms), columns))
+
+
 def merged(text: str, *columns: str) -> str:
-    return " . ".join(map(str, merge_chains_of_atoms(parse_pattern(text), columns)))
+    return " . ".join(map(str, merged_atoms(parse_pattern(text), columns)))
 
 
 @pytest.mark.parametrize(
@@ -81,8 +86,8 @@ def test_what_gets_too_deep_stays_as_it_is() -> None:
     for _ in range(49):
         deep = f"({deep}/b|c)"
     assert automata.parse(deep).depth == 99
-    assert len(merge_chains_of_atoms(parse_pattern(f"?x {deep} ?m . ?m d ?y"), ["x", "y"])) == 1
-    assert len(merge_chains_of_atoms(parse_pattern(f"?m {deep} ?x . ?m d ?y"), ["x", "y"])) == 2
+    assert len(merged_atoms(parse_pattern(f"?x {deep} ?m . ?m d ?y"), ["x", "y"])) == 1
+    assert len(merged_atoms(parse_pattern(f"?m {deep} ?x . ?m d ?y"), ["x", "y"])) == 2
 
 
 WINDOW = rpq.Window(size=10, slide=1)
@@ -139,7 +144,7 @@ def patterns(draw: st.DrawFn) -> tuple[tuple[pattern.Atom, ...], tuple[str, ...]
 @examples(1500)
 def test_both_forms_have_the_same_solutions(question: tuple, graph: list) -> None:
     atoms, columns = question
-    fewer = merge_chains_of_atoms(atoms, columns)
+    fewer = merged_atoms(atoms, columns)
     assert len(fewer) <= len(atoms)
     assert {term for atom in fewer for term in (atom.subject, atom.object)} >= {pattern.Variable(c) for c in columns}
     whole, short = to_oracle(atoms, columns), to_oracle(fewer, columns)

@@ -102,12 +102,12 @@ def test_the_last_report_moves_nothing():
     every = rpq.Query("?x a ?y", window=rpq.Window(size=3, slide=1), semantics="explicit", name="every")
     engine = rpq.Engine(slow, quick, every)
     assert not engine.flush().rows()  # nothing has come
-    told = []
-    engine.on_change(told.extend, query="slow")
+    reports = []
+    engine.on_change(reports.extend, query="slow")
     engine.insert("x", "y", "a", 7)
     wanted = [("quick", "x", "y", 9, "+"), ("slow", "x", "y", 10, "+")]
     assert [tuple(row) for row in engine.flush().rows()] == wanted
-    assert [tuple(row) for row in told] == wanted[1:] and engine.time == 7
+    assert [tuple(row) for row in reports] == wanted[1:] and engine.time == 7
     figures = engine.statistics()
     assert (figures.rows_added, figures.rows_waiting) == (1, 2)
     engine.delete("x", "y", "a", 9)  # the same report, with what has come since

@@ -70,14 +70,14 @@ class Snapshot:
 
     def after(self, tuples: Stream) -> set[tuple[int, str, int]]:
         """The edges that the window holds after these further tuples."""
-        held, time = self._held, 0
+        present, time = self._held, 0
         for source, label, target, time, delete in zip(*(column.tolist() for column in tuples), strict=True):
             if delete:
-                held.pop((source, label, target), None)
+                present.pop((source, label, target), None)
             else:
-                held[source, label, target] = time
+                present[source, label, target] = time
         bound = self._window.lower_bound(time)
-        self._held = {edge: moment for edge, moment in held.items() if moment > bound}
+        self._held = {edge: moment for edge, moment in present.items() if moment > bound}
         return set(self._held)
 
 

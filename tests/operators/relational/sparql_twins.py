@@ -185,10 +185,10 @@ def questions(draw: st.DrawFn, name: str = "q", report: str = "change") -> Sparq
 @st.composite
 def graph_questions(draw: st.DrawFn, name: str = "q", report: str = "change") -> SparqlQuestion:
     """A query that reads named graphs of static edges in the place of one of its windows, perhaps with FROM NAMED."""
-    asked = draw(questions(name, report))
+    drawn = draw(questions(name, report))
     graph = draw(st.sampled_from([Variable("g"), Variable("h"), Variable("x"), "urn:x", "urn:q"]))
     place = draw(st.sampled_from(["urn:w", "urn:v"]))
-    query = _in_graphs(asked.query, {place: graph, "urn:w": "urn:w" if place != "urn:w" else graph})
+    query = _in_graphs(drawn.query, {place: graph, "urn:w": "urn:w" if place != "urn:w" else graph})
     if draw(st.booleans()):
         within = InWindow(graph, draw(groups(1)), is_graph=True)
         select = query.select
@@ -197,7 +197,7 @@ def graph_questions(draw: st.DrawFn, name: str = "q", report: str = "change") ->
         named = draw(st.lists(st.sampled_from(["urn:x", "urn:y"]), min_size=1, unique=True))
         query = replace(query, from_named=tuple(named))
     assume(acceptable(query))
-    return question(query, asked.window, name=name, report=report)
+    return question(query, drawn.window, name=name, report=report)
 
 
 def _in_graphs(node: Any, graphs: Mapping[str, Any]) -> Any:
@@ -214,16 +214,16 @@ def _in_graphs(node: Any, graphs: Mapping[str, Any]) -> Any:
 @st.composite
 def timed_questions(draw: st.DrawFn, name: str = "q") -> SparqlQuestion:
     """A query that reports at slides, with NOW() in the place of some constants of its formulas."""
-    asked = draw(questions(name, report="slide"))
+    drawn = draw(questions(name, report="slide"))
     offset = Constant(literal(str(draw(st.integers(15, 60))), "integer"))
     number = Call("-", (Call("SECONDS", (NOW,)), offset))
     in_place = {NUMBERS[1]: number, TEXTS[1]: Call("SUBSTR", (Call("STR", (NOW,)), Constant(literal("19", "integer"))))}
-    query = _with_formulas(asked.query, in_place)
+    query = _with_formulas(drawn.query, in_place)
     select = query.select
     if query.form == "SELECT" and select.columns is not None and draw(st.booleans()):
         query = replace(query, select=replace(select, columns=(*select.columns, Column(Variable("now"), NOW))))
     assume(acceptable(query))
-    return question(query, asked.window, name=name, report="slide")
+    return question(query, drawn.window, name=name, report="slide")
 
 
 NOW = Call("NOW", ())

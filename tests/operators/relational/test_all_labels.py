@@ -94,9 +94,9 @@ static_edges = st.lists(
 
 @examples(30)
 @given(questions(), questions("r"), streams(), st.integers(1, 9), static_edges, st.data())
-def test_rows_over_many_labels_are_those_of_the_oracle(asked, other, tuples, size, static, data):
-    note(f"{write(asked.query)} over {asked.window}; {write(other.query)} over {other.window}")
-    twins = Twins(asked, static=static, capacity=1, threads=data.draw(st.sampled_from([1, 1, 2])))
+def test_rows_over_many_labels_are_those_of_the_oracle(question, other, tuples, size, static, data):
+    note(f"{write(question.query)} over {question.window}; {write(other.query)} over {other.window}")
+    twins = Twins(question, static=static, capacity=1, threads=data.draw(st.sampled_from([1, 1, 2])))
     for begin in range(0, len(tuples), size):
         twins.push(tuples[begin : begin + size])
         match data.draw(st.sampled_from(["", "", "restore", "come and go"])):
@@ -114,9 +114,9 @@ def test_rows_over_many_labels_are_those_of_the_oracle(asked, other, tuples, siz
 
 @examples(20)
 @given(questions(), streams(), st.integers(0, 20))
-def test_shares_have_the_rows_over_many_labels_together(asked, tuples, place):
-    whole = tiny(2)(query_of(asked), time_unit="s")
-    shares = [tiny(2)(query_of(asked), time_unit="s", share=(number, 3)) for number in range(3)]
+def test_shares_have_the_rows_over_many_labels_together(question, tuples, place):
+    whole = tiny(2)(query_of(question), time_unit="s")
+    shares = [tiny(2)(query_of(question), time_unit="s", share=(number, 3)) for number in range(3)]
     names = ("source", "target", "label", "timestamp", "op", "stream")
     for some in filter(None, (tuples[:place], tuples[place:])):
         batch = dict(zip(names, map(list, zip(*some, strict=True)), strict=True))
@@ -158,13 +158,13 @@ def test_a_relation_of_all_labels_is_there_only_while_a_query_reads_it():
     tuples = [("x", "y", label, time) for time, label in enumerate("abcd")]
     engine.push_rows(tuples)
     store = engine._evaluation.running.hosts[0].store
-    held = store.edge_count
+    stored = store.edge_count
     for _ in range(3):
         engine.register(everything, start="empty")
         assert [row.p for row in rows_of("all", engine.push_rows([("x", "z", "c", 5)]))] == ["c"]
-        assert store.edge_count == held + 1
+        assert store.edge_count == stored + 1
         engine.unregister("all")
-        assert store.edge_count == held
+        assert store.edge_count == stored
     assert len(store.relations.relation) == 3, "the relation is used again"
     # A relation whose lists are kept is not used again for labels, nor the other way round.
     engine.register(everything, start="empty")

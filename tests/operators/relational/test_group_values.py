@@ -125,7 +125,7 @@ def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
     leaf = LeafNode(("g", "v"), "edges")
     leaf.sure = frozenset("g")
     node = GroupNode(leaf, keys, [(name, AGGREGATES[name]) for name in names], terms)
-    held: Counter = Counter()
+    present: Counter = Counter()
     answer: Counter = Counter()
 
     def take(changes):
@@ -135,7 +135,7 @@ def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
 
     def expected():
         groups = {} if keys else {(): []}
-        for row, count in held.items():
+        for row, count in present.items():
             groups.setdefault(row[:1] if keys else (), []).extend([row] * count)
         return {(*key, *expected_of(names, rows)) for key, rows in groups.items()}
 
@@ -146,17 +146,17 @@ def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
         for event in range(chance.randrange(1, 5)):
             of_event = []
             for _ in range(chance.randrange(1, 8)):
-                rows = [row for row in held if held[row]]
+                rows = [row for row in present if present[row]]
                 if rows and chance.random() < 0.5:
                     row = chance.choice(rows)
-                    weight = -chance.randrange(1, held[row] + 1)
+                    weight = -chance.randrange(1, present[row] + 1)
                 else:
                     row = (chance.choice("ABC"), None if chance.random() < 0.05 else draw(chance))
                     weight = chance.randrange(1, 3)
-                held[row] += weight
+                present[row] += weight
                 of_event.append((event, tuple(map(terms.intern, row)), weight))
             chance.shuffle(of_event)  # what goes may be before what comes
-            held = +held
+            present = +present
             changes += of_event
             after.append(expected())
         result = [*node.change(WeightedRows.of(changes, 2)).changes()]
@@ -164,7 +164,7 @@ def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
             take(one for one in result if one[0] == event)
             assert set(+answer) == rows
         node._check()
-        ids = [terms.intern(term) for row in held for term in row]
+        ids = [terms.intern(term) for row in present for term in row]
         node.forget(terms.keep(np.concatenate([np.fromiter(node.ids(), np.int64), np.array(ids, np.int64)])))
     assert node.nbytes > 0 and node.entries >= len(+answer) - (not keys)
 

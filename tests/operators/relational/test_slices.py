@@ -41,7 +41,7 @@ def draw_number(chance: random.Random, terms: TermIds, kinds: list[int]) -> int:
     return int(terms.numbers(np.array([kind], np.int8), np.array([high]), np.array([low]), as_terms=False)[0])
 
 
-def expected_rows(held, terms, order, columns, first, end):
+def expected_rows(present, terms, order, columns, first, end):
     """Return the rows (columns) at the positions, as texts, with how often each is there."""
 
     def compare(one, other):
@@ -55,7 +55,7 @@ def expected_rows(held, terms, order, columns, first, end):
                 return -1 if left < right else 1
         return 0
 
-    rows = sorted(held.elements(), key=cmp_to_key(compare))
+    rows = sorted(present.elements(), key=cmp_to_key(compare))
     return Counter(tuple(terms.text(row[place]) for place in columns) for row in rows[first:end])
 
 
@@ -73,7 +73,7 @@ def test_rows_at_positions_are_those_of_all_rows_sorted(order, kinds, seed, monk
     node = SliceNode(leaf, columns, order, first, limit, terms)
     places = [leaf.columns.index(name) for name in columns]
     of_order = [(leaf.columns.index(name), is_descending) for name, is_descending in order]
-    held: Counter = Counter()
+    present: Counter = Counter()
     answer: Counter = Counter()
     few = chance.random() < 0.5
     for _ in range(25):
@@ -81,10 +81,10 @@ def test_rows_at_positions_are_those_of_all_rows_sorted(order, kinds, seed, monk
         for event in range(chance.randrange(1, 5)):
             of_event = []
             for _ in range(chance.randrange(1, 8)):
-                rows = [row for row in held if held[row]]
+                rows = [row for row in present if present[row]]
                 if rows and chance.random() < (0.6 if len(rows) > 30 else 0.4):
                     row = chance.choice(rows)
-                    weight = -chance.randrange(1, held[row] + 1)
+                    weight = -chance.randrange(1, present[row] + 1)
                 else:
                     value = UNBOUND
                     if chance.random() > 0.05:
@@ -92,21 +92,21 @@ def test_rows_at_positions_are_those_of_all_rows_sorted(order, kinds, seed, monk
                     other = terms.intern(chance.choice(["1", '"1"', '"1"@en', "b", None] if few else [draw(chance)]))
                     row = (value, terms.intern(chance.choice("ABCDEFGH")), other)
                     weight = chance.randrange(1, 3)
-                held[row] += weight
+                present[row] += weight
                 of_event.append((event, row, weight))
             chance.shuffle(of_event)  # what goes may be before what comes
-            held = +held
+            present = +present
             changes += of_event
-            after.append(expected_rows(held, terms, of_order, places, first, end))
+            after.append(expected_rows(present, terms, of_order, places, first, end))
         result = [*node.change(WeightedRows.of(changes, 3)).changes()]
         for event, rows in enumerate(after):
             for _, row, weight in (one for one in result if one[0] == event):
                 answer[tuple(map(terms.text, row))] += weight
             assert +answer == rows and min(answer.values(), default=0) >= 0
         node._check()
-        ids = [identity for row in held for identity in row]
+        ids = [identity for row in present for identity in row]
         node.forget(terms.keep(np.concatenate([np.fromiter(node.ids(), np.int64), np.array(ids, np.int64)])))
-    assert node.nbytes > 0 and node.entries >= len(held)
+    assert node.nbytes > 0 and node.entries >= len(present)
     if kinds in (None, [DOUBLE]) and "v" not in columns:
         assert isinstance(node._rows, OrderedRows)
 

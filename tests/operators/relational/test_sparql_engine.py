@@ -249,8 +249,8 @@ def test_the_first_rows_of_an_order_enter_and_leave():
     assert push(engine(f"SELECT ?x {{ ?x <a> ?y }} LIMIT {huge}"), "x 1 a 1") == ["+ x @1"]
     for positions in ("LIMIT 0", f"OFFSET {huge}", f"LIMIT 1 OFFSET {huge}"):
         assert not push(engine(f"SELECT ?x {{ ?x <a> ?y }} {positions}"), "x 1 a 1")
-    told = "SELECT DISTINCT ?x { ?x <a> ?y } ORDER BY EXISTS { ?x <b> ?z } LIMIT 1"  # ?z is of EXISTS alone
-    assert push(engine(told), "x 1 a 1", "y 2 a 2", "x 4 b 3") == ["+ x @1", "- x @3", "+ y @3"]
+    with_exists = "SELECT DISTINCT ?x { ?x <a> ?y } ORDER BY EXISTS { ?x <b> ?z } LIMIT 1"  # ?z is of EXISTS alone
+    assert push(engine(with_exists), "x 1 a 1", "y 2 a 2", "x 4 b 3") == ["+ x @1", "- x @3", "+ y @3"]
     with pytest.raises(rpq.QueryError, match=r"no order by \?y, which it does not select"):
         engine("SELECT DISTINCT ?x { ?x <a> ?y } ORDER BY EXISTS { ?y <b> ?z } LIMIT 1")
     with pytest.raises(rpq.QueryError, match="expected the aggregate as a column"):
@@ -413,8 +413,8 @@ def test_whole_reports_pass_over_the_steps_at_which_the_answer_is_empty():
     windows = "FROM NAMED WINDOW <v> [RANGE 4 STEP 2] FROM NAMED WINDOW <w> [RANGE 3 STEP 3]"
     whole = engine(f"SELECT RSTREAM ?w ?x {windows} {{ WINDOW ?w {{ ?x <a> ?y }} }}", None)
     night = 6 * 10**14  # steps that nothing could visit one by one
-    told = [whole.push_rows([("p", "q", "a", 1), ("r", "s", "a", night + 1)]), whole.advance(2 * night)]
-    found = [tuple(row)[1:-1] for changes in told for row in changes.rows()]
+    reports = [whole.push_rows([("p", "q", "a", 1), ("r", "s", "a", night + 1)]), whole.advance(2 * night)]
+    found = [tuple(row)[1:-1] for changes in reports for row in changes.rows()]
     #   both windows hold each edge at the three steps up to 4, and none of the steps from 6 on
     starts = (("p", 0), ("r", night))
     assert found == [(window, x, start + time) for x, start in starts for time in (2, 3, 4) for window in "vw"]

@@ -45,7 +45,7 @@ def test_rows_summed_are_the_answer(text):
     engine = rpq.Engine(rpq.Query(text, window=WINDOW, semantics="explicit", name="q"))
     tuples = list(stream(len(text)))
     total: Counter = Counter()
-    held = []
+    sums = []
     for begin in range(0, len(tuples), 997):
         for row in engine.push_rows(tuples[begin : begin + 997]):
             total[row[1:-2]] += 1 if row[-1] == "+" else -1
@@ -53,8 +53,8 @@ def test_rows_summed_are_the_answer(text):
         total = +total
         assert total == Counter(engine.answers())
         engine._check()
-        held.append(engine._evaluation.running.named("q").nbytes)
-    assert max(held[6:]) < 3 * max(held[2:6]), held
+        sums.append(engine._evaluation.running.named("q").nbytes)
+    assert max(sums[6:]) < 3 * max(sums[2:6]), sums
 
 
 def test_a_computed_term_keeps_its_id_when_the_vertex_of_that_name_leaves_every_window():

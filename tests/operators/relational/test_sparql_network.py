@@ -89,13 +89,13 @@ class Twin:
 
     def change(self, events) -> None:
         """Apply events as one chunk, given the graphs after each of them."""
-        held = [[] for _ in self.parts]
+        waiting = [[] for _ in self.parts]
         for event, graphs in enumerate(events):
             after = [solutions(part, graphs) for _, part in self.parts]
-            for (leaf, _), mine in zip(self.parts, held, strict=True):
+            for (leaf, _), mine in zip(self.parts, waiting, strict=True):
                 mine.append(self.bags(self.leaves, after, event)[id(leaf)])
             self.leaves = after
-        bags = {id(leaf): merge(mine) for (leaf, _), mine in zip(self.parts, held, strict=True)}
+        bags = {id(leaf): merge(mine) for (leaf, _), mine in zip(self.parts, waiting, strict=True)}
         self.take(self.network.change(bags))
         self.network._check()
 
@@ -105,10 +105,10 @@ changes = st.lists(st.lists(st.tuples(st.sampled_from([None, *WINDOWS]), edges),
 
 def toggled(graphs, change):
     """Graphs with some edges put in, or taken out where they are."""
-    after = {window: set(held) for window, held in graphs.items()}
+    after = {window: set(present) for window, present in graphs.items()}
     for window, edge in change:
         after[window] ^= {edge}
-    return {window: sorted(held) for window, held in after.items()}
+    return {window: sorted(present) for window, present in after.items()}
 
 
 @examples(80)
@@ -128,5 +128,5 @@ def test_the_answer_is_that_of_the_oracle_after_every_chunk(query, first, rest, 
             events.append(graphs)
         twin.change(events)
         assert twin.answer == Evaluation(question, graphs).answer()
-        kept = twin.network.ids()
-        twin.network.forget(twin.terms.keep(kept))
+        ids = twin.network.ids()
+        twin.network.forget(twin.terms.keep(ids))

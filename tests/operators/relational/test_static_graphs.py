@@ -237,18 +237,18 @@ def test_answers_are_those_of_pyoxigraph(tmp_path_factory, text, unnamed, first,
     fixed = [edge for graph in default for edge in static[graph]] if default or named else unnamed
     query = rpq.Query(text, window=rpq.UnboundedWindow(), name="q", semantics="explicit")
     engine = rpq.Engine(query, static=static)
-    held: dict[tuple[str, str, str], None] = {}
+    present: dict[tuple[str, str, str], None] = {}
     total: Counter = Counter()
     for time, (source, target, label, deletes) in enumerate(stream, 1):
         edge = source, target, label
         for row in engine.push_rows([(*edge, time, "-" if deletes else "+")]).rows():
             total[tuple(row)[1:-2]] += 1 if row.op == "+" else -1
         engine._check()
-        held.pop(edge, None)
+        present.pop(edge, None)
         if not deletes:
-            held[edge] = None
+            present[edge] = None
         datasets = {graph: static[graph] for graph in (named if default or named else ("g:1", "g:2"))}
-        assert +total == answer(text, {None: [*fixed, *held], **datasets}) and not -total, text
+        assert +total == answer(text, {None: [*fixed, *present], **datasets}) and not -total, text
         if time == len(stream) // 2:
             path = str(tmp_path_factory.mktemp("state") / "engine")
             engine.save(path)

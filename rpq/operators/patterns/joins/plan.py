@@ -18,12 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from rpq.errors import QueryError
 
 Term = str | int
 """A variable by its name (a blank node is one whose name begins with `_:`), or a constant by the id of its vertex."""
+
+_Member = TypeVar("_Member")
 
 MOST_ATOMS = 32
 
@@ -206,21 +208,27 @@ def _different(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
 
 def _group_connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
     """Return the atoms with variables, divided into parts that share no variable; in the order of the pattern."""
-    parts: list[tuple[set[Term], list[int]]] = []
-    for number, atom in enumerate(atoms):
-        variables: set[Term] = {term for term in _ends(atom) if isinstance(term, str)}
-        if not variables:
-            continue
-        numbers = [number]
-        apart = []
+    variables = [{term for term in _ends(atom) if isinstance(term, str)} for atom in atoms]
+    return [tuple(atoms[i] for i in places) for part, places in merge_overlapping(variables) if part]
+
+
+def merge_overlapping(sets: Sequence[set[_Member]]) -> list[tuple[set[_Member], list[int]]]:
+    """Merge sets that overlap, directly or through others. Return each union with the places of its sets, in order.
+
+    >>> [(sorted(union), places) for union, places in merge_overlapping([{"x"}, {"y", "z"}, {"x", "w"}, set()])]
+    [(['w', 'x'], [0, 2]), (['y', 'z'], [1]), ([], [3])]
+    """
+    parts: list[tuple[set[_Member], list[int]]] = []
+    for place, union in enumerate(sets):
+        places, apart = [place], []
         for part in parts:
-            if part[0] & variables:
-                variables |= part[0]
-                numbers += part[1]
+            if part[0] & union:
+                union = part[0] | union
+                places += part[1]
             else:
                 apart.append(part)
-        parts = [*apart, (variables, numbers)]
-    return [tuple(atoms[i] for i in sorted(numbers)) for _, numbers in sorted(parts, key=lambda part: min(part[1]))]
+        parts = [*apart, (union, sorted(places))]
+    return sorted(parts, key=lambda part: part[1][0])
 
 
 def _part(atoms: tuple[Atom, ...], select: Sequence[str], distinct_constants: tuple[Term, ...] | None) -> Part:

@@ -219,7 +219,7 @@ class _Values:
         for end in self._argument.ends:
             heaps = self._heaps[end]
             for group, root in enumerate(heaps.root.tolist()):
-                assert _members(heaps, root) == of_groups.get(group, set()), "a heap has not the values of its group"
+                assert _members(heaps, root) == of_groups.get(group, set()), "a heap does not have the values of its group"
             for entry in present.tolist():
                 child = int(heaps.child[entry])
                 while child != NONE:

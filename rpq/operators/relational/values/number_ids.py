@@ -193,7 +193,7 @@ def computed_text(kind: int, high: int, low: int) -> str:
 
 
 def quotients(dividends: np.ndarray, divisors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the kinds and halves of the numbers that quotients are, as `NumberIds.ids` takes them.
+    """Return the kinds and halves of quotients, as `NumberIds.ids` takes them.
 
     A divisor of 0 stands for an integer. Others give decimals, exact and rounded once to 18 digits, half to even.
 

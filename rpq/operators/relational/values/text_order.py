@@ -119,7 +119,7 @@ class _Texts(NamedTuple):
 class TextOrder:
     """Terms with their keys and ranks, in order.
 
-    `insert` takes new terms and `remove` lets terms go; both tell which ranks changed.
+    `insert` adds terms and `remove` removes them; both return which ranks changed.
     """
 
     def __init__(self, first_moment: int) -> None:
