@@ -62,28 +62,27 @@ class Choice:
         self._work = 0.0
         self._inserts = 0
         self._slide = 0
-        self._deletes = 0
         self._cells_each = 0.0
         """Nanoseconds of work of cells for each insert, when they were measured last."""
         self._cells_a_push = 0.0
         """How often the work of pushing words that of cells is; 0 until the first period of bits is over."""
         self._pushed = 0.0
 
-    def begin(self, work: float, inserts: int, slide: int, deletes: int) -> None:
+    def begin(self, work: float, inserts: int, slide: int) -> None:
         """Begin a period with what has been done so far."""
-        self._work, self._inserts, self._slide, self._deletes = work, inserts, slide, deletes
+        self._work, self._inserts, self._slide = work, inserts, slide
 
     def is_due(self, work: float) -> bool:
         """Return whether a period is over."""
         return work - self._work >= self._period
 
-    def prefers_bits(self, work: float, inserts: int, slide: int, deletes: int, size: Size) -> bool:
+    def prefers_bits(self, work: float, inserts: int, slide: int, size: Size) -> bool:
         """Return whether an index of cells should try bits; a period is over."""
         spent, came = work - self._work, max(1, inserts - self._inserts)
         self._cells_each = spent / came
         boundaries = min(slide - self._slide, came)
         is_cheap = boundaries * size.computation() < _LARGEST_PART * spent
-        if is_cheap and deletes == self._deletes and size.fits():
+        if is_cheap and size.fits():
             self._cells_a_push = self._pushed = 0.0
             return True
         if self._period < _LONGEST:

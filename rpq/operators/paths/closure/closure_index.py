@@ -1,7 +1,7 @@
 """An index that is one of bits or of cells, whichever costs less: it may change between any two tuples.
 
 Both have the same graph, slots and output. Bits become cells by raising the trees of all roots, cells bits by
-computing components; neither makes rows. A delete, and whoever needs more than to know what is reached, makes cells of bits.
+computing components; neither makes rows. Whoever needs more than to know what is reached makes cells of bits.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from rpq.operators.paths.index import kernels as cell_kernels
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.judging import Judge
 from rpq.operators.paths.index.layout import (
+    BACKWARD,
     BLOCKS,
     DONE,
+    EXPLICIT,
     FREE_ROWS,
     NEED_SUPPORTS,
     OUTCOMES,
@@ -35,12 +37,13 @@ from rpq.operators.paths.index.layout import (
     SLOTS,
     STARTED,
     STEPS,
+    with_in_edges,
     without_rows,
 )
 from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.program import CLASSES, Program
+from rpq.operators.paths.program import ACCEPTING, CLASSES, Program
 from rpq.stream.chunk import Chunk
-from rpq.stream.edges.outcomes import DELETED, INSERTED, REFRESHED
+from rpq.stream.edges.outcomes import INSERTED, REFRESHED
 from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow, Window
 
@@ -49,7 +52,7 @@ _BATCH = 256
 
 
 class ClosureIndex(DeltaIndex):
-    """A Δ index of walks that may keep bits in place of cells; windows are implicit, rows without witnesses."""
+    """A Δ index of walks that may keep bits in place of cells; rows have no witnesses."""
 
     def __init__(self, program: Program, window: Window, *, capacity: int = 256, **options: Any) -> None:
         self._closure: Closure | None = None
@@ -82,7 +85,13 @@ class ClosureIndex(DeltaIndex):
         if self._closure is not None:
             return
         self.index = without_rows(self.index, self._capacity)
-        self._set_closure(new_closure(capacity=self._capacity, slots=int(self.state[SLOTS])))
+        closure = new_closure(
+            capacity=self._capacity,
+            slots=int(self.state[SLOTS]),
+            accepting=int(self.index.program.sizes[ACCEPTING]),
+            keeps_earlier=bool(self.index.settings[EXPLICIT]) or len(self.index.graph.into.entries) > 0,
+        )
+        self._set_closure(closure)
         self._settle()
 
     def use_cells(self) -> None:
@@ -151,31 +160,32 @@ class ClosureIndex(DeltaIndex):
 
     def _apply_rest(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         count = len(chunk.timestamp)
-        if self._closure is not None and not self._apply_to_bits(tuples, count):
-            self.keep_supports(edges)
-            self._choice.postpone()
-        if self._closure is None:
+        if self._closure is not None:
+            self._apply_to_bits(tuples, count)
+        else:
             super()._apply_rest(chunk, tuples, edges)
         if count >= _BATCH:
-            self._choose()
+            self._choose(edges)
 
-    def _choose(self) -> None:
+    def _choose(self, edges: Edges) -> None:
         """Change from bits to cells or back where that promises less work."""
         work = self._work()
         if not self._choice.is_due(work):
             return
         state = self.state
         inserts = int(state[OUTCOMES + INSERTED] + state[OUTCOMES + REFRESHED])
-        slide, deletes = self.current, int(state[OUTCOMES + DELETED])
         if self._closure is not None:
             pushed = PUSHED_WORD * float(self._closure.fields[layout.PUSHED])
             if self._choice.prefers_cells(work, pushed, inserts):
                 self._choice.postpone()
                 with suppress(MemoryLimitError):  # bits it is, then
-                    self.use_cells()
-        elif self._choice.prefers_bits(work, inserts, slide, deletes, self._size()):
+                    if self.state[BACKWARD]:
+                        self.keep_supports(edges)  # deletes need them
+                    else:
+                        self.use_cells()
+        elif self._choice.prefers_bits(work, inserts, self.current, self._size()):
             self.use_bits()
-        self._choice.begin(self._work(), inserts, slide, deletes)
+        self._choice.begin(self._work(), inserts, self.current)
 
     def _work(self) -> float:
         """Return the work of the present kind of index so far, in nanoseconds."""
@@ -195,25 +205,32 @@ class ClosureIndex(DeltaIndex):
             nbytes=int(state[BLOCKS]) * LANES * table.values.itemsize,
         )
 
-    def _apply_to_bits(self, tuples: Any, count: int) -> bool:
-        """Apply the tuples of a chunk, up to the first delete of an edge; return False if there is one."""
+    def _apply_to_bits(self, tuples: Any, count: int) -> None:
+        """Apply the tuples of a chunk."""
         if self._apply_bits is None:
             self._apply_bits = bound(kernels.apply_chunk, self.view, self._bits, tuples, 1)
         while (code := self._apply_bits(self.view, self._bits, tuples, count)) != DONE:
-            if code == NEED_SUPPORTS:
-                return False
             compiled = compiling_seconds()
             self.provide(code)
             if compiling_seconds() > compiled:
                 self.state[STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
-        return True
+
+    def _keep_in_edges(self) -> None:
+        """Keep in-edges from now on, which deletes need. O(edges)."""
+        room = 64 + 2 * int(self.index.graph.out.length.sum())
+        while True:
+            self.index = with_in_edges(self.index, room)
+            if kernels.keep_in_edges(self.view) == DONE:
+                return
+            room *= 2
 
     def advance(self, time: int) -> PathDelta:
         """Move the stream time without a tuple."""
         if self._closure is None:
             return super().advance(time)
         self._begin_output()
-        kernels.advance(self.view, self._bits, time)
+        while (code := int(kernels.advance(self.view, self._bits, time))) != DONE:
+            self.provide(code)
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
@@ -233,10 +250,13 @@ class ClosureIndex(DeltaIndex):
 
     def provide(self, code: int) -> None:
         """Give a kernel the memory that it asked for; the guard may refuse."""
-        if self._closure is None or code < layout.NEED_WORDS:
+        if self._closure is None or (code < layout.NEED_WORDS and code != NEED_SUPPORTS):
             super().provide(code)
             return
         self.request_memory()
+        if code == NEED_SUPPORTS:
+            self._keep_in_edges()
+            return
         self._set_closure(with_more(self._closure, code, int(self.state[SLOTS])))
 
     def sweep(self) -> None:
@@ -268,7 +288,7 @@ def index_over(
     """Return the index of an expression over a window of any kind."""
     options: dict[str, Any] = {"witness": witness, "judge": judge, "turned": turned, "capacity": capacity, "guard": guard}
     if isinstance(window, Window):
-        if not explicit and not witness and (judge is None or (judge.walks_return and not judge.doubts)):
-            return ClosureIndex(program, window, **options)
+        if not witness and (judge is None or (judge.walks_return and not judge.doubts)):
+            return ClosureIndex(program, window, explicit=explicit, **options)
         return DeltaIndex(program, window, explicit=explicit, **options)
     return NumberedIndex(program, window, explicit=explicit, **options)
