@@ -12,7 +12,7 @@ others. At a boundary on which edges leave, components and rows are computed ane
   `SETTLED` on.
 * **Successors** of a settled component are in `next`, and those that an edge brought since then in a chain of `extra`.
   Those of a later component are found in the adjacency lists of the graph, which are those of the Δ index.
-* **What an event takes** is in `lost`, which there is room for from the first delete on, and in explicit windows (`loss.py`).
+* **What an event takes** is in `lost`, with room from the first delete on, and in explicit windows (`loss.py`).
 * `Table.row_of` has the component of a product node in place of its row; the table has no rows meanwhile.
 
 Kernels return codes as those of the Δ index do, and are called again with more memory.
