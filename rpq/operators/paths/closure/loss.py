@@ -403,9 +403,9 @@ def _mark_below(index, closure):
         closure.touch[component] = _BELOW
         closure.touched[i] = component
     fields[TOUCHED] = fields[QUEUED]
-    i = np.int64(0)
-    while i < fields[TOUCHED]:
-        walk = successors(index, closure, np.int64(closure.touched[i]))
+    begun = 0
+    while begun < fields[TOUCHED]:
+        walk = successors(index, closure, np.int64(closure.touched[begun]))
         while True:
             walk = next_successor(index, closure, walk)
             if walk.target < 0:
@@ -415,7 +415,7 @@ def _mark_below(index, closure):
                 closure.touch[walk.target] = _BELOW
                 closure.touched[fields[TOUCHED]] = walk.target
                 fields[TOUCHED] += 1
-        i += 1
+        begun += 1
 
 
 @njit(cache=True, nogil=True)

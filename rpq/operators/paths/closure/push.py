@@ -178,12 +178,12 @@ def push_on(index, closure):
 class Walk(NamedTuple):
     """The place of a walk over the successors of a component."""
 
-    component: int
-    target: int  # -1 behind the last
-    next: int  # the next entry of `next`, or the place of the next link
-    end: int  # behind the last, of the links of this transition
-    extra: int  # the next of the chain
-    leave: int  # the next transition, for a component that came later
+    component: np.int64
+    target: np.int64  # -1 behind the last
+    next: np.int64  # the next entry of `next`, or the place of the next link
+    end: np.int64  # behind the last, of the links of this transition
+    extra: np.int64  # the next of the chain
+    leave: np.int64  # the next transition, for a component that came later
 
 
 @njit(cache=True, nogil=True, forceinline=True)
