@@ -26,7 +26,7 @@ GUARANTEES = {
     "replay": "can be read again from its beginning",
     "none": "cannot be read again",
 }
-"""What each guarantee says, for messages."""
+"""The meaning of each guarantee, for messages."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 

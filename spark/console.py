@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.errors import RpqError
-from rpq.spark.errors import PipelineError, first_line, plain_message
+from rpq.spark.errors import PipelineError, plain_message, start_problem
 from rpq.spark.jvm.session import EXTRA_JAVA_OPTIONS
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def _session(
         temporary.close(keeps_log=False)  # nothing has started
         raise click.UsageError(str(error)) from error
     except Exception as error:
-        raise click.UsageError(f"Spark does not start: {first_line(error)}; its messages are in {temporary.log}") from error
+        problem = start_problem(error, Path(temporary.log).read_text(errors="replace"))
+        raise click.UsageError(f"Spark does not start: {problem}; its messages are in {temporary.log}") from error
     restore_interrupts()
     try:
         yield session
@@ -126,6 +127,7 @@ def _stop(session: SparkSession, seconds: float) -> None:
     gateway = SparkContext._gateway
     with suppress(Exception):
         session.sparkContext.cancelAllJobs()
+    _end_accumulators(session)
     session.stop()
     process = getattr(gateway, "proc", None)
     if gateway is None or process is None:
@@ -137,18 +139,32 @@ def _stop(session: SparkSession, seconds: float) -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
+def _end_accumulators(session: SparkSession) -> None:
+    """End the server of PySpark's accumulators in the background: it looks only once a second whether it shall end."""
+    context: Any = session.sparkContext
+    server = getattr(context, "_accumulatorServer", None)
+    if server is None or isinstance(server.server_address, str):
+        return  # the end of a server with a file removes the file
+    context._accumulatorServer = None
+    server.handle_error = lambda request, address: None  # the JVM may end first
+    threading.Thread(target=server.shutdown, daemon=True).start()
+
+
 @contextmanager
 def _messages_to(log: str) -> Iterator[None]:
-    """Redirect the standard error of child processes that start inside a block to a file."""
+    """Redirect the output of child processes that start inside a block to a file: a JVM writes errors to either stream."""
+    sys.stdout.flush()
     sys.stderr.flush()
-    own = os.dup(2)
+    own = {number: os.dup(number) for number in (1, 2)}
     try:
         with open(log, "ab") as file:
-            os.dup2(file.fileno(), 2)
+            for number in own:
+                os.dup2(file.fileno(), number)
         yield
     finally:
-        os.dup2(own, 2)
-        os.close(own)
+        for number, copy in own.items():
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 class Progress:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.commands import Caller
     from tests.kafka_topics import Topics
     from tests.page_browser import Windows
+    from tests.postgres_server import Server
 
 # Kernels compile at their first call, so no example has a deadline.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
@@ -40,10 +41,10 @@ settings.load_profile(os.environ.get("RPQ_HYPOTHESIS", "few"))
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
-HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "session", "site", "wheel"}
+HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "postgres", "session", "site", "wheel"}
 """Fixtures that start a broker, a browser or a JVM, or build something: the tests that use them are left to CI."""
 
-GROUPS = {"session": "spark", "kafka": "kafka", "wheel": "wheel", "checkout": "wheel"}
+GROUPS = {"session": "spark", "kafka": "kafka", "postgres": "postgres", "wheel": "wheel", "checkout": "wheel"}
 """Fixtures that one process makes for all tests that use them under `--dist loadgroup`, and the names of these groups."""
 
 OWN_SESSION = {"test_spark_data_anywhere", "test_spark_end_to_end", "test_spark_file_sink"}
@@ -153,6 +154,15 @@ def own_kafka(tmp_path: Path) -> Iterator[Topics]:
         broker = Broker(tmp_path / "broker").start()
     with closing(broker):
         yield Topics(broker)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server, which lives as long as the tests of this process; each test creates tables of its own."""
+    from tests.postgres_server import started_or_skipped
+
+    with started_or_skipped() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

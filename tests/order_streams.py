@@ -314,7 +314,7 @@ class Run:
         self._compare(found)
 
     def advance(self) -> None:
-        """Let time pass, and compare."""
+        """Advance the time, and compare."""
         found: defaultdict[str, Counter[Solution]] = defaultdict(Counter)
         self.stream.time += self.draw.choice((0, 1, 6, 30))
         self._take(self.engine.advance(self.stream.time), found)

@@ -412,7 +412,7 @@ class CountedRunning(Running):
         return None
 
     def expire(self, boundary: int) -> None:
-        """Let time pass, which moves nothing here."""
+        """Ignore the passing of time, which moves nothing here."""
 
     def rows(self, time: int, *, silent: bool = False) -> list[Row]:
         before, unevicted = self.solutions, self.unevicted

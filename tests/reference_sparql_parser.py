@@ -540,7 +540,7 @@ class _Parser:
         return Repetition(inner, *bounds[sign]) if sign else inner
 
     def repetitions(self) -> tuple[int, int | None]:
-        """What stands in braces behind a part of a path: {2}, {2,}, {,3}, {2,3}; SPARQL has none, QLever has."""
+        """Parse the braces behind a part of a path: {2}, {2,}, {,3}, {2,3}; SPARQL has none, QLever has."""
         least = None if self.is_sign(",") else self.count(0)
         most = least
         if self.accept(","):

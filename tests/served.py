@@ -70,15 +70,20 @@ class Talk:
     def answers(self, name: str) -> set[tuple[Any, ...]]:
         return {tuple(row) for row in self.of(name, "answers", limit=1_000_000).json()["rows"]}
 
-    def follow(self, *queries: str, after: str | None = None, header: str | None = None) -> Events:
-        return Events(self.client, queries, after, header)
+    def follow(
+        self, *queries: str, after: str | None = None, header: str | None = None, message: str | None = None
+    ) -> Events:
+        return Events(self.client, queries, after, header, message)
 
 
 class Events:
     """Server-sent events, as they come."""
 
-    def __init__(self, client: httpx.Client, queries: tuple[str, ...], after: str | None, header: str | None) -> None:
+    def __init__(
+        self, client: httpx.Client, queries: tuple[str, ...], after: str | None, header: str | None, message: str | None
+    ) -> None:
         parameters = [("query", name) for name in queries] + ([("after", after)] if after is not None else [])
+        parameters += [("message", message)] if message is not None else []
         headers = {"last-event-id": header} if header is not None else {}
         self._stream = client.stream("GET", "/changes", params=parameters, headers=headers)
         self.response = self._stream.__enter__()

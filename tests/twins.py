@@ -245,12 +245,16 @@ class Twins:
         for group, moment in zip(groups, moments, strict=True):
             for found in table[at : at + len(group)]:
                 if found["op"] == "-":
-                    assert found["path"] == ""
+                    assert found["path"] == "" and found["path_times"] is None
                 else:
                     path = json.loads(found["path"])
                     pair = (found["source"], found["target"])
                     query = self.queries[found["query"]]
-                    assert_path(path[::2], path[1::2], pair, query, moment[query.name])
+                    held = moment[query.name]
+                    assert_path(path[::2], path[1::2], pair, query, held)
+                    steps = zip(path[::2], path[1::2], path[2::2], strict=False)
+                    edges = [(v, label[1:], u) if label.startswith("^") else (u, label, v) for u, label, v in steps]
+                    assert found["path_times"] == [held[edge] for edge in edges], f"{path} has other times"
                     assert found.get("length", len(path) // 2) == len(path) // 2, f"{path} is no shortest path"
             at += len(group)
 

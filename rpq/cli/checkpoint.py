@@ -16,11 +16,13 @@ from rpq.cli.inputs import digests, rules_of
 from rpq.cli.options import NamedInput, output_key
 from rpq.cli.request import RunRequest, RunSettings
 from rpq.files.json_values import JsonValue
+from rpq.files.table_formats import WITNESS_COLUMNS
 from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.language.notation import ORDER_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query import PatternQuery
 from rpq.readers.open_source import Mark
 from rpq.run.checkpoint import Position, PositionFormat
+from rpq.run.table_names import is_table, table_in
 from rpq.sources import is_source, without_login
 from rpq.stream.durations import length_text
 from rpq.stream.window import size_and_slide
@@ -80,7 +82,7 @@ def _option_identity(settings: RunSettings) -> dict[str, Any]:
         "--on-budget": settings.on_budget,
         "--semantics": None,
         "--output": settings.output and input_identity(settings.output),
-        "--witness": settings.witness,
+        "--witness": list(WITNESS_COLUMNS) if settings.witness else False,  # an earlier version wrote fewer
         "--source": sorted(settings.sources),
         "--target": sorted(settings.targets),
         "--drop-self-loops": settings.drop_self_loops,
@@ -100,6 +102,8 @@ def input_identity(path: str) -> str:
     """Return a name of an input that does not depend on the working directory."""
     if is_topic(path):
         return topics_in(path).identity
+    if is_table(path):
+        return table_in(path).identity
     if is_source(path):
         return without_login(path)
     return os.path.abspath(path)
@@ -245,6 +249,8 @@ def _decode_position(content: JsonValue) -> Position:
     def length(value: JsonValue) -> Any:
         if isinstance(value.value, dict):
             return {name: length(inside) for name, inside in value.items()}
+        if isinstance(value.value, str):  # the name of a run over tables
+            return value.text()
         return None if value.is_none else value.whole(0)
 
     fields = content["position"]

@@ -47,7 +47,7 @@ from rpq.cli.reporting import (
     window_warnings,
 )
 from rpq.cli.request import MissingWindowError, RunRequest, RunSettings, has_default_window, max_ahead_of, read_request
-from rpq.cli.run_outputs import FileOutputs, output_names, row_messages
+from rpq.cli.run_outputs import FileOutputs, output_names, row_messages, table_outputs
 from rpq.cli.validation import check_request
 from rpq.engine.running.limits import peak_memory_bytes
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
@@ -57,7 +57,7 @@ from rpq.language.readings import properties_of, readings_of
 from rpq.language.where import WhereError
 from rpq.readers.deletions import Deletions
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
-from rpq.run.loop import Run
+from rpq.run.loop import OutputError, Run, Sink
 from rpq.sources import without_login
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
 
@@ -81,7 +81,7 @@ class CommandRun:
     counts: Callable[[], dict[str, Any]]
     messages: Callable[[], tuple[list[str], list[str]]] = lambda: ([], [])
     surroundings: ExitStack = field(default_factory=ExitStack)
-    recorded: tuple[type[Exception], ...] = (InputError, LimitError, ConflictBudgetError, OSError)
+    recorded: tuple[type[Exception], ...] = (InputError, LimitError, ConflictBudgetError, OSError, OutputError)
     ends_at_sigterm: bool = False
 
     ended: str = "end of input"
@@ -210,16 +210,15 @@ def _execute(conducted: CommandRun, interrupts: Interrupts) -> None:
     except BrokenPipeError:
         conducted.is_output_gone = is_whole = True
     except conducted.recorded as error:
-        if isinstance(error, KafkaError) and not run.has_begun:
+        if isinstance(error, (KafkaError, OutputError)) and not run.has_begun:
             raise
         conducted.fail(error)
     finally:
-        if isinstance(run.sink, FileOutputs):
-            for problem in run.sink.close(keeps_empty=is_whole):
-                if isinstance(problem, BrokenPipeError):
-                    conducted.is_output_gone = True
-                else:
-                    conducted.fail(problem)
+        for problem in run.sink.close(keeps_empty=is_whole):
+            if isinstance(problem, BrokenPipeError):
+                conducted.is_output_gone = True
+            else:
+                conducted.fail(problem)
 
 
 def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
@@ -262,16 +261,28 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
 
     # Where the input may have no end, or the run can be resumed, rows are written in place.
     grows = settings.checkpoint is not None or not are_regular(settings.inputs)
+    tables = table_outputs(
+        request,
+        queries,
+        identity=identity,
+        unit=unit,
+        times=times,
+        check=interrupts.check,
+        waits=not are_regular(settings.inputs),
+    )
+    if tables is not None:
+        run_input.check_transactions()
     run = Run(
         source,
-        FileOutputs(request, queries, grows=grows, times=times),
+        tables or FileOutputs(request, queries, grows=grows, times=times),
         make_engine=make_engine,
         names_queries=settings.queries_file is not None,
         limit=settings.limit if is_installed else None,
         checkpoint=checkpoint,
         started=started + compile_seconds,
         check=interrupts.check,
-        flush=settings.flush,
+        # A database cannot take back the reports of the end, as a resumed run must.
+        flush=settings.flush and (tables is None or settings.checkpoint is None),
         convert=partial(with_times, times=times),
         tick=lambda: progress.update(
             run.engine,
@@ -289,6 +300,8 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     surroundings.callback(progress.close)
     for one in run_input.sources:
         surroundings.callback(one.close)
+    if tables is not None:
+        surroundings.enter_context(log_to_stderr(settings))
     surroundings.enter_context(interrupts)
     return CommandRun(
         run=run,
@@ -343,18 +356,23 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     surroundings.enter_context(log_to_stderr(settings))
     letters = one_topic(settings.on_error) if is_topic(settings.on_error) else None
     source = TopicSource(topics, clients, check=interrupts.check, watch=labels.check)
-    sink = (
-        FileOutputs(request, queries, grows=True, times=times)
-        if messages is None
-        else TopicOutputs(messages, settings=clients, witness=settings.witness, dead_letters=letters, check=interrupts.check)
-    )
+    identity = identity_of(request, queries)
+    sink: Sink | None
+    if messages is not None:
+        sink = TopicOutputs(
+            messages, settings=clients, witness=settings.witness, dead_letters=letters, check=interrupts.check
+        )
+    else:
+        of_run: dict[str, Any] = {"identity": identity, "unit": unit, "times": times, "check": interrupts.check}
+        sink = table_outputs(request, queries, **of_run, waits=False)
+        sink = sink or FileOutputs(request, queries, grows=True, times=times)
     run = TopicRun(
         source,
         sink,
         make_engine=make_engine,
         names_queries=settings.queries_file is not None,
         limit=settings.limit,
-        checkpoint=_checkpoint(settings, TOPIC_POSITION, engines, identity_of(request, queries)),
+        checkpoint=_checkpoint(settings, TOPIC_POSITION, engines, identity),
         checkpoint_seconds=settings.checkpoint_every,
         started=started + compile_seconds,
         check=interrupts.check,
@@ -373,7 +391,7 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     return CommandRun(
         run=run,
         surroundings=surroundings,
-        recorded=(InputError, LimitError, ConflictBudgetError, OSError, WhereError, KafkaError),
+        recorded=(InputError, LimitError, ConflictBudgetError, OSError, OutputError, WhereError, KafkaError),
         queries=queries,
         engines=engines,
         compile_seconds=compile_seconds,

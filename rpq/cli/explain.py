@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli import options as shared
-from rpq.cli.options import WrittenFile
+from rpq.cli.options import WrittenFile, shown_output
 from rpq.errors import install_command
 from rpq.language.conditions import parse_expression
 from rpq.language.notation import PATTERN_OPTIONS
@@ -265,7 +265,8 @@ def _options(query: QueryEntry) -> list[str]:
     entries = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends]
     entries += [("length", "the smallest number of edges of a path" if has_length else None)]
     entries += [("order", None if order is None else order.text), ("report", query.report)]
-    return [f"{name:<13}{value}" for name, value in [*entries, ("output", query.output)] if value is not None]
+    entries += [("output", query.output and shown_output(query.output))]
+    return [f"{name:<13}{value}" for name, value in entries if value is not None]
 
 
 def _explain_entry(entry: QueryEntry, edges: Identity | None) -> Explanation | SparqlExplanation:

@@ -346,6 +346,17 @@ class RunInput:
                     err=True,
                 )
 
+    def check_transactions(self) -> None:
+        """Raise a usage error for a checkpoint beside a table if a source cannot yield what was committed after it."""
+        if self.settings.checkpoint is None:
+            return
+        for source in self.sources:
+            if source.guarantee == "none":
+                raise click.UsageError(
+                    f"--checkpoint: {source.name}: {GUARANTEES['none']}, so that a resumed run could not know the records "
+                    "whose rows the table has; leave out --checkpoint, or write to a file"
+                )
+
     def refuse_missing(self, interrupts: Interrupts) -> None:
         """Raise an exception of click's if the input has no tuple at its beginning, because columns are missing or wrong.
 
@@ -595,14 +606,11 @@ class FileSource(SliceSource):
                     f"{self._checkpoint}: has consumed {count:,} tuples, but the input has only {count - left:,}; it is "
                     "another input, or --limit is smaller"
                 )
-            columns = batch.columns.slice(0, left)
+            columns = self._split(batch, left)
             left -= columns.num_rows
             last = _values(columns, columns.num_rows - 1)
             if self._deletions:
                 self._deletions.extend(columns)
-            if columns.num_rows < batch.columns.num_rows:
-                rest = replace(batch, columns=batch.columns.slice(columns.num_rows))
-                self._batches = chain([rest], self._batches)
         if last != expected:
             raise AnotherRunError(
                 f"{self._checkpoint}: the last tuple that it has consumed was {expected}, but tuple {count:,} of the input "
@@ -610,12 +618,29 @@ class FileSource(SliceSource):
             )
         self.tuples, self._last = count, last
 
+    def _split(self, batch: Batch, most: int) -> pa.RecordBatch:
+        """Return the first tuples of a batch; its others are read next."""
+        columns = batch.columns.slice(0, most)
+        if columns.num_rows < batch.columns.num_rows:
+            rest = replace(batch, columns=batch.columns.slice(columns.num_rows))
+            self._batches = chain([rest], self._batches)
+        return columns
+
+    def again(self, last: int) -> Iterator[FileSlice]:
+        """Yield the tuples from the position to the one with the number `last`, or to the end of the input."""
+        while self.tuples < last and (batch := next(self._batches, None)) is not None:
+            yield self._slice(self._split(batch, last - self.tuples))
+
+    def _slice(self, read: pa.RecordBatch) -> FileSlice:
+        """Return a slice of tuples, with the deletes that are generated for them."""
+        self.integers = pa.types.is_integer(read.schema.field("source").type)
+        return FileSlice(read=read, columns=self._deletions.extend(read) if self._deletions else read)
+
     def slices(self, most: Callable[[], int]) -> Iterator[FileSlice]:
         """Yield slices of at most `most()` tuples, or of one event, to the end of the input."""
         for batch in self._batches:
             columns = batch.columns
             self.bytes_read = batch.bytes_read
-            self.integers = pa.types.is_integer(columns.schema.field("source").type)
             has_events = self.has_events and "event" in columns.schema.names
             first = first_of_events(columns.column("event")) if has_events else None
             start = 0
@@ -623,16 +648,16 @@ class FileSource(SliceSource):
                 end = min(start + most(), columns.num_rows)
                 if first is not None:
                     end = end_of_event(first, end - 1)
-                read = columns.slice(start, end - start)
-                yield FileSlice(read=read, columns=self._deletions.extend(read) if self._deletions else read)
+                yield self._slice(columns.slice(start, end - start))
                 start = end
 
     def advance(self, part: FileSlice, until: int | None) -> bool:
-        """Move the position behind a slice; return False within one, whose rows may be generated deletes."""
-        if until is not None:
+        """Move the position behind a slice, or to its row `until`; return False where rows may be generated deletes."""
+        if until is not None and self._deletions:
             return False
-        self.tuples += part.size
-        self._last = _values(part.read, part.size - 1)
+        if count := part.size if until is None else until:
+            self.tuples += count
+            self._last = _values(part.read, count - 1)
         if self._source is not None:
             self._source.mark_before(self.tuples)  # which forgets the marks before
         return True
@@ -650,6 +675,10 @@ class FileSource(SliceSource):
 
     def _counts(self) -> tuple[int, int, int]:
         return self._reader.rejected, self._reader.filtered, self._reader.undecided
+
+    def sequence(self) -> int:
+        """Return the number of tuples consumed."""
+        return self.tuples
 
     def milestone(self, engine: Engine | None) -> int | None:
         """Return the number of the current slide; the number of tuples where no window slides with time."""

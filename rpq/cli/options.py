@@ -21,6 +21,7 @@ from rpq.errors import RpqError
 from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM, WriteError, check_distinct, check_writable
 from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.language.notation import CHOICES, REFUSED_PATHS
+from rpq.run.table_names import is_table, table_in
 from rpq.sources import is_source
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
@@ -264,6 +265,14 @@ def window_and_slide(sizes: str) -> Option:
         click.option("--window", metavar="W", help=f"Size of the window: {sizes}."),
         click.option("--slide", metavar="S", help="Step by which the window moves, written like --window."),
     )
+
+
+times = click.option(
+    "--times",
+    type=click.Choice(["iso"]),
+    help="Write times as texts in ISO 8601 (UTC), as many inputs have them: 2024-03-01T10:00:00Z.  [default: numbers in the "
+    "stream's unit]",
+)
 
 
 def time_unit(when: str) -> Option:
@@ -523,4 +532,11 @@ def output_key(path: str) -> str:
     """Return a key that all names of the same output share."""
     if is_topic(path):
         return topics_in(path).identity
+    if is_table(path):
+        return table_in(path).identity
     return path if path == "-" else os.path.realpath(path)
+
+
+def shown_output(output: str) -> str:
+    """Return an output for messages and figures, without a login."""
+    return table_in(output).label if is_table(output) else output

@@ -12,13 +12,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import rpq
+from rpq.cli.options import shown_output
 from rpq.cli.outputs.formats import N_QUADS_ENDINGS
 from rpq.cli.request import RunRequest, RunSettings, has_default_window
 from rpq.errors import RpqError
@@ -26,6 +27,7 @@ from rpq.files.destinations import open_replacement
 from rpq.kafka.client import LOG, JsonEventLines, TextLines
 from rpq.language.query import PatternQuery, Query
 from rpq.language.readings import named_graphs_of, static_graphs_of
+from rpq.run.table_names import is_table
 from rpq.stream.durations import NANOSECONDS, length_text
 from rpq.stream.window import size_and_slide
 
@@ -151,7 +153,7 @@ def figures_of_engine(engine: Engine) -> dict[str, Any]:
 
 def figures_of_queries(engine: Engine, request: RunRequest) -> list[dict[str, Any]]:
     """Return the figures of each query of a file, for summary and `--stats`."""
-    outputs = {query.name: query.output for query in request.entries}
+    outputs = {query.name: query.output and shown_output(query.output) for query in request.entries}
     found = []
     for query in engine.queries:
         known = asdict(engine.statistics(query.name))
@@ -327,11 +329,14 @@ def log_to(handler: logging.Handler, logger: logging.Logger, level: int) -> Iter
         logger.propagate = before[1]
 
 
-def log_to_stderr(settings: RunSettings) -> AbstractContextManager[None]:
+@contextmanager
+def log_to_stderr(settings: RunSettings) -> Iterator[None]:
     """Log events to stderr in this block; with --quiet, only warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonEventLines() if settings.log == "json" else TextLines())
-    return log_to(handler, LOG, logging.WARNING if settings.quiet else logging.INFO)
+    level = logging.WARNING if settings.quiet else logging.INFO
+    with log_to(handler, LOG, level), log_to(handler, logging.getLogger("rpq.run"), level):
+        yield
 
 
 def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]:
@@ -372,6 +377,6 @@ def _warnings_of_empty_reports(queries: Sequence[Query], settings: RunSettings) 
     whole = [query for query in queries if getattr(query, "reports_whole_answers", False)]
     if not whole:
         return ["--report-empty has no effect: no query reports whole answers, as REGISTER RSTREAM <name> AS makes it do"]
-    if settings.output is not None and settings.output.lower().endswith(N_QUADS_ENDINGS):
+    if settings.output is not None and not is_table(settings.output) and settings.output.lower().endswith(N_QUADS_ENDINGS):
         return [f"--report-empty has no effect on {settings.output}: a row without values is no edge"]
     return []

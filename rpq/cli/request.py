@@ -320,6 +320,7 @@ class RunSettings(QueryOptions):
     schema_registry_config: str | None = None
     max_delay: float = 1.0
     upsert: bool = False
+    replace: bool = False
     until_end: bool = False
     checkpoint_every: float = 30.0
     metrics: str | None = None
@@ -472,12 +473,13 @@ def _check_outputs(entries: Sequence[QueryEntry], *, are_written: bool) -> None:
     """Check the outputs of queries before any of them is opened; permissions only where they `are_written`."""
     from rpq.cli.outputs.sinks import SinkError, check_suffix
     from rpq.files.destinations import STANDARD_STREAM, WriteError, check_writable
+    from rpq.run.table_names import is_table
 
     first: dict[str | None, QueryEntry] = {}  # the first query of each output, which thousands may share
     for entry in entries:
         first.setdefault(entry.output, entry)
     for entry in first.values():
-        if entry.output is None or is_topic(entry.output):
+        if entry.output is None or is_topic(entry.output) or is_table(entry.output):
             continue
         try:
             check_suffix(entry.output)

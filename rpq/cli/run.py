@@ -86,6 +86,13 @@ a row is [query, binding], and its value is the row.
       --checkpoint run.state
 
 \b
+--output postgresql://HOST/DATABASE?table=NAME keeps a table of PostgreSQL equal to the answer (extra postgresql): a row for
+each answer, how many times it holds, and the timestamp of the last change.  Rows are committed together with the position of
+the input, whatever it is: exactly once, if there is a --checkpoint.  It needs --semantics explicit.
+  rpq run 'knows+' --input edges.csv --window 30d --slide 1d --semantics explicit \
+      --output 'postgresql://localhost/graph?table=reachable' --checkpoint run.state
+
+\b
 --input SCHEME://… reads from a source that another package provides for this scheme (docs/sources.md); those that are
 installed are listed below.  With --checkpoint, a restart loses no record of a source that can be read again; of any other,
 it loses those since the checkpoint.
@@ -160,13 +167,13 @@ class RunCommand(SeveralValuesCommand):
 @shared.simple_budget_options
 @shared.semantics
 @shared.pattern_options
-@click.option("--output", metavar="FILE", help="File or topic for the rows (see below); - is standard output.")
+@click.option("--output", metavar="FILE", help="File, topic or table for the rows (see below); - is standard output.")
 @click.option(
-    "--times",
-    type=click.Choice(["iso"]),
-    help="Write times as texts in ISO 8601 (UTC), as many inputs have them: 2024-03-01T10:00:00Z.  [default: numbers in the "
-    "stream's unit]",
+    "--replace",
+    is_flag=True,
+    help="For tables: remove the rows that a table has when a new run begins.  [default: refuse a table with rows]",
 )
+@shared.times
 @click.option(
     "--message",
     metavar="TEXT",

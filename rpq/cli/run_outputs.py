@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 import pyarrow as pa
 
-from rpq.cli.options import output_key
+from rpq.cli.checkpoint import differences
+from rpq.cli.options import output_key, shown_output
 from rpq.cli.outputs.formats import (
     N_QUADS_ENDINGS,
     QUAD,
     RDF_ENDINGS,
-    WITNESS_COLUMN,
     SinkError,
     check_edges,
     check_suffix,
 )
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open_sink
 from rpq.cli.request import RunRequest
-from rpq.files.table_formats import MESSAGE, MessageTemplate
+from rpq.files.table_formats import MESSAGE, WITNESS_COLUMNS, MessageTemplate
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.language.query import tells_leaving
 from rpq.language.query_file import QueryEntry
 from rpq.rows.typed_columns import without_terms
 from rpq.run.loop import Sink as RunSink
+from rpq.run.table_names import MOST_BYTES, is_table, table_in
 
 if TYPE_CHECKING:
     from rpq.kafka.row_outputs import RowMessages
     from rpq.language.query import Query
     from rpq.rows.changes import Changes
+    from rpq.run.table_output import TableOutputs
 
 
 class QueryOutputs:
@@ -117,7 +119,7 @@ class FileOutputs(RunSink):
             "late_bytes": self._late.sink.commit() if self._late else None,
         }
 
-    def close(self, *, keeps_empty: bool) -> list[OSError]:
+    def close(self, *, keeps_empty: bool = True) -> list[OSError]:
         """Complete every output with the rows so far, or discard one without rows unless it `keeps_empty` ones.
 
         Returns the errors of outputs that could not be completed.
@@ -203,20 +205,22 @@ def check_columns(request: RunRequest) -> None:
     """Raise a usage error if queries share an output but not their columns, or a column has the name of the witnesses."""
     if request.settings.witness:
         for columns in [entry.columns for entry in request.entries] or [request.columns]:
-            if WITNESS_COLUMN in columns:
+            if taken := [name for name in WITNESS_COLUMNS if name in columns]:
                 raise click.UsageError(
-                    f"--witness: the column of witnesses is called {WITNESS_COLUMN}; rename the variable ?{WITNESS_COLUMN}, "
-                    "or select others"
+                    f"--witness: the columns of witnesses are called {' and '.join(WITNESS_COLUMNS)}; rename the variable "
+                    f"?{taken[0]}, or select others"
                 )
     _check_n_quads(request)
     _check_times(request)
     _check_message(request)
+    _check_tables(request)
     first, key_of = _first_by_output(request), cache(output_key)
     for entry in request.entries:
         if entry.output is None or entry.columns == (one := first[key_of(entry.output)]).columns:
             continue
+        output = shown_output(entry.output)
         raise click.UsageError(
-            f"{entry.place_of('output')}, field output: {entry.output} cannot have the rows of both {one.name!r}, with the "
+            f"{entry.place_of('output')}, field output: {output} cannot have the rows of both {one.name!r}, with the "
             f"columns {', '.join(one.columns)}, and {entry.name!r}, with {', '.join(entry.columns)}: give each its own, or "
             "name the variables alike"
         )
@@ -227,7 +231,7 @@ def _check_n_quads(request: RunRequest) -> None:
     asking = [(entry.output, entry.columns, entry.expression) for entry in request.entries]
     settings = request.settings
     for output, columns, expression in asking or [(settings.output, request.columns, str(settings.expression))]:
-        if output is None or not output.lower().endswith(N_QUADS_ENDINGS):
+        if output is None or is_table(output) or not output.lower().endswith(N_QUADS_ENDINGS):
             continue
         if request.settings.witness:
             raise click.UsageError(f"--witness: {output} is made of edges, which have no column for a path")
@@ -253,7 +257,7 @@ def _check_times(request: RunRequest) -> None:
 
 def _rdf_output(request: RunRequest) -> str | None:
     """Return the first output in a format of SPARQL or RDF, or None."""
-    files = (name for name in sorted(output_names(request)) if not is_topic(name))
+    files = (name for name in sorted(output_names(request)) if not is_topic(name) and not is_table(name))
     return next((name for name in files if check_suffix(name).startswith(RDF_ENDINGS)), None)
 
 
@@ -283,6 +287,97 @@ def _check_message(request: RunRequest) -> None:
             template.check((QUERY_COLUMN, *columns_of(columns, witness=settings.witness)))
         except ValueError as error:
             raise click.UsageError(f"--message: {error}") from error
+
+
+def _check_tables(request: RunRequest) -> None:
+    """Raise a usage error for answers that a table cannot be kept equal to, and for columns that it cannot have."""
+    asking = [(entry.output, entry.columns, entry.expression) for entry in request.entries]
+    settings = request.settings
+    for output, columns, expression in asking or [(settings.output, request.columns, str(settings.expression))]:
+        if not is_table(output):
+            continue
+        label = shown_output(str(output))
+        if settings.witness:
+            raise click.UsageError(
+                f"--witness: {label} has the present answers, and a path is that of the moment at which one began; expected "
+                "a file or a topic"
+            )
+        if settings.message is not None:
+            raise click.UsageError(
+                f"--message: {label} has answers, not rows that come and go, of which a message tells; expected a file, a "
+                "topic, or an expression of SQL over the table"
+            )
+        if not tells_leaving(expression):
+            raise click.UsageError(
+                f"{label}: a table is kept equal to the answer by rows + and -, and REGISTER writes only what enters or "
+                "leaves, or whole answers; leave out ISTREAM, DSTREAM and RSTREAM"
+            )
+        if not columns:
+            raise click.UsageError(f"{label}: the answers have no columns, by which a row would be found; select some")
+        for column in columns:
+            if column in ("times", "timestamp", *(["query"] if request.entries else [])):
+                raise click.UsageError(
+                    f"{label}: the table has a column {column} of its own; rename the variable ?{column}, or select others"
+                )
+            if len(column.encode()) > MOST_BYTES:
+                raise click.UsageError(f"{label}: the column {column} has a name of more than {MOST_BYTES} bytes; rename it")
+        if len({*columns}) < len(columns):
+            raise click.UsageError(f"{label}: two columns have one name: {', '.join(columns)}; rename one of them")
+
+
+def table_outputs(
+    request: RunRequest,
+    queries: Sequence[Query],
+    *,
+    identity: Mapping[str, Any],
+    unit: str | None,
+    times: pa.DataType | None,
+    check: Callable[[], None],
+    waits: bool,
+) -> TableOutputs | None:
+    """Return the sink of tables; None if rows go elsewhere.  Raises errors of click.
+
+    `identity` is that of the run, and `times` the type of timestamps if they are no numbers.  If the input `waits` for more,
+    each slice is committed.
+    """
+    outputs = (
+        {entry.name: entry.output for entry in request.entries} if request.entries else {"": request.settings.output}
+    )
+    if not any(map(is_table, outputs.values())):
+        return None
+    from rpq.run.table_output import COMMIT_SECONDS, AnswerTable, PostgresTables, TableOutputs
+
+    if any(query.semantics != "explicit" for query in queries):
+        raise click.UsageError(
+            "--output postgresql://… needs --semantics explicit: with implicit ones answers that expire leave without a "
+            "row, and would stay in the table"
+        )
+    if times is not None and times.unit == "ns":
+        raise click.UsageError(
+            "--times iso: the times of this input have nanoseconds, and those of PostgreSQL microseconds; leave it out"
+        )
+    found: dict[str, AnswerTable] = {}
+    for query in queries:
+        output = outputs[query.name if request.entries else ""]
+        if output is not None:
+            name, before = table_in(output), found.get(output_key(output))
+            columns = (*((QUERY_COLUMN,) * bool(request.entries)), *query.columns)
+            names = frozenset({query.name}) | (before.queries if before is not None else frozenset())
+            found[output_key(output)] = AnswerTable(name=name, columns=columns, queries=names)
+    tables = [*found.values()]
+    return TableOutputs(
+        tables,
+        PostgresTables(
+            tables,
+            identity=identity,
+            differences=partial(differences, unit=unit),
+            times=times,
+            replaces=request.settings.replace,
+        ),
+        label=tables[0].name.place if len(tables) > 1 else tables[0].name.label,
+        commit_seconds=0.0 if waits else COMMIT_SECONDS,
+        check=check,
+    )
 
 
 def _first_by_output(request: RunRequest) -> dict[str, QueryEntry]:

@@ -17,6 +17,7 @@ from rpq.errors import InputError
 from rpq.files.destinations import is_regular
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic
 from rpq.readers import formats
+from rpq.run.table_names import is_table, one_database
 from rpq.sources import is_source, without_login
 from rpq.stream.window import kind_of_text
 
@@ -25,6 +26,7 @@ def check_request(request: RunRequest) -> None:
     """Raise a usage error if options contradict one another, or have impossible values."""
     settings = request.settings
     outputs = output_names(request)
+    _check_table_options(request)
     _check_topic_options(request)
     if settings.checkpoint and "-" in outputs:
         raise click.UsageError(
@@ -84,7 +86,7 @@ def _check_events(request: RunRequest) -> None:
 def _check_files(request: RunRequest) -> None:
     """Raise a usage error for files that cannot be written, and for a file that is named for two purposes."""
     settings = request.settings
-    outputs = [(option, path) for option, path in output_options(request) if not is_topic(path)]
+    outputs = [(option, path) for option, path in output_options(request) if not is_topic(path) and not is_table(path)]
     written = [*outputs, ("--late", settings.late), ("--checkpoint", settings.checkpoint), ("--stats", settings.stats)]
     for option, path in outputs:
         if path is None:
@@ -158,8 +160,32 @@ def _check_topic_options(request: RunRequest) -> None:
             raise click.UsageError(f"--{name.replace('_', '-')} applies to files, not to topics: {instead}")
     if letters and not written:
         raise click.UsageError("--on-error kafka://… needs an --output kafka://…: both go into one transaction")
+    if settings.upsert and any(map(is_table, outputs)):
+        raise click.UsageError("--upsert applies to topics; a table has the present answers in any case")
     if settings.upsert and not written:
         raise click.UsageError("--upsert applies to topics; it needs an --output kafka://…")
+
+
+def _check_table_options(request: RunRequest) -> None:
+    """Raise a usage error for invalid URLs of tables, other outputs beside them, and options that do not go with them."""
+    settings, outputs = request.settings, sorted(output_names(request))
+    tables = [output for output in outputs if is_table(output)]
+    if not tables:
+        if settings.replace:
+            raise click.UsageError("--replace applies to tables; it needs an --output postgresql://…")
+        return
+    try:
+        one_database(tables)
+    except InputError as error:
+        raise click.UsageError(f"--output {error}") from error
+    if len(tables) < len(outputs):
+        other = next(output for output in outputs if not is_table(output))
+        raise click.UsageError(f"--output {other}: rows go to tables of a database or elsewhere, not both")
+    if settings.late is not None:
+        raise click.UsageError(
+            f"--late {settings.late}: a file is no part of the transactions of a table; late tuples are counted in the "
+            "summary"
+        )
 
 
 def _check_without_topics(settings: RunSettings, written: list[str]) -> None:

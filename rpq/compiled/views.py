@@ -211,8 +211,10 @@ def _addresses(arrays: Any) -> list[int]:
         else:
             if not array.flags.c_contiguous:
                 raise ValueError("a view requires contiguous arrays")
-            if array.size and array.flags.writeable and array.dtype.char != "V":
-                all_addresses.append(ctypes.addressof(_byte_of(array)))  # a quarter of the time of `array.ctypes`
+            if array.size and array.flags.writeable:
+                # A sixth of the time of `array.ctypes`, and a third for records.
+                items = array.data.cast("B") if array.dtype.char == "V" else array
+                all_addresses.append(ctypes.addressof(_byte_of(items)))
             else:
                 # Not `__array_interface__`, which describes every field of a record each time: twenty microseconds.
                 all_addresses.append(array.ctypes.data)

@@ -54,6 +54,7 @@ kinds.register_module("edge values", "rpq.operators.relational.edge_values", que
 kinds.register_module("match", "rpq.operators.relational.match_query", question="rpq.language.match.query.MatchQuery")
 kinds.register_module("sparql", "rpq.operators.relational.running_query", question="rpq.language.sparql.query.SparqlQuery")
 
+_COLUMNS = TAKEN | {"timestamp"}
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
 
 
@@ -352,13 +353,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if edge is not None:
             self._refuse_id(edge)
         if properties or edge is not None:
-            values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "+", "edge": edge}
-            for name in {*values, *TAKEN} & {*(properties or ())}:
+            if properties and not _COLUMNS.isdisjoint(properties):
+                name = min(_COLUMNS.intersection(properties))
                 raise InputError(f"{name!r} is no property of an edge, but a column of tuples", column=name)
-            if all(type(name) is str for name in properties or ()):
+            if {*map(type, properties or ())} <= {str}:
                 return self._push_one(
                     None, source, target, label, timestamp, "+", collect=True, properties=properties, edge=edge
                 )
+            values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "+", "edge": edge}
             return self._push({name: [value] for name, value in {**values, **(properties or {})}.items()}, collect=True)
         return self._push_one(None, source, target, label, timestamp, "+", collect=True)
 

@@ -70,9 +70,9 @@ def warm_up(
 ) -> float:
     """Run a tiny stream through every kernel that the query needs, and return the seconds that it took.
 
-    This takes about half a minute on a machine that has never run this version, and well under a second with a warm cache.
-    `vertices` is "string" or "int64"; `threads` and `witness` are options of the future engine; `state` is true if the
-    engine will be saved and restored.
+    This takes about half a minute on a machine that has never run this version, and well under a second with a warm cache,
+    where the kernels of bits, which many a path query never needs, are left alone. `vertices` is "string" or "int64";
+    `threads` and `witness` are options of the future engine; `state` is true if the engine will be saved and restored.
 
     >>> import rpq
     >>> rpq.warm_up(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) > 0
@@ -139,7 +139,7 @@ def warm_up(
     _set_aside(engine, known)
     engine.advance(min(3 * slide, latest))
     if query.paths == "walk" and not witness:
-        _use_bits(_plain(query.window), name)
+        _use_bits(_plain(query.window), name, if_compiled=False)
     if query.sources is not None or query.targets is not None:  # as with thousands of users, each with one query
         _share_trees(_plain(query.window), name)
     return time.perf_counter() - started
@@ -195,8 +195,12 @@ def _names(vertices: str) -> Callable[[int], int | str]:
     return str if vertices == "string" else int
 
 
-def _use_bits(window: Window, name: Callable[[int], int | str]) -> None:
-    """Change an index from cells to bits, which a query does where that is less work, and back."""
+def _use_bits(window: Window, name: Callable[[int], int | str], *, if_compiled: bool = True) -> None:
+    """Change an index from cells to bits, which a query does where that is less work, and back.
+
+    Without `if_compiled` not where that compiles nothing: the kernels take 2.5 MB, which many a query never needs, and are
+    loaded in a hundredth of a second.
+    """
     engine = Engine(Query(_CONFLICT, window=window, name="bits"), memory_limit=1 << 60, _capacity=16)
     x, y, z = map(name, range(3))
     engine.push_rows([(x, y, "a", 0)])
@@ -204,6 +208,8 @@ def _use_bits(window: Window, name: Callable[[int], int | str]) -> None:
     assert isinstance(running, PathQuery)
     (index,) = running.indexes
     assert isinstance(index, ClosureIndex)
+    if not (if_compiled or index.compiles_bits(SingleTuple().view)):
+        return
     index.use_bits()
     engine.push_rows([(y, z, "c", 0), (y, y, "b", 0)])
     engine.delete(y, y, "b", 0)  # which lacks in-edges

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import string
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pyarrow import parquet as pq
 
 _CSV_SPECIAL = b'",\r\n'
+_YEAR_0, _YEAR_10000 = -62_167_219_200, 253_402_300_800  # seconds since 1970
+_PARTS_OF_SECOND = {"s": 1, "ms": 1000, "us": 10**6}
 _FIRST_PRINTED = 0x20  # smaller bytes must be escaped in JSON
 
 
@@ -54,7 +56,7 @@ def csv_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
     b'a,1\\n"b,c",2\\n'
     """
     for batch in rows.to_batches():
-        texts = [iso_texts(_decode_dictionary(column)) for column in batch.columns]
+        texts = [value_texts(_decode_dictionary(column)) for column in batch.columns]
         if any(_has_special(column, _CSV_SPECIAL) for column in texts):
             yield _quoted_lines(texts)
             continue
@@ -98,12 +100,38 @@ def _quoted_lines(columns: Sequence[pa.Array]) -> pa.Buffer:
 def iso_texts(column: pa.Array) -> pa.Array:
     """Return times in UTC as texts in ISO 8601, with as many digits of a second as their unit has; others as they are.
 
-    >>> iso_texts(pa.array([1709287200123]).view(pa.timestamp("ms", "UTC"))).to_pylist()
-    ['2024-03-01T10:00:00.123Z']
+    Times outside the years 0 to 9999, for which ISO 8601 has no text, become the digits of their numbers.
+
+    >>> iso_texts(pa.array([1709287200123, 10**15]).view(pa.timestamp("ms", "UTC"))).to_pylist()
+    ['2024-03-01T10:00:00.123Z', '1000000000000000']
     """
     if not pa.types.is_timestamp(column.type):
         return column
+    if column.type.unit != "ns":  # whose 64 bits are fewer years
+        parts = _PARTS_OF_SECOND[column.type.unit]
+        numbers = column.view(pa.int64())
+        first, last = (pa.scalar(second * parts, pa.int64()) for second in (_YEAR_0, _YEAR_10000))
+        has_text = pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, last))
+        if pc.all(has_text).as_py() is False:  # nulls are neither
+            texts = iso_texts(pc.if_else(has_text, column, pa.scalar(None, column.type)))
+            return pc.if_else(has_text, texts, numbers.cast(texts.type))
     return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
+
+
+def value_texts(column: pa.Array) -> pa.Array:
+    """Return times as `iso_texts` does, and lists as texts in JSON; others as they are.
+
+    >>> value_texts(pa.array([[1, None], None])).to_pylist()
+    ['[1, null]', None]
+    """
+    if not pa.types.is_list(column.type):
+        return iso_texts(column)
+    quote, texts = json_cells(column.flatten())
+    ends = np.zeros(len(column) + 1, np.int32)
+    np.cumsum(column.value_lengths().fill_null(0).to_numpy(), out=ends[1:])
+    items = _join_texts([quote, texts, quote]) if quote else texts
+    lists = pa.ListArray.from_arrays(pa.array(ends), items, mask=column.is_null())
+    return _join_texts(["[", pc.binary_join(lists, _scalar(", ")), "]"])
 
 
 def json_lines(rows: pa.Table, *, json_columns: Collection[str] = ()) -> Iterator[pa.Buffer]:
@@ -160,7 +188,8 @@ def json_cells(column: pa.Array, *, is_json: bool = False) -> Cells:
 
     Texts that are JSON already stay as they are; an empty one becomes null.
     """
-    column = iso_texts(_decode_dictionary(column))
+    is_json = is_json or pa.types.is_list(column.type)
+    column = value_texts(_decode_dictionary(column))
     if is_json:
         texts = pc.fill_null(column.cast(pa.large_string()), "")
         return "", pc.if_else(pc.equal(texts, ""), _TEXT["null"], texts)
@@ -221,12 +250,23 @@ class MessageTemplate:
         batches = [self._messages(batch) for batch in rows.combine_chunks().to_batches()]
         return rows.append_column(MESSAGE, pa.chunked_array(batches, pa.large_string()).cast(pa.string()))
 
+    def message(self, values: Mapping[str, Any]) -> str:
+        """Return the message of one row, whose values are those of JSON.
+
+        >>> MessageTemplate("{x} at {timestamp}").message({"x": None, "timestamp": 7})
+        ' at 7'
+        """
+        return "".join(
+            constant + ("" if name is None or (value := values.get(name)) is None else json_word(value))
+            for constant, name in self._parts()
+        )
+
     def _messages(self, rows: pa.RecordBatch) -> pa.Array:
         pieces: list[str | pa.Array] = [""]
         for constant, name in self._parts():
             pieces.append(constant)
             if name is not None:
-                text = iso_texts(_decode_dictionary(rows.column(name))).cast(pa.large_string())
+                text = value_texts(_decode_dictionary(rows.column(name))).cast(pa.large_string())
                 pieces.append(pc.fill_null(text, ""))
         texts = _join_texts(pieces)
         return texts if isinstance(texts, pa.Array) else pa.array([texts.as_py()] * rows.num_rows, pa.large_string())
@@ -238,8 +278,16 @@ class MessageTemplate:
             yield constant, name
 
 
+def json_word(value: Any) -> str:
+    """Return a text as it is, and another value of JSON as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 MESSAGE = "message"
 """The column of messages."""
+
+WITNESS_COLUMNS = ("path", "path_times")
+"""The columns of witnesses: a path as JSON, and the times of its edges."""
 
 
 def message_lines(rows: pa.Table) -> Iterator[pa.Buffer]:

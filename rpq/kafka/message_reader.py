@@ -25,7 +25,7 @@ from rpq.errors import InputError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.batch import LABEL_TYPE, left_after_condition
-from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames
+from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames, refuse_unread_deletes
 from rpq.readers.inputs import order_rows
 from rpq.readers.key_paths import names_in, value_at
 from rpq.readers.source import Block, count_lines
@@ -360,6 +360,10 @@ class MessageReader:
             keys |= {name for name in self._where.names - {*self._kinds("text")} if not is_beside(name)}
         return tuple(sorted(keys))
 
+    @property
+    def _condition_names(self) -> frozenset[str]:
+        return frozenset() if self._where is None else self._where.names
+
     def _settle_layout(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, BadMessage]) -> bool:
         """Determine the layout from the first good message; those before it are bad.  Returns whether there is one."""
         for number, value in enumerate(values):
@@ -373,7 +377,10 @@ class MessageReader:
                 if self._rules is None:
                     self._use_layout(self._detect_layout(first))
                 else:
-                    read_object(first)
+                    found = read_object(first)
+                    if self._rules.changes is None:
+                        read = self._rules.all_names(self._columns.values.properties)
+                        refuse_unread_deletes(found, {*read, *self._condition_names}, self._rules.file)
                     self._use_rules(self._rules, None)
                     if isinstance(self._parser, ChangeParser):
                         try:
@@ -417,7 +424,7 @@ class MessageReader:
         if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
             return _csv_layout(value, self._columns)
         found = read_object(value)
-        self.warnings = names.deletes_not_read(names_in(found))
+        self.warnings = names.deletes_not_read(names_in(found), self._condition_names)
         ends = [value_at(found, names[end]) for end in ("source", "target") if end in names.columns]
         layout = JsonLayout(
             names=names,

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.files.table_formats import MESSAGE, MessageTemplate, array_pieces, json_cells, object_pieces
+from rpq.files.table_formats import MESSAGE, WITNESS_COLUMNS, MessageTemplate, array_pieces, json_cells, object_pieces
 from rpq.kafka.client import ClientSettings, KafkaError, client, is_broker_away, log_event, log_warning
 from rpq.kafka.partition_merge import Place
 from rpq.rows.column_kernels import joined_lines
@@ -59,8 +59,7 @@ class Messages:
 
 
 QUERY = "query"
-WITNESS = "path"
-NOT_IN_KEYS = frozenset({"timestamp", "op", WITNESS})
+NOT_IN_KEYS = frozenset({"timestamp", "op", *WITNESS_COLUMNS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +111,7 @@ class RowMessages:
         values: list[bytes | None] = []
         for batch in rows.combine_chunks().to_batches():
             cells = {
-                name: json_cells(batch.column(name), is_json=self.witness and name == WITNESS)
+                name: json_cells(batch.column(name), is_json=self.witness and name == WITNESS_COLUMNS[0])
                 for name in {*binding, *columns}
             }
             keys += _lines(array_pieces(cells[name] for name in binding))
@@ -377,6 +376,11 @@ class TopicOutputs(Sink):
         self.transactions.check_topics(self.topics)
         self.note_committed()
 
+    def committed(self) -> int:
+        """Return the last round that the committed offsets belong to."""
+        assert self._source is not None
+        return self._source.committed_round()
+
     def note_committed(self) -> None:
         """Note that the position of the source is committed."""
         assert self._source is not None
@@ -414,10 +418,11 @@ class TopicOutputs(Sink):
     def position(self) -> None:
         """Return None: the broker has the position."""
 
-    def close(self) -> None:
+    def close(self, *, keeps_empty: bool = True) -> list[OSError]:
         """Abort the open transaction."""
         if self.transactions is not None:
             self.transactions.close()
+        return []
 
     def send_dead_letter(self, bad: BadMessage) -> None:
         """Send a message that is no tuple to the topic of dead letters, with the reason and its place as headers."""

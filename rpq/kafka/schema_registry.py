@@ -110,7 +110,7 @@ class SchemaRegistry:
 
     @property
     def identity(self) -> str:
-        """What the rows of a run depend on; not the URL, at which another registry may have the same schemas.
+        """The settings on which the rows of a run depend; not the URL, at which another registry may have the same schemas.
 
         >>> SchemaRegistry("https://registry.example", format="avro").identity
         'avro'

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rpq.errors import InputError
 from rpq.files.json_values import JsonValue
-from rpq.files.table_formats import MESSAGE, MessageTemplate
+from rpq.files.table_formats import MESSAGE, WITNESS_COLUMNS, MessageTemplate
 from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, log_event, log_warning, read_settings
 from rpq.kafka.message_reader import BadMessage, MessageColumns
 from rpq.kafka.partition_merge import Place
@@ -23,7 +23,7 @@ from rpq.kafka.row_outputs import Destination, RowMessages, TopicOutputs
 from rpq.kafka.schema_registry import RDF_HAS_NO_REGISTRY, SchemaRegistry
 from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topic, topics_in
 from rpq.kafka.topic_reader import TopicFigures, TopicInput
-from rpq.kafka.topic_source import Journal, TopicPosition, TopicSource, rounds_between
+from rpq.kafka.topic_source import TopicPosition, TopicSource
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.readings import properties_of
 from rpq.language.where import parse_where
@@ -31,7 +31,7 @@ from rpq.readers.column_names import ColumnNames
 from rpq.readers.text.changes import SOURCE_TIME
 from rpq.readers.text.edge_rules import EdgeRules
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
-from rpq.run.loop import Rejected, Run
+from rpq.run.loop import OutputError, Rejected, Run
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE, check_time_format
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ class TopicRun(Run):
 
     source: TopicSource
     slice_rows, slice_seconds, most_tuples = 1 << 18, 0.25, 100_000
-    # After an error of Kafka nothing can be committed.
-    unfinished = (KafkaError, OSError)
+    # After an error of Kafka, or of the output, nothing can be committed.
+    unfinished = (KafkaError, OSError, OutputError)
 
     def execute(self) -> str:
         """Execute the run as `Run.execute` does; raises `KafkaError` also for a checkpoint that cannot be resumed."""
@@ -107,34 +107,26 @@ class TopicRun(Run):
         except CheckpointError as error:
             raise KafkaError(str(error)) from error
         finally:
-            if isinstance(self.sink, TopicOutputs):
+            if self.sink.is_transactional:
                 self.sink.close()
             self.source.close()
             if lock is not None:
                 lock.release()
 
     def _recover(self) -> None:
-        """Write the first checkpoint, or replay the rounds that were committed after the checkpoint of a resumed run."""
+        """Recover as `Run` does, with the journal; a sink without transactions has a first checkpoint too."""
         if self.checkpoint is None:
             return
-        source, path = self.source, f"{self.checkpoint.path}.journal"
-        if self.resumed is None:
-            # From now on the run has a name that survives a crash.
-            if self.sink.is_transactional:
-                source.journal = Journal(path, run=source.run)
+        source, round_before, tuples_before = self.source, self.source.round, self.tuples
+        began = time.monotonic()
+        if self.sink.is_transactional:
+            source.open_journal(f"{self.checkpoint.path}.journal", is_new=self.resumed is None)
+            super()._recover()
+        elif self.resumed is None:
             self._write_checkpoint()
-        elif isinstance(self.sink, TopicOutputs):
-            last = max(source.committed_round(), source.round)
-            rounds = rounds_between(path, run=source.run, first=source.round + 1, last=last)
-            journal = Journal(path, run=source.run, rounds=rounds)
-            began, before = time.monotonic(), self.tuples
-            for part in source.replay(rounds):
-                self._push(part, again=True)
-            source.journal = journal
-            self.sink.note_committed()
-            if rounds:
-                seconds = round(time.monotonic() - began, 3)
-                log_event("replayed", rounds=len(rounds), tuples=self.tuples - before, seconds=seconds)
+        if rounds := source.round - round_before:
+            seconds = round(time.monotonic() - began, 3)
+            log_event("replayed", rounds=rounds, tuples=self.tuples - tuples_before, seconds=seconds)
 
     def _write_checkpoint(self) -> None:
         super()._write_checkpoint()
@@ -273,7 +265,7 @@ def run_topics(
             columns=(
                 *(("query",) * (len(queries) > 1)),
                 *(*query.columns, "timestamp", "op"),
-                *(*(("path",) * witness), *((MESSAGE,) * (message is not None))),
+                *(*(WITNESS_COLUMNS if witness else ()), *((MESSAGE,) * (message is not None))),
             ),
         )
         for query in queries
@@ -283,7 +275,7 @@ def run_topics(
     template = None if message is None else MessageTemplate(message)
     try:
         for query in queries if template is not None else ():
-            template.check(("query", *query.columns, "timestamp", "op", *(("path",) * witness)))  # type: ignore[union-attr]
+            template.check(("query", *query.columns, "timestamp", "op", *(WITNESS_COLUMNS if witness else ())))  # type: ignore[union-attr]
     except ValueError as error:
         raise InputError(f"message: {error}") from error
     of_engine: dict[str, Any] = {
@@ -332,7 +324,7 @@ def run_topics(
             dead_letters=one_topic(on_error) if letters else None,
             check=check,
         ),
-        make_engine=lambda: Engine(*queries, **of_engine, edges=edges),
+        make_engine=lambda: Engine(*queries, **of_engine, edges=edges, time_unit=time_unit),  # type: ignore[arg-type]
         limit=limit,
         checkpoint=None
         if checkpoint is None

@@ -80,6 +80,7 @@ class TopicSource(SliceSource):
         self.inside: dict[Place, int] = {}
         self.stops = topics.on_error == "stop"
         self.journal: Journal | None = None
+        self._journal_path = ""
         self._settings = settings
         self._check = check
         self._watch = watch
@@ -181,6 +182,20 @@ class TopicSource(SliceSource):
                 self._watch(released.columns)
             yield released
 
+    def open_journal(self, path: str, *, is_new: bool) -> None:
+        """Begin a new journal, or the one from which `again` takes the rounds behind the position."""
+        self._journal_path = path
+        if is_new:
+            self.journal = Journal(path, run=self.run)
+
+    def again(self, last: int) -> Iterator[MergedTuples]:
+        """Yield the slices of the rounds up to `last` again, as the journal has them; it is written from then on."""
+        path, last = self._journal_path, max(last, self.round)
+        rounds = rounds_between(path, run=self.run, first=self.round + 1, last=last)
+        journal = Journal(path, run=self.run, rounds=rounds)
+        yield from self.replay(rounds)
+        self.journal = journal
+
     def replay(self, rounds: Iterable[Round]) -> Iterator[MergedTuples]:
         """Yield the slices of these rounds again."""
         for one in rounds:
@@ -225,6 +240,10 @@ class TopicSource(SliceSource):
         )
 
     def milestone(self, engine: Engine | None) -> int:
+        """Return the number of the last round."""
+        return self.round
+
+    def sequence(self) -> int:
         """Return the number of the last round."""
         return self.round
 

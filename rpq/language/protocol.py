@@ -26,10 +26,12 @@ from rpq.errors import ConflictBudgetError, RowLimitError
 from rpq.files.json_values import JsonValue
 from rpq.language.hypercube import Hypercube, Share
 from rpq.language.readings import LabelSet
+from rpq.rows.blocks import witness_array
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, IdRows
 from rpq.rows.typed_columns import Texts
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.edge_values import ValuesOf
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName
@@ -158,9 +160,16 @@ class Question(Protocol):
         """Return the same question over another window."""
 
 
+def _one_by_one(values: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
+    return [function(value) for value in values]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """The resources of a new running query: the division of its work, limits, and parts to share."""
+    """The resources of a new running query: the division of its work, limits, and parts to share.
+
+    `each` returns the results of a function for several objects, in the threads of the engine.
+    """
 
     threads: int
     share: Share
@@ -173,6 +182,7 @@ class Resources:
     sharing: Literal["auto", "always", "never"] = "auto"  # whether queries share work that none of them needs alone
     is_late: bool = False  # whether it starts with an empty window while those of other queries hold edges
     shared: dict[Hashable, Any] = field(default_factory=dict)  # parts that queries share, by keys; queries add them
+    each: Callable[[Sequence[Any], Callable[[Any], Any]], Any] = _one_by_one
 
 
 class Overrun(NamedTuple):
@@ -401,14 +411,23 @@ class RunningQuery(ABC):
         """
         raise NotImplementedError("queries of this kind have no witnesses")
 
-    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
-        """Return the witnesses of the rows of a delta as texts, which are empty for rows that leave."""
+    def witnesses(
+        self,
+        delta: Delta,
+        edges: Edges,
+        vertices: VertexDictionary,
+        labels: list[str],
+        edge_times: EdgeTimes | None = None,
+    ) -> pa.Array:
+        """Return the witnesses of the rows of a delta (`witness_array`), none for rows that leave.
+
+        `edge_times` are those of the edges at each tuple; without them they are those of `edges`.
+        """
         is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
-        found = (
+        return witness_array([
             self.witness(row, edges, vertices, labels) if added else None
             for row, added in zip(delta.as_lists(), is_added, strict=True)
-        )
-        return pa.array(["" if one is None else one.to_json() for one in found], pa.string())
+        ])  # fmt: skip
 
     def explain(self) -> Any:
         """Return how the query is evaluated, and its cost so far; None if its kind has no explanation."""

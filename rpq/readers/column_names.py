@@ -7,7 +7,7 @@ import difflib
 import io
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from rpq.errors import InputError, did_you_mean
@@ -25,11 +25,12 @@ NAMED_COLUMNS = (*TUPLE_COLUMNS, DELETE, STREAM)
 OP_AND_DELETE = "duplicates column 'op': use one of the two (--columns op=op, or --columns delete=delete)"
 """The message for tuples that have both op and delete."""
 
-_DEBEZIUM_COLUMNS = {
-    "__deleted": "--columns delete=__deleted reads them as deletes, and --changes debezium-rows updates of rows as well",
-    "__op": "--changes debezium-rows reads them as deletes and updates",
-}
-"""Columns that Debezium adds to records without envelopes, and how to read them."""
+DELETED, _OPERATION = "__deleted", "__op"
+"""Columns that Debezium adds to records without envelopes."""
+
+_IS_DELETED = "says which records are deletes of Debezium, each of which would be read as an insert; "
+_OF_DELETES = "--changes debezium-rows reads deletes and updates of rows, and --columns delete=__deleted deletes alone"
+_OF_OPERATIONS = "--changes debezium-rows reads them as deletes and updates"
 
 _OPTIONAL = ("op", DELETE, STREAM)
 
@@ -283,23 +284,38 @@ class ColumnNames:
             ]
         return f"; give {' '.join([*options, *(['--label LABEL'] if with_label else [])])}"
 
-    def deletes_not_read(self, names: Sequence[str]) -> list[str]:
-        """Return a warning if the names include a Debezium column of deletes, and no deletes are read.
+    def deletes_not_read(self, names: Sequence[str], condition: Collection[str] = ()) -> list[str]:
+        """Return a warning if the names include Debezium's operations, and no deletes are read.
 
-        >>> ColumnNames().deletes_not_read(["source", "target", "__deleted"])[0].partition(";")[0]
-        "column '__deleted' looks like the deletes of Debezium, which are read as inserts"
+        Raises `FieldError` for its column of deletes.  Neither is asked of names that a `condition` uses, or a property.
+
+        >>> ColumnNames().deletes_not_read(["source", "target", "__op"])[0].partition(";")[0]
+        "column '__op' looks like the deletes of Debezium, which are read as inserts"
         >>> ColumnNames.parse("delete=__deleted").deletes_not_read(["source", "target", "__deleted"])
         []
         """
         renamed = dict(self.renamed)
         read = [column for column in ("op", DELETE) if column in self.looked_for]
-        found = {name.lower(): name for name in names if name not in renamed.values()}
+        used = {*renamed.values(), *self.properties, *condition}
+        found = {name.lower(): name for name in names if name not in used}
         if not read or not found.keys().isdisjoint(read) or not renamed.keys().isdisjoint(read):
             return []
-        for column, remedy in _DEBEZIUM_COLUMNS.items():
-            if column in found:
-                return [f"column {found[column]!r} looks like the deletes of Debezium, which are read as inserts; {remedy}"]
+        if (deleted := found.get(DELETED)) is not None:
+            raise FieldError(_IS_DELETED + (f"rename it to {DELETE}" if self.fixed else _OF_DELETES), deleted)
+        if (operation := found.get(_OPERATION)) is not None:
+            what = "looks like the deletes of Debezium, which are read as inserts"
+            return [f"column {operation!r} {what}; {_OF_OPERATIONS}"]
         return []
+
+
+def refuse_unread_deletes(names: Collection[str], read: Collection[str], file: str) -> None:
+    """Raise `FieldError` if records with these names have Debezium's column of deletes, and rules of a file do not read it.
+
+    >>> refuse_unread_deletes(["from", "__deleted"], ["from", "__deleted"], "e.toml")
+    """
+    if DELETED in names and DELETED not in read:
+        both = "--changes debezium-rows reads deletes and updates of rows"
+        raise FieldError(f'{_IS_DELETED}{both}, and delete = "{DELETED}" in {file} deletes alone', DELETED)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -79,7 +79,7 @@ class OpenSource:
     # --- positions -------------------------------------------------------------------------------------------
 
     def begin(self, mark: Mark, counts: Callable[[], tuple[int, int, int]]) -> None:
-        """Let the next reading begin behind a mark.  `counts` returns the counts of the reader."""
+        """Move the beginning of the next reading behind a mark.  `counts` returns the counts of the reader."""
         self._begin, self._tuples, self._counts = mark, mark.tuples, counts
         self._marks = deque([mark])
 

@@ -26,7 +26,7 @@ from rpq.errors import InputError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, kind_of_type, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.batch import left_after_condition
-from rpq.readers.column_names import EVENT, ColumnNames
+from rpq.readers.column_names import EVENT, ColumnNames, refuse_unread_deletes
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.key_paths import leaves_of, names_of_schema, top_of, with_nested_columns, with_nested_fields
 from rpq.readers.open_source import OpenSource
@@ -319,11 +319,20 @@ class ParquetInput(TypedInput):
                     f"{file}: its columns differ in type from those of {self._files[0]}; files of a folder must agree",
                     file=file,
                 )
-        self.warnings = [
-            f"{file}: {warning}"
-            for file, schema in schemas.items()
-            for warning in (self._columns.deletes_not_read(schema.names) if self._rules is None else ())
-        ][:1]
+        warnings = (f"{file}: {one}" for file, schema in schemas.items() for one in self._unread(file, schema))
+        self.warnings = [*warnings][:1]
+
+    def _unread(self, file: str, schema: pa.Schema) -> list[str]:
+        """Return warnings about deletes that are not read.  Raises `InputError` for those of Debezium."""
+        of_condition = frozenset() if self._where is None else self._where.names
+        try:
+            if self._rules is None:
+                return self._columns.deletes_not_read(schema.names, of_condition)
+            read = {*self._rules.all_names(self._columns.properties), *of_condition}
+            refuse_unread_deletes(schema.names, read, self._rules.file)
+        except FieldError as error:
+            raise InputError(f"{file}: column '{error.column}' {error.message}", file=file, column=error.column) from error
+        return []
 
     @property
     def bytes_read(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ class Block(NamedTuple):
     timestamp: np.ndarray  # int64, one for each event
     removed: np.ndarray  # uint8, one for each event; WHOLE: its rows are the whole answer, not a change
     names: pa.Array  # for typed columns the terms, null if unbound
-    witness: pa.Array | None  # a text for each row
+    witness: pa.Array | None  # for each row, as `witness_array` gives them
     first: np.ndarray | None  # int64, one for each event: place of its first row in the chunk, if that has other blocks
 
     @property
@@ -91,6 +91,22 @@ class Block(NamedTuple):
 
     def _lengths(self) -> np.ndarray:
         return np.diff(self.ends, prepend=0)
+
+
+class RowWitness(Protocol):
+    """The witness of a row: a text in JSON, and the integer timestamps of its edges, None for edges without time."""
+
+    @property
+    def timestamps(self) -> Sequence[Any]: ...
+
+    def to_json(self) -> str: ...
+
+
+def witness_array(witnesses: Sequence[RowWitness | None]) -> pa.StructArray:
+    """Return witnesses of rows as an array of texts (`path`, empty for none) and of the times of their edges (`times`)."""
+    texts = pa.array(["" if one is None else one.to_json() for one in witnesses], pa.string())
+    times = pa.array([None if one is None else list(one.timestamps) for one in witnesses], pa.list_(pa.int64()))
+    return pa.StructArray.from_arrays([texts, times], names=["path", "times"])
 
 
 class FewRows(NamedTuple):

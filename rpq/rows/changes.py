@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rpq.errors import QueryError
+from rpq.files.table_formats import WITNESS_COLUMNS
 from rpq.rows.answers import html_table
 from rpq.rows.blocks import EMPTY, WHOLE, Block, FewRows, Schema
 from rpq.rows.column_kernels import PIECE, Names, Region, repeat_text, signs, spread
@@ -205,9 +207,10 @@ class Changes:
     def to_arrow(self, query: str | None = None, *, witness: bool = False) -> pa.Table:
         """Return a table with query, source, target, timestamp, op; vertices and timestamps have the type of the input.
 
-        With the name of a `query` the table has its rows only.  With `witness` there is a column `path`: the JSON of `Path`
-        for `+`, empty for `-` (for a pattern the JSON of `Witness`, with times as integers in the unit of the stream); the
-        engine must have been created with `witness=True`.
+        With the name of a `query` the table has its rows only.  With `witness` there are two further columns: `path`, the
+        JSON of `Path` for `+`, empty for `-` (for a pattern the JSON of `Witness`, with times as integers in the unit of the
+        stream), and `path_times`, a list of the timestamps that its edges have at that moment, in the order of `path`, null
+        for an edge without time; the engine must have been created with `witness=True`.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -246,9 +249,14 @@ class Changes:
 
     def _table(self, blocks: list[Block], schema: pa.Schema, witness: bool) -> pa.Table:
         if witness:
-            if "path" in schema.names:
-                raise QueryError("the column of witnesses is called path: rename the variable ?path, or select others")
-            schema = schema.append(pa.field("path", pa.string()))
+            if taken := [name for name in WITNESS_COLUMNS if name in schema.names]:
+                raise QueryError(
+                    f"the columns of witnesses are called {' and '.join(WITNESS_COLUMNS)}: rename the variable ?{taken[0]}, "
+                    "or select others"
+                )
+            times = pa.list_(schema.field("timestamp").type)
+            for field in zip(WITNESS_COLUMNS, (pa.string(), times), strict=True):
+                schema = schema.append(pa.field(*field))
         return pa.Table.from_batches([batch for block in blocks for batch in self._batches(block, schema, witness)], schema)
 
     def to_pandas(self, query: str | None = None, *, witness: bool = False) -> pandas.DataFrame:
@@ -375,10 +383,22 @@ class Changes:
                 region.finish(numbers)
                 columns.insert(0, queries.column(numbers.reshape(-1, 1), 0, 0, count, region))
             if witness:
-                columns.append(block.witness.slice(first, count))  # type: ignore[union-attr]
+                columns += self._witness_columns(block.witness.slice(first, count))  # type: ignore[union-attr]
             # Arrow takes ten microseconds even for a cast that changes nothing.
             typed = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
             yield pa.record_batch(typed, schema=schema)
+
+    def _witness_columns(self, witness: pa.StructArray) -> list[pa.Array]:
+        """Return the columns of `witness_array`, with times of the type of the stream."""
+        texts, times = witness.flatten()
+        flat = times.flatten()
+        values = self._times.column(flat.fill_null(0).to_numpy())
+        if flat.null_count:
+            values = pc.if_else(flat.is_valid(), values, pa.scalar(None, values.type))
+        ends = np.zeros(len(times) + 1, np.int64)
+        np.cumsum(times.value_lengths().fill_null(0).to_numpy(), out=ends[1:])
+        lists = pa.LargeListArray.from_arrays(pa.array(ends), values, mask=times.is_null())
+        return [texts, lists.cast(pa.list_(values.type))]
 
     def _names_of(self, block: Block, *, terms: bool) -> list[Names]:
         """Return the names for each column of a block; computed values become texts, or stay terms."""

@@ -4,7 +4,7 @@ A slice is pushed as a whole, and its rows are written as a whole.  Then engine,
 only at such a point does a run commit, write a checkpoint, and react to signals.  Rows become final in one of two ways.  A
 sink of files is truncated to the position of the checkpoint when a run is resumed.  A sink with transactions commits rows
 together with the position of the source; a resumed run pushes again, without writing rows, what was committed after the
-checkpoint.
+checkpoint: `Sink.committed` says how far that is.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ _NO_TUPLES = pa.RecordBatch.from_pydict({})
 
 CHECKPOINT_SHARE = 0.1
 """The largest share of a run's time that checkpoints may take."""
+
+
+class OutputError(RpqError):
+    """An output that cannot be opened, or whose rows cannot be made final; nothing more is committed."""
 
 
 @dataclass(kw_only=True)
@@ -225,12 +229,22 @@ class SliceSource(Protocol):
     def milestone(self, engine: Engine | None) -> Any:
         """Return a value that changes when the position has changed enough for another checkpoint."""
 
+    def sequence(self) -> int:
+        """Return the number of the position, which grows with every slice and is the same after a restart."""
+
+    def again(self, last: int) -> Iterator[Slice]:
+        """Yield the slices from the position to the one with the number `last` again."""
+
+    def synchronise(self) -> None:
+        """Put on disk what `again` needs to yield the slices before the position."""
+        return
+
 
 class Sink(Protocol):
     """The output of a run.
 
     It has rows if it `has_destination`.  If it `is_transactional`, rows become final in `commit`, together with the position
-    of the source; otherwise they are final when they are written.
+    of the source, whose number `committed` returns; otherwise they are final when they are written.
     """
 
     is_transactional: bool = False
@@ -254,8 +268,23 @@ class Sink(Protocol):
         """Make all rows final, with the position of the source."""
         return
 
+    def committed(self) -> int:
+        """Return the number of the source's position (`SliceSource.sequence`) in the last commit of this run."""
+        return 0
+
+    def note_committed(self) -> None:
+        """Note that the present position of the source is the one that was committed last."""
+        return
+
     def position(self) -> Any:
         """Put everything written on disk, and return the position, as `begin` takes it, for a checkpoint."""
+
+    def close(self, *, keeps_empty: bool = True) -> list[OSError]:
+        """Release what `begin` has opened.  Returns the errors of outputs that could not be completed.
+
+        Outputs without rows are left as they were unless the run `keeps_empty` ones.
+        """
+        return []
 
 
 class Run:
@@ -273,7 +302,7 @@ class Run:
     most_tuples: int | None = None
     """The largest number of tuples in a slice."""
 
-    unfinished: tuple[type[BaseException], ...] = (OSError, WhereError, KeyboardInterrupt)
+    unfinished: tuple[type[BaseException], ...] = (OSError, OutputError, WhereError, KeyboardInterrupt)
     """The errors after which nothing more is committed or saved."""
 
     def __init__(
@@ -370,7 +399,18 @@ class Run:
         return ended
 
     def _recover(self) -> None:
-        """Push the tuples again that were committed after the checkpoint."""
+        """Write the first checkpoint, or push the tuples again that were committed after that of a resumed run.
+
+        Only sinks with transactions need either.
+        """
+        if self.checkpoint is None or not self.sink.is_transactional:
+            return
+        if self.resumed is None:  # from now on the run has a name that survives a crash
+            self._write_checkpoint()
+            return
+        for part in self.source.again(self.sink.committed()):
+            self._push(part, again=True)
+        self.sink.note_committed()
 
     def _work(self) -> str:
         if self._limit is not None and self.tuples >= self._limit:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Coroutine, Hashable, Iterator
+from collections.abc import Coroutine, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from importlib.resources import files
@@ -24,12 +24,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rpq.engine.warmup import warm_up
 from rpq.errors import RpqError
+from rpq.files.table_formats import MessageTemplate
 from rpq.language.kinds import kernels_of
 from rpq.language.query import Query
 from rpq.language.sparql.query import SparqlQuery
 from rpq.rows.typed_columns import kinds_of
 from rpq.serve import models
-from rpq.serve.changes import FollowedChanges, Place, encode_rows, event_text, wait_for_disconnect
+from rpq.serve.changes import FollowedChanges, Place, RowText, encode_rows, event_text, wait_for_disconnect
 from rpq.serve.feeds import Playback
 from rpq.serve.models import json_text, json_value
 from rpq.serve.operations import TEXT, Admission, GuardedApplication, Operation, Operations
@@ -323,7 +324,8 @@ class Application:
     @operation(
         "GET /changes",
         "Follow changes as server-sent events.",
-        description="Events `start` (position, time), `changes` (position, time, changes: query, op, timestamp, values), "
+        description="Events `start` (position, time), `changes` (position, time, changes: query, op, timestamp, values, and "
+        "message with `?message=`), "
         "`gap` (message, from, to: changes that are no longer kept; read the answers again) and `end` (reason). To "
         "continue after an event, send its id back.",
         parameters=models.ChangesParameters,
@@ -350,12 +352,26 @@ class Application:
             return self.service.engine.time
 
         now = await self.service.call(see, even_if_failed=True)
+        row_text = None if options.message is None else await self._row_text(options.message, options.query)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         begin = event_text(
             "start", {"position": hub.position, "time": json_value(now)}, id=None if after else f"{hub.position}-{hub.run}"
         )
-        return FollowedChanges(hub, hub.follow(wanted, after), self._encoder, begin)
+        return FollowedChanges(hub, hub.follow(wanted, after, row_text), self._encoder, begin)
+
+    async def _row_text(self, text: str, queries: Sequence[str]) -> RowText:
+        """Return the text for rows of the one query followed.  Raises `Problem` for one that its rows cannot fill."""
+        if len(queries) != 1:
+            why = "message: its columns are those of one query; expected ?query= with the name of one"
+            raise Problem(422, "BadParameter", why, {"field": "message"})
+        columns = await self.service.call(lambda: self.service.query_named(queries[0]).columns, even_if_failed=True)
+        template = MessageTemplate(text)
+        try:
+            template.check(("query", *columns, "timestamp", "op"))
+        except ValueError as error:
+            raise Problem(422, "BadParameter", f"message: {error}", {"field": "message"}) from error
+        return RowText(template, tuple(columns))
 
     @operation(
         "POST /flush",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import threading
 from collections import deque
@@ -18,7 +19,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from rpq.errors import RpqError
-from rpq.files.table_formats import json_arrays
+from rpq.files.table_formats import MessageTemplate, json_arrays
 from rpq.rows.changes import Changes
 from rpq.serve.async_engine import FollowerQueue, FollowerTooSlow
 from rpq.serve.models import EVENT_ID, json_text, json_value
@@ -33,6 +34,20 @@ Wanted = frozenset[str] | None
 """The names of the queries whose changes a follower wants; None for all queries."""
 
 
+@dataclass(frozen=True)
+class RowText:
+    """A text for each row of a query with these columns, as a follower wants it."""
+
+    template: MessageTemplate
+    columns: tuple[str, ...]
+
+    def add_to(self, line: bytes) -> bytes:
+        """Return the JSON object of a row with a last member `message`."""
+        row = json.loads(line)
+        values = {**row, **dict(zip(self.columns, row["values"], strict=False))}
+        return b'%s,"message":%s}' % (line[:-1], json_text(self.template.message(values)))
+
+
 class PublishedChanges:
     """The changes of push `position`; `time` is the stream time after it, `run` the run of the server that numbered it."""
 
@@ -44,35 +59,38 @@ class PublishedChanges:
         self._run = run
         self._lock = threading.Lock()
         self._lines: tuple[list[bytes], np.ndarray | None, list[str]] | None = None
-        self._parts: dict[Wanted, list[bytes]] = {}
+        self._parts: dict[tuple[Wanted, RowText | None], list[bytes]] = {}
 
     def id_of(self, part: int, parts: int) -> str:
         """Return the event id of a part: position, part and run; the last part has no part number."""
         return f"{self.position}-{self._run}" if part == parts else f"{self.position}.{part}-{self._run}"
 
-    def is_encoded(self, wanted: Wanted) -> bool:
+    def is_encoded(self, wanted: Wanted, text: RowText | None = None) -> bool:
         """Return whether `parts` is cheap: already encoded, or a few rows."""
-        return wanted in self._parts or self.rows <= FEW_ROWS
+        return (wanted, text) in self._parts or self.rows <= FEW_ROWS
 
-    def parts(self, wanted: Wanted) -> list[bytes]:
+    def parts(self, wanted: Wanted, text: RowText | None = None) -> list[bytes]:
         """Return the server-sent events for followers of these queries; the list is empty if none of the rows are theirs.
 
-        O(rows), the first time; may be called from any thread.
+        With a `text` rows have a message.  O(rows), the first time; may be called from any thread.
         """
-        found = self._parts.get(wanted)
+        key = wanted, text
+        found = self._parts.get(key)
         if found is None:
             with self._lock:
-                found = self._parts.get(wanted)
+                found = self._parts.get(key)
                 if found is None:
-                    found = self._parts[wanted] = self._encode(wanted)
+                    found = self._parts[key] = self._encode(wanted, text)
         return found
 
-    def _encode(self, wanted: Wanted) -> list[bytes]:
+    def _encode(self, wanted: Wanted, text: RowText | None) -> list[bytes]:
         if self._lines is None:
             assert self._changes is not None
             self._lines = _lines_of(self._changes)
             self._changes = None
         lines = _rows_of_queries(*self._lines, wanted)
+        if text is not None:
+            lines = [text.add_to(line) for line in lines]
         count = -(-len(lines) // PART_ROWS)
         return [
             b"id: %s\nevent: changes\ndata: %s%s]}\n\n"
@@ -192,10 +210,11 @@ class Gap:
 
 
 class Follower:
-    """A follower of changes: the queries it wants, and the events that wait for it."""
+    """A follower of changes: the queries it wants, the text it wants for each row, and the events that wait for it."""
 
-    def __init__(self, wanted: Wanted, *, lag_rows: int) -> None:
+    def __init__(self, wanted: Wanted, *, lag_rows: int, text: RowText | None = None) -> None:
         self.wanted = wanted
+        self.text = text
         self.live = set(wanted or ())
         """The queries among them that are still registered."""
         self.queue: FollowerQueue[PublishedChanges | None] = FollowerQueue(limit=lag_rows)
@@ -237,9 +256,9 @@ class ChangeHub:
                 self.dropped += is_live and follower.queue.ended is not None
         self.position = position
 
-    def follow(self, wanted: Wanted, after: Place | None) -> Follower:
+    def follow(self, wanted: Wanted, after: Place | None, text: RowText | None = None) -> Follower:
         """Return a new follower, from now on or from a place on; its `gap` says which changes are no longer available."""
-        follower = Follower(wanted, lag_rows=self._lag_rows)
+        follower = Follower(wanted, lag_rows=self._lag_rows, text=text)
         if after is not None:
             self._go_on(follower, after)
         if self._end is not None:
@@ -378,11 +397,11 @@ class FollowedChanges:
     async def _parts(self, event: PublishedChanges | None, follower: Follower) -> list[bytes]:
         if event is None:
             return [b": ping\n\n"]
-        if event.is_encoded(follower.wanted):
-            parts = event.parts(follower.wanted)
+        if event.is_encoded(follower.wanted, follower.text):
+            parts = event.parts(follower.wanted, follower.text)
         else:
             loop = asyncio.get_running_loop()
-            parts = await loop.run_in_executor(self._encoder, event.parts, follower.wanted)
+            parts = await loop.run_in_executor(self._encoder, event.parts, follower.wanted, follower.text)
         if follower.skipped_parts:
             parts, follower.skipped_parts = parts[follower.skipped_parts :], 0
         return parts

@@ -114,6 +114,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 @click.option("--static-format", default="edges", show_default=True, help="Format of the static edges.")
 @shared.window_and_slide("30d, 10m (minutes), or a number in the stream's unit; count:N; unbounded")
 @shared.time_unit("if windows are durations or tuples have times")
+@shared.times
 @shared.paths
 @shared.simple_budget_options
 @shared.semantics

@@ -216,6 +216,13 @@ class ChangesParameters(RequestFields, frozen=True):
         str | None,
         Meta(description="Go on behind this position, or event.", extra_json_schema={"pattern": f"^{EVENT_ID}$"}),
     ] = None
+    message: Annotated[
+        str | None,
+        Meta(
+            description="A text for each row, its `message`, with columns of the one query followed in braces: "
+            "`{source} reached {target}`; also query, timestamp and op."
+        ),
+    ] = None
 
 
 # --- the server itself -----------------------------------------------------------------------------------------------
@@ -384,7 +391,7 @@ def json_value(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else "NaN" if math.isnan(value) else "INF" if value > 0 else "-INF"
     if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
+        return value.isoformat().replace("+00:00", "Z")
     return str(value)
 
 

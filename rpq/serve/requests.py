@@ -418,10 +418,11 @@ def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
     given, unknown = columns_by_name(table)
     try:
         ColumnNames(fixed=True).refuse_missing([*given, *map(str, unknown)], there=list(given))
+        unread = ColumnNames(fixed=True).deletes_not_read(table.schema.names)
     except FieldError as error:
         place = "" if error.column is None else f"column '{error.column}' "
         raise InputError(f"{NAME}: {place}{error.message}", column=error.column) from error
-    warnings = [f"{NAME}: {warning}" for warning in ColumnNames().deletes_not_read(table.schema.names)]
+    warnings = [f"{NAME}: {warning}" for warning in unread]
     if not table.num_rows:
         return PostedTuples(None, warnings)
     # Plain types from here on: the engine gets it together with what others post.

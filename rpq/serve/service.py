@@ -147,7 +147,7 @@ class Service(EngineThread):
         self.names = names
         """The format of times and the kind of vertices in posts, if they are not the usual ones."""
         self.rules = rules
-        """What makes edges of posted records, if these are no tuples."""
+        """The rules that make edges of posted records, if these are no tuples."""
         self.documents = documents
         """The reader of posted documents of RDF, if these have times."""
         self.defaults = defaults

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+import pyarrow as pa
 import uvicorn
 
 import rpq
@@ -259,6 +260,9 @@ def _service(
         "max_rows": settings.max_rows,
         "_keeps_values": True,  # witnesses are asked for at any time
     }
+    if settings.times is not None and settings.time_unit is None:
+        raise click.UsageError(f"--times {settings.times}: expected --time-unit, the unit in which times count from 1970")
+    times = None if settings.times is None else pa.timestamp(settings.time_unit, "UTC")
     keep = _keep_window(settings)
     max_ahead = max_ahead_of(settings, settings.time_unit, durations=True)
 
@@ -269,6 +273,8 @@ def _service(
             edges=settings.edges,
             **of_engine,
         )
+        if times is not None:
+            engine._times = engine._times.with_type(times)
         multigraph = engine._evaluation.multigraph
         if multigraph is not None:
             multigraph.statics.known = properties
@@ -279,6 +285,8 @@ def _service(
         engine = rpq.Engine.restore(path, **of_engine)
         if engine.edges != settings.edges:
             raise QueryError(f"--edges {settings.edges}: the checkpoint has edges of the identity {engine.edges}")
+        if times is not None and (engine._times.type is None or engine._times.is_of_numbers):
+            raise QueryError(f"--times {settings.times}: the checkpoint is of a server that writes times as numbers")
         multigraph = engine._evaluation.multigraph
         if multigraph is not None:
             # The queries of a checkpoint were taken, so static edges have no other values of what they read.

@@ -3,7 +3,8 @@
 Every share receives the tuples that some query reads, for patterns only those of its cell (`rpq.spark.division`), packed in
 envelopes (`rpq.spark.envelopes`) and in the order of the stream, and has an engine that answers for its roots and rows.
 The rows are those of `rpq run` over the same data, whatever the number of shares.  Only Spark reads the data, from any
-location that it supports.
+location that it supports.  If a data set is small, the driver packs it, and the tasks get the envelopes with their function:
+then a replay is a single step, and a command of its own takes little longer than Spark's start.
 
 Spark would read Parquet into rows, each with the name of its file, and convert them back to columns for Python, which takes
 more than a microsecond per tuple.  A file whose columns are exactly those of tuples is therefore passed on as bytes, and a
@@ -56,12 +57,12 @@ from rpq.spark.envelopes import (
 )
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
-from rpq.spark.jvm.connect import check_classic
+from rpq.spark.jvm.connect import check_classic, is_connect
 from rpq.spark.jvm.data_sets import VERTICES, edges_in, file_sizes, schema_in, statistics_in
 from rpq.spark.jvm.session import share_count, task_threads
 from rpq.spark.jvm.shipped_files import equip_driver
 from rpq.spark.parquet_content import ParquetContent, contents_writer
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import Shipped, ShippedValue, ship_value
 from rpq.stream.arrays.fields import DELETE, EDGE
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 from rpq.stream.durations import NANOSECONDS
@@ -73,6 +74,9 @@ if TYPE_CHECKING:
     from rpq.readers.column_names import ColumnNames
 
 _TIMES = "us"
+
+BatchFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""A function for `mapInArrow`."""
 
 
 def replay(
@@ -114,7 +118,7 @@ def replay(
     """
     named = parse_column_names(columns, label, has_ids=edges == "id")
     plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges)
-    changes = plan.envelopes.mapInArrow(RowBatches(plan.share), plan.schema)
+    changes = plan.apply(spark, RowBatches(plan.share), plan.schema)
     if plan.is_time:
         changes = changes.withColumn("timestamp", timestamps_as_times(plan.unit))
     if names:
@@ -158,7 +162,7 @@ def replay_to(
     row_counts = spark.sparkContext.accumulator(Counter({(query.name, op): 0 for query in queries for op in "+-"}), addition)
     microseconds = NANOSECONDS[plan.unit] // NANOSECONDS["us"] if plan.is_time else None
     row_files = RowFiles(plan.share, row_counts=row_counts, microseconds=microseconds)
-    contents = plan.envelopes.mapInArrow(row_files, "value string")
+    contents = plan.apply(spark, row_files, "value string")
     try:
         contents_writer(contents).text(output)  # files appear when all of them are complete
         if not hadoop_files.rename_endings(spark, output, ".txt", ".parquet"):
@@ -190,11 +194,23 @@ def refuse_queries(queries: Iterable[rpq.Query], edges: str, where: str) -> None
 class _Replay(NamedTuple):
     """The plan of a replay."""
 
-    envelopes: DataFrame  # partition, file, row, edges; in order within a partition
+    envelopes: DataFrame | Mapping[int, Sequence[bytes]]
+    """Rows (partition, file, row, edges), in order within a partition, or the envelopes of a small data set by partition."""
     share: Share
     schema: str  # of the rows, as Spark writes it
     is_time: bool
     unit: str  # the unit of the integers to which times are converted
+
+    def apply(self, spark: SparkSession, function: BatchFunction, schema: str) -> DataFrame:
+        """Return what a function for `mapInArrow` makes of the envelopes, in a task for each share."""
+        if not isinstance(self.envelopes, Mapping):
+            return self.envelopes.mapInArrow(function, schema)
+        values: dict[int, ShippedValue] = {}
+        for envelopes in self.envelopes.values():
+            if id(envelopes) not in values:  # shares of an undivided stream have the same
+                values[id(envelopes)] = ship_value(spark, envelopes)
+        shares = [(key, values[id(envelopes)]) for key, envelopes in self.envelopes.items()]
+        return spark.range(0, len(shares), 1, len(shares)).mapInArrow(SuppliedShares(function, shares), schema)
 
 
 def _plan_replay(
@@ -226,12 +242,21 @@ def _plan_replay(
     )
     keys = partition_keys(count)
     division = EdgeDivision(stream.queries, count, stream.sizes, whole=identity == "id")
-    if division.is_divided:
-        copies = stream.envelopes.mapInArrow(Divider(division.rows, keys), DIVIDED_SCHEMA)
+    divider = Divider(division.rows, keys) if division.is_divided else None
+    envelopes: DataFrame | Mapping[int, Sequence[bytes]]
+    if not isinstance(stream.envelopes, list):
+        if divider is not None:
+            copies = stream.envelopes.mapInArrow(divider, DIVIDED_SCHEMA)
+        else:
+            every = sql.explode(sql.array(*[sql.lit(key).cast("int") for key in keys])).alias("partition")
+            copies = stream.envelopes.select(every, "file", "row", "edges")
+        envelopes = copies.repartition(count, "partition").sortWithinPartitions("partition", "file", "row")
+    elif divider is not None:
+        divided = [batch["edges"].to_pylist() for batch in divider(stream.envelopes)]
+        envelopes = {key: [parts[place] for parts in divided] for place, key in enumerate(keys)}
     else:
-        every = sql.explode(sql.array(*[sql.lit(key).cast("int") for key in keys])).alias("partition")
-        copies = stream.envelopes.select(every, "file", "row", "edges")
-    envelopes = copies.repartition(count, "partition").sortWithinPartitions("partition", "file", "row")
+        whole = [edges for batch in stream.envelopes for edges in batch["edges"].to_pylist()]
+        envelopes = dict.fromkeys(keys, whole)
     share = Share(
         stream.queries,
         numbers={key: number for number, key in enumerate(keys)},
@@ -249,7 +274,7 @@ def _plan_replay(
 class _PackedStream(NamedTuple):
     """One copy of the stream, as envelopes with their places, and the queries with windows in the unit of timestamps."""
 
-    envelopes: DataFrame
+    envelopes: DataFrame | list[pa.RecordBatch]  # batches of this process if the data set is small
     queries: Sequence[rpq.Query]
     vertex: str
     is_time: bool
@@ -288,7 +313,7 @@ def _pack_stream(
         vertex = plain_vertex_type(schema_in(spark, data)) if is_plain else None
         if vertex is not None and can_read_whole(spark, data):
             known = queries_in_unit(queries, timestamp_unit)
-            envelopes = read_whole_files(spark, data, vertex, label_readers(known))
+            envelopes = read_whole_files(spark, data, FilePacker(label_readers(known), vertex))
             return _PackedStream(envelopes, known, vertex, False, timestamp_unit, {}, sizes)
         columns = read(edges_in(spark, data))
         tuples = columns.tuples
@@ -472,10 +497,38 @@ def can_read_whole(session: SparkSession, data: str) -> bool:
     return max(sizes.values()) <= MAX_WHOLE_BYTES and not any("=" in uri for uri in sizes)
 
 
-def read_whole_files(session: SparkSession, data: str, vertex: str, queries: Sequence[LabelReader]) -> DataFrame:
-    """Return the tuples of the Parquet files at a URI, with vertices of type `vertex`, as envelopes with places."""
+SMALL_BYTES = 1 << 23
+"""The size of a data set that the driver packs, instead of a task: then a replay is a single step of Spark."""
+
+
+def read_whole_files(session: SparkSession, data: str, pack: FilePacker) -> DataFrame | list[pa.RecordBatch]:
+    """Return the tuples of the Parquet files at a URI as envelopes with places, in batches if the data set is small."""
+    sizes = {} if is_connect(session) else file_sizes(session, data)
+    if sizes and sum(sizes.values()) <= SMALL_BYTES:
+        contents = ((uri, hadoop_files.last_bytes(session, uri, sizes[uri])) for uri in sorted(sizes))
+        return list(pack(pa.record_batch({"path": [uri], "content": [content]}) for uri, content in contents))
     files = session.read.format("binaryFile").option("recursiveFileLookup", True).load(data)
-    return files.select("path", "content").mapInArrow(FilePacker(queries, vertex), PLACED_SCHEMA)
+    return files.select("path", "content").mapInArrow(pack, PLACED_SCHEMA)
+
+
+class SuppliedShares(Shipped):
+    """A function for `mapInArrow` that applies another one to the envelopes of the shares whose numbers are its input.
+
+    `shares` are their keys and envelopes by number, of which a task fetches its own.
+    """
+
+    def __init__(self, function: BatchFunction, shares: Sequence[tuple[int, ShippedValue]]) -> None:
+        self._function = function
+        self._shares = tuple(shares)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self._function(self._supplied(batches))
+
+    def _supplied(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for key, envelopes in map(self._shares.__getitem__, batch["id"].to_pylist()):
+                for edges in envelopes.value:
+                    yield pa.record_batch({"partition": [key], "edges": pa.array([edges], pa.binary())})
 
 
 class FilePacker(Shipped):

@@ -191,6 +191,10 @@ FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 
 _JAVA_OPTIONS, _MEMORY = "spark.driver.defaultJavaOptions", "spark.driver.memory"
 _COLLECTOR = "-XX:+UseParallelGC"
+_SHORT_COLLECTOR = "-XX:+UseSerialGC -XX:NewSize=256m"
+"""The collector of a JVM with the first compiler alone, which ends after some seconds: without threads to start."""
+_CLASS_MEMORY = "-XX:MetaspaceSize=256m"
+"""The memory for classes from which on the collector runs for them; by default it runs five times while Spark starts."""
 _DAEMON = "spark.python.daemon.module"
 _MIN_MEMORY, _MAX_MEMORY = 1 << 10, 3 << 10
 """Megabytes of memory: Spark's default, and the amount beyond which more memory does not make Spark faster."""
@@ -218,7 +222,8 @@ def local_settings(settings: Mapping[str, str]) -> dict[str, str]:
     chosen = {}
     if _JAVA_OPTIONS not in existing and not re.search(r"-XX:\S*GC\b", existing):
         sharing = "" if "ArchiveClassesAtExit" in existing else class_archive.options_to_load(spark_home())
-        chosen[_JAVA_OPTIONS] = f"{_COLLECTOR} {sharing}".strip()
+        collector = _SHORT_COLLECTOR if FIRST_COMPILER in existing else _COLLECTOR
+        chosen[_JAVA_OPTIONS] = f"{collector} {_CLASS_MEMORY} {sharing}".strip()
     memory_options = r"spark\.driver\.memory\b|--driver-memory|-Xmx"
     if "SPARK_DRIVER_MEMORY" not in os.environ and not re.search(memory_options, existing):
         megabytes = machine_memory() // _MEMORY_DIVISOR >> 20

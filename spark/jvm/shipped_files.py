@@ -23,7 +23,7 @@ _WHEEL = ".whl"
 
 
 def accept_wheels(context: SparkContext) -> None:
-    """Let workers import from shipped wheels: Spark ships any file, but knows only the endings .zip, .egg and .jar."""
+    """Allow workers to import from shipped wheels: Spark ships any file, but knows only the endings .zip, .egg and .jar."""
     kind = type(context)
     kind.PACKAGE_EXTENSIONS = tuple({*kind.PACKAGE_EXTENSIONS, _WHEEL})
     shipped = context.getConf().get("spark.submit.pyFiles", "") or ""
@@ -33,7 +33,7 @@ def accept_wheels(context: SparkContext) -> None:
 
 
 def equip_driver(session: SparkSession) -> None:
-    """Let Python processes that Spark starts on the driver's machine find what was shipped to the executors.
+    """Make Python processes that Spark starts on the driver's machine find what was shipped to the executors.
 
     One of them inspects the stateful processor of every stream.  Spark gives it the environment variables of workers, but
     not the shipped files, so these are added to `PYTHONPATH`.  It runs the Python of the workers, which may be in an archive

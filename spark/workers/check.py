@@ -9,11 +9,14 @@ from __future__ import annotations
 import logging
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 import rpq
 from rpq.compiled import kernel_cache
@@ -68,6 +71,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     equip_driver(session)
     slots, threads, vertices = task_slots(session), task_threads(session), "int64" if integers else "string"
     if _run_this_python(session) and (not queries or _is_ready(queries, vertices, threads)):
+        _start_workers(session, KernelLoader(queries, vertices=vertices, threads=threads), slots)
         return Workers(machines=(socket.gethostname(),), workers=slots, compiled={})
     reports = _probe_workers(session, slots)
     for report in reports:
@@ -102,6 +106,31 @@ class WarmUp(Shipped):
 
     def __call__(self, tasks: Any) -> list[tuple[str, float, str | None]]:
         return [(socket.gethostname(), *warm_up_once(self._queries, self._vertices, self._threads)) for _ in tasks]
+
+
+class KernelLoader(Shipped):
+    """A function for `mapInArrow` that loads the kernels of queries, and returns nothing."""
+
+    def __init__(self, queries: Sequence[rpq.Query], *, vertices: str, threads: int) -> None:
+        self._queries = tuple(queries)
+        self._vertices = vertices
+        self._threads = threads
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            for query in one_query_of_each_kind(self._queries):
+                rpq.warm_up(query, vertices=self._vertices, threads=self._threads)
+        yield from ()
+
+
+def _start_workers(session: SparkSession, loader: KernelLoader, slots: int) -> None:
+    """Start workers on this machine and let them load kernels, while Spark plans the job that needs them."""
+
+    def run() -> None:
+        with suppress(Exception):  # the session may end meanwhile, and a worker that cannot start fails the job too
+            session.range(0, slots, 1, slots).mapInArrow(loader, "id bigint").collect()
+
+    threading.Thread(target=run, daemon=True).start()
 
 
 def _run_this_python(session: SparkSession) -> bool:

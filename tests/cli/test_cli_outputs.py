@@ -83,7 +83,8 @@ def test_json_lines_keep_numbers_numbers(rpq, here):
     pq.write_table(pa.table(table), "edges.parquet")
     assert rpq(*RUN, "--input", "edges.parquet", "--output", "rows.jsonl", "--witness", "--quiet")[0] == 0
     lines = [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()]
-    assert {"source": 1, "target": 3, "timestamp": 2, "op": "+", "path": lines[-1]["path"]} in lines
+    path = {"path": [1, "a", 2, "a", 3], "path_times": [1, 2]}
+    assert {"source": 1, "target": 3, "timestamp": 2, "op": "+", **path} in lines
     assert sorted(line["path"][0] for line in lines) == [1, 1, 2]
 
 
@@ -91,10 +92,31 @@ def test_a_witness_is_json_in_json_lines_and_null_where_there_is_none(rpq, here)
     Path("edges.csv").write_text('source,target,label,timestamp,op\nx,"y""z",a,1,+\nx,"y""z",a,2,-\n')
     for name in ("rows.jsonl", "rows.csv"):
         assert rpq(*RUN, "--input", "edges.csv", "--output", name, "--witness", "--quiet")[0] == 0
-    paths = [json.loads(line)["path"] for line in Path("rows.jsonl").read_text().splitlines()]
-    assert paths == [["x", "a", 'y"z'], None]
+    rows = [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()]
+    assert [(row["path"], row["path_times"]) for row in rows] == [(["x", "a", 'y"z'], [1]), (None, None)]
     with open("rows.csv", newline="") as file:
-        assert [row["path"] for row in csv.DictReader(file)] == [json.dumps(paths[0]), ""]
+        found = [(row["path"], row["path_times"]) for row in csv.DictReader(file)]
+    assert found == [(json.dumps(rows[0]["path"]), "[1]"), ("", "")]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet", "rows.tsv", "rows.srj"])
+def test_times_of_a_witness_are_those_of_the_output(rpq, here, name):
+    """The edge of the first row comes again, in the same batch: what it had then is told."""
+    edges = (f"{ends},a,2024-03-01T10:00:0{second}Z" for ends, second in (("x,y", 0), ("y,z", 5), ("x,y", 7)))
+    Path("edges.csv").write_text("\n".join(("source,target,label,timestamp", *edges)))
+    times = () if name.endswith(("tsv", "srj")) else ("--times", "iso")
+    arguments = "run", "a/a", "--input", "edges.csv", "--window", "1h", "--slide", "1m", "--output", name, "--witness"
+    assert rpq(*arguments, *times, "--quiet")[0] == 0
+    if name == "rows.parquet":
+        (row,) = pq.read_table(name).to_pylist()
+        assert [time.isoformat()[:19] for time in row["path_times"]] == ["2024-03-01T10:00:00", "2024-03-01T10:00:05"]
+        return
+    text = Path(name).read_text()
+    if not times:
+        assert "[1709287200000000, 1709287205000000]" in text
+    else:
+        expected = '["2024-03-01T10:00:00.000000Z", "2024-03-01T10:00:05.000000Z"]'
+        assert (expected if name == "rows.jsonl" else expected.replace('"', '""')) in text
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -107,7 +129,7 @@ def test_messages_are_a_column_of_files(rpq, here, name):
     else:
         lines = unpacked(name).splitlines()
         (row,) = map(json.loads, lines) if ".jsonl" in name else csv.DictReader(lines)
-    assert row["message"] == 'x reached y "1" {+} at 1, a+' and list(row)[-2:] == ["path", "message"]
+    assert row["message"] == 'x reached y "1" {+} at 1, a+' and list(row)[-3:] == ["path", "path_times", "message"]
 
 
 def test_messages_are_the_lines_of_standard_output(rpq, here):
@@ -509,3 +531,23 @@ def test_commands_that_write_other_files_refuse_what_cannot_be(rpq, here):
     assert Path("link.tsv").is_symlink() and len(Path("real.tsv").read_text().splitlines()) == 11
     assert rpq("explain", "a", "--dot", "/dev/null")[0] == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.parquet"])
+def test_times_that_iso_8601_cannot_write_are_numbers(rpq, here, name):
+    """A timestamp in the wrong unit does not end a run in its middle, nor become a day that never was."""
+    far = (-(2**62), -62_167_219_201, -62_167_219_200, 253_402_300_799, 253_402_300_800, 2**62)
+    Path("edges.csv").write_text("".join(f"x,y{number},a,{time}\n" for number, time in enumerate(far)))
+    options = "--window", "1s", "--slide", "1s", "--time-unit", "s", "--times", "iso", "--output", name, "--witness"
+    status, _, err = rpq("run", "a", "--input", "edges.csv", *options, "--quiet")
+    if name == "rows.parquet":
+        assert status == 1 and "rows.parquet: has no value for a time" in err and "(without --times)" in err
+        assert name not in os.listdir()
+        return
+    assert status == 0
+    lines = Path(name).read_text().splitlines()
+    rows = list(map(json.loads, lines) if name == "rows.jsonl" else csv.DictReader(lines))
+    texts = [str(far[0]), str(far[1]), "0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z", str(far[4]), str(far[5])]
+    assert [row["timestamp"] for row in rows] == texts
+    times = [row["path_times"] if name == "rows.jsonl" else json.loads(row["path_times"]) for row in rows]
+    assert times == [[text] for text in texts]

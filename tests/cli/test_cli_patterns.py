@@ -239,15 +239,16 @@ def test_witnesses_are_a_column_behind_those_of_the_pattern(rpq, edges):
     arguments = ("--input", edges, *WINDOW, "--output", "-", "--quiet", "--witness")
     status, out, _ = rpq("run", CHAIN, *arguments)
     header, rows = next(csv.reader(io.StringIO(out))), list(csv.DictReader(io.StringIO(out, newline="")))
-    assert status == 0 and header == ["x", "y", "z", "timestamp", "op", "path"]
-    assert in_order([tuple(row.values())[:-1] for row in rows]) == expected(CHAIN)
+    assert status == 0 and header == ["x", "y", "z", "timestamp", "op", "path", "path_times"]
+    assert in_order([tuple(row.values())[:-2] for row in rows]) == expected(CHAIN)
     for row in rows:
         assert (row["path"] == "") == (row["op"] == "-")
         if row["path"]:
             first, second = json.loads(row["path"])
             assert (first[:2], first[3], second[:2], second[3]) == ([row["x"], "a"], row["y"], [row["y"], "b"], row["z"])
+            assert json.loads(row["path_times"]) == [first[2], second[2]]
     status, _, err = rpq("run", "?path a ?y", *arguments)
-    assert status == 2 and "--witness: the column of witnesses is called path; rename the variable ?path" in err
+    assert status == 2 and "the columns of witnesses are called path and path_times; rename the variable ?path" in err
 
 
 @pytest.mark.parametrize("report", ["slide", "time"])

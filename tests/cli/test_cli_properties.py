@@ -323,6 +323,7 @@ def test_edge_variables_bind_static_edges(rpq, tmp_path):
     assert code == 0, err
     (row,) = csv.DictReader(io.StringIO(out))
     assert json.loads(row.pop("path")) == [["x", "a", None, "y"], ["y", "b", 1, "z"]]
+    assert json.loads(row.pop("path_times")) == [None, 1]
     assert row == {"x": "x", "e": "-1", "e.timestamp": "", "f.amount": "700", "timestamp": "1", "op": "+"}
 
 

@@ -115,12 +115,13 @@ def test_rows_and_counts_are_those_of_the_reference(rpq, tmp_path, stream, expre
     figures = json.loads(stats.read_text())
     assert {name: figures[name] for name in counts} == counts
     assert len(late.read_text().splitlines()) == 1 + counts["late"]
-    for source, target, _, op, *path_text in found:
+    for source, target, time, op, *witness_texts in found:
         if op == "-":
-            assert path_text in ([], [""])
+            assert witness_texts in ([], ["", ""])
         elif witness:
-            walk = json.loads(path_text[0])
+            walk, times = map(json.loads, witness_texts)
             assert (walk[0], walk[-1], len(walk) % 2) == (source, target, 1) and len(walk) > 1
+            assert len(times) == len(walk) // 2 and max(times) <= int(time)
 
 
 def test_the_stats_have_all_keys_and_the_summary_goes_to_stderr(rpq, edges, tmp_path):
@@ -209,11 +210,12 @@ def test_csv_and_parquet_have_the_same_rows(rpq, edges, tmp_path):
         assert rpq("run", "a/b*", *args)[0] == 0
     with open(tmp_path / "rows.csv", newline="") as file:
         results = [
-            (row["source"], row["target"], int(row["timestamp"]), row["op"], row["path"])
+            (row["source"], row["target"], int(row["timestamp"]), row["op"], row["path"], row["path_times"])
             for row in csv.DictReader(file)
         ]
     columns = pq.read_table(tmp_path / "rows.parquet").to_pydict()
-    assert list(columns) == ["source", "target", "timestamp", "op", "path"]
+    assert list(columns) == ["source", "target", "timestamp", "op", "path", "path_times"]
+    columns["path_times"] = ["" if times is None else str(times) for times in columns["path_times"]]
     assert as_multiset(zip(*columns.values())) == as_multiset(results) and results
 
 

@@ -121,7 +121,7 @@ def test_parquet_keeps_types_and_makes_row_groups(tmp_path, vertex_type):
 def test_an_empty_parquet_output_is_a_parquet_file(tmp_path):
     path = str(tmp_path / "out.parquet")
     sinks.open_sink(path, witness=True).close()
-    assert pq.read_table(path).column_names == ["source", "target", "timestamp", "op", "path"]
+    assert pq.read_table(path).column_names == ["source", "target", "timestamp", "op", "path", "path_times"]
 
 
 @pytest.mark.parametrize("name", ["out", "out.txt", "out.csv.bz2", "csv", "out.gz"])

@@ -20,6 +20,7 @@ from rpq.language.protocol import Division, Figures, Resources, RunningQuery
 from rpq.language.readings import LabelSet
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
 from rpq.stream.names.vertices import VertexDictionary
@@ -229,9 +230,17 @@ class RunningEdges(RunningQuery):
             latency=np.zeros(LATENCY_BUCKETS, np.int64),
         )
 
-    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+    def witnesses(
+        self,
+        delta: Delta,
+        edges: Edges,
+        vertices: VertexDictionary,
+        labels: list[str],
+        edge_times: EdgeTimes | None = None,
+    ) -> pa.Array:
         removed = np.repeat(delta.kinds < 0, delta.lengths())
-        return pa.array([None if gone else self.question.label for gone in removed], pa.string())
+        texts = pa.array([None if gone else self.question.label for gone in removed], pa.string())
+        return pa.StructArray.from_arrays([texts, pa.nulls(len(removed), pa.list_(pa.int64()))], ["path", "times"])
 
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         return {"counts": self.workers[0].counts, "rows": self.rows().tolist()}

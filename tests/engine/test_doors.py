@@ -392,6 +392,7 @@ def test_a_value_that_is_no_boolean_is_a_bad_line(tmp_path, rpq):
 
 # --- Debezium --------------------------------------------------------------------------------------------------------
 
+REFUSED = "says which records are deletes of Debezium, each of which would be read as an insert; "
 HINT = "looks like the deletes of Debezium, which are read as inserts; "
 POSTS = {
     "text/csv": as_csv,
@@ -402,16 +403,31 @@ FILES = {"edges.csv": as_csv, "edges.jsonl": as_json_lines, "edges.parquet": as_
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_deletes_of_debezium_that_are_not_read_are_told_of_files(tmp_path, rpq, name):
+def test_deletes_of_debezium_that_are_not_read_are_refused_in_files(tmp_path, rpq, name):
     edges = tmp_path / name
     options = ["--window", "10", "--slide", "1", "--input", str(edges), "--output", "-"]
     edges.write_bytes(FILES[name](three("false", "false", "true", name="__deleted")))
     status, out, err = rpq("run", "a", *options)
-    assert (status, len(out.split())) == (0, 3)
-    assert err.count(f"warning: {edges}: column '__deleted' {HINT}--columns delete=__deleted reads them as deletes") == 1
+    assert (status, out) == (1, "")
+    assert "column '__deleted'" in err and f"{REFUSED}--changes debezium-rows reads deletes and updates of rows" in err
     status, out, err = rpq("run", "a", *options, "--columns", "delete=__deleted")
     assert (status, out.split()[1:]) == (0, ["x,y,1,+", "x,z,2,+", "x,y,3,-"])
     assert "Debezium" not in err
+    status, out, err = rpq("run", "a", *options, "--where", "__deleted = 'false'")
+    assert (status, out.split()[1:]) == (0, ["x,y,1,+", "x,z,2,+"]), "who filters them knows of them"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_rules_read_the_deletes_of_debezium_or_are_refused(tmp_path, rpq, name):
+    edges, rules = tmp_path / name, tmp_path / "edges.toml"
+    edges.write_bytes(FILES[name](three("false", "false", "true", name="__deleted")))
+    rules.write_text("[[edge]]\nlabel='a'\nsource='source'\ntarget='target'\ntimestamp='timestamp'\n")
+    options = ["--window", "10", "--slide", "1", "--input", str(edges), "--output", "-", "--edges-from", str(rules)]
+    status, out, err = rpq("run", "a", *options)
+    assert (status, out) == (1, "") and f"delete = \"__deleted\" in {rules} deletes alone" in err
+    rules.write_text(rules.read_text() + "delete='__deleted'\n")
+    status, out, err = rpq("run", "a", *options)
+    assert (status, out.split()[1:]) == (0, ["x,y,1,+", "x,z,2,+", "x,y,3,-"])
 
 
 @pytest.mark.parametrize("type_", POSTS)
@@ -432,8 +448,10 @@ def test_deletes_of_debezium_that_are_not_read_are_told_of_messages():
         return reader.warnings
 
     rows = three("false", "false", "true", name="__deleted")
-    remedy = "--columns delete=__deleted reads them as deletes, and --changes debezium-rows updates of rows as well"
-    assert warnings(rows) == [f"column '__deleted' {HINT}{remedy}"]
+    bad = MessageReader(MessageColumns.of(ColumnNames())).read(messages_of(as_json_lines, rows)).bad
+    assert [f"column '__deleted': {REFUSED}--changes debezium-rows" in one.reason for one in bad.values()] == [True] * 3
+    remedy = "--changes debezium-rows reads them as deletes and updates"
+    assert warnings(three("c", "u", "d", name="__op")) == [f"column '__op' {HINT}{remedy}"]
     assert warnings(rows, "delete=__deleted") == warnings(rows, "op=@header.op") == warnings(three(False, False, True)) == []
 
 
@@ -456,13 +474,13 @@ def test_a_post_takes_edges_back_and_its_response_has_the_warnings():
             assert server.answers("q") == {("x", "z")}
         rows = three("false", "false", "true", name="__deleted")
         response = server.client.post("/tuples", content=as_csv(rows), headers={"content-type": "text/csv"})
-        assert "the body: column '__deleted' looks like the deletes of Debezium" in response.json()["warnings"][0]
-        assert server.answers("q") == {("x", "y"), ("x", "z")}
+        assert response.status_code == 422 and f"column '__deleted': {REFUSED}rename it to delete" in response.text
+        assert server.answers("q") == {("x", "z")}
 
 
 def test_an_input_of_the_server_is_warned_of_in_its_log(tmp_path, caplog):
     edges = tmp_path / "edges.csv"
-    edges.write_bytes(as_csv(three("false", "false", "true", name="__deleted")))
+    edges.write_bytes(as_csv(three("c", "c", "d", name="__op")))
     with Served({"expression": "a", "window": 100, "slide": 10, "name": "q"}) as server:
         feed = FileFeed(server.service, open_reader("edges", edges), Playback(speed=None, time_unit=None))
         feed.start()
@@ -470,4 +488,4 @@ def test_an_input_of_the_server_is_warned_of_in_its_log(tmp_path, caplog):
         feed.stop()
         assert server.answers("q") == {("x", "y"), ("x", "z")}
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert [message.partition(" looks")[0] for message in warnings] == [f"{edges}: column '__deleted'"]
+    assert [message.partition(" looks")[0] for message in warnings] == [f"{edges}: column '__op'"]

@@ -201,7 +201,7 @@ def test_static_edges_under_a_condition_make_room_for_themselves(comes_first):
 @examples(100)
 @given(data=st.data())
 def test_static_edges_beside_count_windows(identity, data):
-    """What is evicted brings back the static edge that it hid."""
+    """An edge that is evicted brings back the static edge that it hid."""
     size, slide = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 2))
     semantics = data.draw(st.sampled_from(("explicit", "implicit")))
     options = {"size": size, "slide": slide, "semantics": semantics, "paths": "walk"}

@@ -498,7 +498,7 @@ def test_queries_that_come_in_mid_stream():
 
 @pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
 def test_edges_that_a_kept_window_has_of_an_earlier_query_refuse_a_later_one(identity):
-    """What happened to them meanwhile is not known: here one of them was deleted."""
+    """Their changes in the meantime are not known: here one of them was deleted."""
     window, number = rpq.Window(size=9, slide=1), {"edge": 2} if identity == "id" else {}
     plain = rpq.Query("b", window=window, name="plain")
     query = rpq.Query("?x ?e:b ?y", window=window, select=["x", "y", "e.n"], name="query")

@@ -108,12 +108,13 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
         for name, one in by_name.items():
             for change in changes.to_arrow(name, witness=True).to_pylist():
                 answer = tuple(change[column] for column in one.query.columns)
-                witnesses.append((name, answer, change["op"], change["path"]))
-                assert (change["path"] in (None, "")) == (change["op"] == "-")
+                witnesses.append((name, answer, change["op"], change["path"], change["path_times"]))
+                assert (change["path"] in (None, "")) == (change["op"] == "-") == (change["path_times"] is None)
                 if change["op"] == "+":
                     witness = engine.witness(*answer, query=name)
                     check_witness(one, answer, witness, held[name], read)
                     assert json.loads(change["path"]) == json.loads(witness.to_json())
+                    assert change["path_times"] == [*witness.timestamps]
             for answer in engine.answers(name):
                 check_witness(one, tuple(answer), engine.witness(*answer, query=name), held[name], read)
         if data.draw(st.integers(0, 5)) == 0:
@@ -123,7 +124,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
                     check_witness(one, tuple(answer), engine.witness(*answer, query=name), held[name], read)
     changes = batched.push(as_batch(rows, arrow=False))
     found = [
-        (name, tuple(change[column] for column in one.query.columns), change["op"], change["path"])
+        (name, tuple(change[column] for column in one.query.columns), change["op"], change["path"], change["path_times"])
         for name, one in by_name.items()
         for change in changes.to_arrow(name, witness=True).to_pylist()
     ]
@@ -161,3 +162,57 @@ def test_a_witness_has_no_values_where_none_are_kept():
     plain = rpq.Engine(rpq.Query("a", window=WINDOW), edges="parallel", witness=True)
     changes = plain.insert("x", "y", "a", 1)
     assert changes.to_arrow(witness=True)["path"].to_pylist() == ['["x", "a", "y"]']
+
+
+@pytest.mark.parametrize("paths", ["walk", *left_to_ci("simple")])
+@examples(60)
+@given(data=st.data())
+def test_times_of_paths_are_those_at_the_moment_of_the_row(paths, data):
+    """Refreshes, deletes, evictions and static edges of the same batch, in windows of any kind, change no other row."""
+    windows = rpq.CountWindow(size=3), rpq.CountWindow(size=4, step=2), rpq.UnboundedWindow(), WINDOW
+    window = data.draw(st.sampled_from(windows))
+    expression, is_named = data.draw(st.sampled_from(("a/b*", "(a|^b)+"))), data.draw(st.booleans())
+    query = rpq.Query(expression, window=window, name="q", paths=paths, semantics="explicit")
+    vertex, label = st.sampled_from("xyzw"), st.sampled_from("ab")
+    static = data.draw(st.lists(st.tuples(vertex, vertex, label), max_size=2))
+    engine, batched = (rpq.Engine(query, witness=True, _capacity=data.draw(st.sampled_from((1, 16)))) for _ in range(2))
+    if static:
+        for one in (engine, batched):
+            one.load_static(dict(zip(("source", "target", "label"), map(list, zip(*static, strict=True)), strict=True)))
+            rows = one.advance(0).to_arrow(witness=True).to_pylist()
+            assert {time for row in rows for time in row["path_times"]} <= {None}
+    ages = st.integers(0, 4)
+    edges = st.lists(st.tuples(vertex, vertex, label, ages, st.sampled_from("++-")), min_size=14, max_size=14)
+    tuples = [(u, v, label, max(time - age, 0), op) for time, (u, v, label, age, op) in enumerate(data.draw(edges))]
+    names = ("source", "target", "label", "timestamp", "op", "stream")
+    stream = dict(zip(names, map(list, zip(*((*one, "s") for one in tuples), strict=True)), strict=True))
+    if not is_named:
+        del stream["stream"]
+    number, held, told = 0, {}, []
+    for place, (u, v, label, timestamp, op) in enumerate(tuples):
+        at = {name: column[place : place + 1] for name, column in stream.items()}
+        changes = engine.push(at)
+        edge = (u, label, v)
+        if isinstance(window, rpq.CountWindow) and op == "+":
+            number += 1
+            held = {one: last for one, last in held.items() if last[1] > number // window.step * window.step - window.size}
+        if op == "-":
+            held.pop(edge, None)
+        else:
+            held[edge] = max(held.get(edge, (0, 0))[0], timestamp), number
+        if window is WINDOW:
+            bound = window.lower_bound(engine.time)
+            held = {one: last for one, last in held.items() if last[0] > bound}
+        for row in changes.to_arrow(witness=True).to_pylist():
+            told.append(row)
+            assert (row["path_times"] is None) == (row["op"] == "-")
+            if row["op"] == "+":
+                path = json.loads(row["path"])
+                steps = zip(path[::2], path[1::2], path[2::2], strict=False)
+                edges = [(v, label[1:], u) if label.startswith("^") else (u, label, v) for u, label, v in steps]
+                assert row["path_times"] == [held.get(edge, (None,))[0] for edge in edges]
+                witness = engine.witness(row["source"], row["target"])
+                assert witness is None or json.loads(witness.to_json()) != path or [*witness.timestamps] == row["path_times"]
+    found = batched.push(stream).to_arrow(witness=True).to_pylist()
+    assert Counter(map(repr, found)) == Counter(map(repr, told))
+    batched._check()

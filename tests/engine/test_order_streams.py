@@ -35,7 +35,7 @@ def test_walks_forward_are_the_walks_of_the_oracle(drawn, expression, order):
 @examples(200)
 @given(data=st.data())
 def test_the_rows_of_a_batch_are_those_of_its_tuples(identity, data):
-    """What a batch brings by three snapshots is the sum of what the oracle says tuple by tuple."""
+    """The changes of a batch, from three snapshots, are the sum of the oracle's tuple by tuple."""
     query = data.draw(described_order("q", counted=True)).oracle
     oracle, batches = OrderEngine(query, identity=identity), NetEngine(ForwardQuery.of(query), identity=identity)
     time = 5

@@ -129,7 +129,7 @@ class Apicurio:
         raise NoBroker(f"Apicurio does not answer: {self._log.read_text()[-2000:]}")
 
     def hang(self) -> None:
-        """Let no request be answered until `go_on`."""
+        """Stop answering requests until `go_on`."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:

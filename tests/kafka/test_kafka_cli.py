@@ -282,3 +282,30 @@ def test_without_the_extra_it_is_named_and_nothing_imports_it_unasked(tmp_path) 
     done = subprocess.run([*base, "kafka://localhost/a"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "pip install 'confluent-kafka>=2.8' 'prometheus-client>=0.20'" in done.stderr
     assert subprocess.run([*base, str(tmp_path / "edges.csv")], cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.ci
+def test_messages_have_times_in_iso_8601_witnesses_and_texts_and_changes_are_read(kafka, tmp_path) -> None:
+    read, written, log = kafka.new(), kafka.new(), tmp_path / "log"
+    rows = [
+        {"who": "x", "whom": "y", "at": "2024-03-01T10:00:00Z", "__op": "c", "__deleted": "false"},
+        {"who": "y", "whom": "z", "at": "2024-03-01T10:00:01Z", "__op": "c", "__deleted": "false"},
+        {"who": "x", "whom": "y", "at": "2024-03-01T10:00:02Z", "__op": "d", "__deleted": "true"},
+    ]
+    kafka.send(read, rows)
+    command = [sys.executable, "-m", "rpq.cli", "run", "knows+", "--window", "1h", "--slide", "1m", "--quiet"]
+    command += ["--semantics", "explicit"]
+    command += ["--input", kafka.uri(read), "--output", kafka.uri(written), "--until-end", "--times", "iso", "--witness"]
+    command += ["--message", "{timestamp}: {source} {op} {target} by {path_times}", "--time-unit", "s", "--label", "knows"]
+    command += ["--changes", "debezium-rows", "--columns", "source=who,target=whom,timestamp=at"]
+    with open(log, "w") as out:
+        assert subprocess.run(command, cwd=ROOT, stdout=out, stderr=out).returncode == 0, log.read_text()
+    found = kafka.rows(written)
+    first, second = "2024-03-01T10:00:00Z", "2024-03-01T10:00:01Z"
+    (longest,) = (row for row in found if (row["source"], row["target"], row["op"]) == ("x", "z", "+"))
+    assert list(longest) == ["source", "target", "timestamp", "op", "path", "path_times", "message"]
+    assert (longest["timestamp"], longest["path"]) == (second, ["x", "knows", "y", "knows", "z"])
+    assert longest["path_times"] == [first, second]
+    assert longest["message"] == f'{second}: x + z by ["{first}", "{second}"]'
+    gone = {(row["source"], row["target"], row["timestamp"], row["path"]) for row in found if row["op"] == "-"}
+    assert gone == {("x", "y", "2024-03-01T10:00:02Z", None), ("x", "z", "2024-03-01T10:00:02Z", None)}

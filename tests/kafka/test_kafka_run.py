@@ -406,3 +406,64 @@ def test_a_run_may_end_between_the_edges_of_one_message(kafka, tmp_path) -> None
         )
     pairs = [(row["source"], row["target"], row["timestamp"]) for row in kafka.rows(written)]
     assert pairs == [(f"v{time}", f"v{time + 1}", time) for time in range(1, 6)]
+
+
+@pytest.mark.ci
+def test_changes_of_a_table_are_edges_and_rows_have_times_witnesses_and_messages(kafka) -> None:
+    """Debezium's updates replace rows by id, deletes and tombstones take them back; epochs and vertices are texts."""
+
+    def change(op, number, before, after, second):
+        def row(ends):
+            return None if ends is None else {"id": number, "payer": ends[0], "payee": ends[1], "at": f"{second}.5"}
+
+        return {"before": row(before), "after": row(after), "op": op, "source": {"ts_ms": second * 1000}}
+
+    read, written = kafka.new(name="server.public.transfers"), kafka.new()
+    changes = [change("c", 7, None, ("x", 5), 1), change("c", 8, None, (5, "z"), 2), change("u", 8, (5, "z"), (5, "w"), 3)]
+    kafka.send(read, [*changes, change("d", 7, ("x", 5), None, 4), None])
+    run_topics(
+        rpq.Query("paid+", window=rpq.Window(size="1h", slide="1m"), semantics="explicit"),
+        input=kafka.uri(read),
+        output=kafka.uri(written),
+        changes="debezium",
+        columns="source=payer,target=payee,edge=id,timestamp=at",
+        label="paid",
+        edges="id",
+        time_format="epoch",
+        time_unit="ms",
+        text_vertices=True,
+        witness=True,
+        message="{source} paid {target} {op} {path_times}",
+        until_end=True,
+    )
+    rows = kafka.rows(written)
+    told = sorted((row["timestamp"], row["op"], row["source"], row["target"]) for row in rows)
+    assert told == [
+        (1500, "+", "x", "5"),
+        (2500, "+", "5", "z"),
+        (2500, "+", "x", "z"),
+        (3500, "+", "5", "w"),
+        (3500, "+", "x", "w"),
+        (3500, "-", "5", "z"),
+        (3500, "-", "x", "z"),
+        (4000, "-", "x", "5"),
+        (4000, "-", "x", "w"),
+    ]
+    (last,) = (row for row in rows if (row["op"], row["source"], row["target"]) == ("+", "x", "w"))
+    assert last["path"] == ["x", "paid", "5", "paid", "w"] and last["path_times"] == [1500, 3500]
+    assert last["message"] == "x paid w + [1500, 3500]"
+    assert {(row["path"], row["path_times"]) for row in rows if row["op"] == "-"} == {(None, None)}
+
+
+@pytest.mark.ci
+def test_the_format_of_times_is_part_of_a_run(kafka, tmp_path) -> None:
+    read, written = kafka.new(), kafka.new()
+    kafka.send(read, [{"source": 1, "target": "y", "label": "a", "timestamp": "07/03/2024 01:30 PM"}])
+    options = {"input": kafka.uri(read), "output": kafka.uri(written), "until_end": True, "checkpoint": tmp_path / "run"}
+    query = rpq.Query("a", window=rpq.Window(size="1h", slide="1m"))
+    with pytest.raises(rpq.RpqError, match="%d/%m/%Y %I:%M %p' reads it with the day first"):
+        run_topics(query, **options | {"checkpoint": None}, time_unit="s", text_vertices=True)
+    run_topics(query, **options, time_unit="s", text_vertices=True, time_format="%d/%m/%Y %I:%M %p")
+    assert [(row["source"], row["timestamp"]) for row in kafka.rows(written)] == [("1", 1_709_818_200)]
+    with pytest.raises(rpq.RpqError, match="text_vertices was True, now None|time_format was .*, now "):
+        run_topics(query, **options, time_unit="s", time_format="%m/%d/%Y %I:%M %p")

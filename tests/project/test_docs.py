@@ -254,7 +254,7 @@ def test_the_page_on_sparql_has_all_that_is_refused() -> None:
 
 FOR_DEVELOPERS = [
     *(ROOT / name for name in ("CONTRIBUTING.md", "workloads/results/README.md", "rpq/operators/paths/index/TUNING.md")),
-    *(DOCS / name for name in ("architecture.md", "kernels.md", "glossary.md")),
+    *(DOCS / name for name in ("architecture.md", "kernels.md", "glossary.md", "papers.md")),
 ]
 
 
@@ -439,6 +439,47 @@ def test_commands_of_contributing_name_what_there_is() -> None:
     assert len(paths) > 4
     for path in paths:
         assert (ROOT / path).exists(), path
+
+
+PAPERS = {
+    "SIGMOD 2020": {"Definition": 18, "Algorithm": 8, "Figure": 11, "Table": 4},
+    "DEBS 2016": {"Definition": 4, "Problem": 2, "Theorem": 2, "Algorithm": 3, "Figure": 5, "Table": 2},
+    "Linked data": {"Definition": 13, "Lemma": 3, "Algorithm": 4, "Figure": 2},
+    "EDBT 2020": {"Figure": 14},
+    "Web Semantics 2016": {"Algorithm": 8, "Figure": 13, "Table": 2},
+}
+"""How many of each the papers have, section by section of the page."""
+
+
+def test_the_page_on_papers_has_everything_that_they_number() -> None:
+    sections = read(DOCS / "papers.md").split("\n## ")[1:]
+    assert len(sections) == len(PAPERS)
+    for section, numbered in zip(sections, PAPERS.values(), strict=True):
+        first_cells = " ".join(re.findall(r"^\| ([^|]*) \|", section, re.MULTILINE))
+        for kind, most in numbered.items():
+            places = re.findall(rf"{kind}s? (\d+(?:, \d+)*(?: to \d+)?)", first_cells)
+            found: set[int] = set()
+            for place in places:
+                numbers = [int(number) for number in re.findall(r"\d+", place)]
+                found |= {*range(numbers[0], numbers[-1] + 1)} if "to" in place else {*numbers}
+            assert not {*range(1, most + 1)} - found, (kind, section.splitlines()[0])
+
+
+def test_commands_and_queries_of_the_page_on_papers_are_there() -> None:
+    from rpq.workloads.bench.command import EXPERIMENTS
+    from rpq.workloads.generate.generators import KINDS
+    from rpq.workloads.generate.rdf.rdf_streams import RDF_KINDS
+    from rpq.workloads.named_queries import TEMPLATES
+    from rpq.workloads.sparql_queries import sparql_names
+
+    text = read(DOCS / "papers.md")
+    commands = re.findall(r"`rpq (\w+) ?([\w-]*)", text)
+    known = {"bench": {*EXPERIMENTS, "NAME"}, "generate": {*KINDS, "rdf", "queries"}}
+    assert len(commands) > 20
+    assert not [command for command in commands if command[1] not in known.get(command[0], {command[1]})]
+    assert not {*re.findall(r"rpq generate rdf --kind ([\w-]+)", text)} - {*RDF_KINDS}
+    missing = [name for name in (*TEMPLATES, *sparql_names()) if not re.search(rf"\b{name}\b", text)]
+    assert not missing
 
 
 def sections_in(text: str) -> set[str]:

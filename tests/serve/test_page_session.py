@@ -150,7 +150,7 @@ def test_a_query_of_simple_cycles_is_written(windows: Windows):
 
 
 def test_a_match_text_is_written(windows: Windows):
-    """What is wrong is underlined in the line where it is, and the label of labels has a field for MATCH alone."""
+    """An error is underlined in its line, and the label of labels has a field for MATCH alone."""
     with Served(edges="parallel") as server:
         page = open_page(windows, server)
         write(page, "a+", window="100", slide="10")

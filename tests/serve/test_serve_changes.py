@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import threading
 import time
@@ -310,11 +311,36 @@ def test_more_followers_than_may_be_are_refused():
 def test_one_encoding_serves_all_who_follow_the_same(monkeypatch):
     calls = []
     encoded = PublishedChanges._encode
-    monkeypatch.setattr(PublishedChanges, "_encode", lambda self, wanted: calls.append(wanted) or encoded(self, wanted))
+    monkeypatch.setattr(PublishedChanges, "_encode", lambda self, *key: calls.append(key) or encoded(self, *key))
     with Served(PATH, EDGES) as served:
         followers = [served.follow(*(["edges"] if number % 2 else [])) for number in range(10)]
         served.post(("x", "y", "b", 1))
         for follower in followers:
             assert len(follower.rows(1)) == 1
             follower.close()
-        assert sorted(calls, key=str) == sorted([None, frozenset({"edges"})], key=str)
+        assert sorted(calls, key=str) == sorted([(None, None), (frozenset({"edges"}), None)], key=str)
+
+
+def test_rows_have_the_message_that_a_follower_asks_for() -> None:
+    with Served({"expression": "?x a ?y", "window": 100, "slide": 10, "name": "q"}) as served:
+        with served.follow("q", message='{y}: "{x}" {op} {{{timestamp}}} {query}') as texts, served.follow("q") as plain:
+            for events in (texts, plain):
+                events.next("start")
+            served.post(("é", 'v"1"', "a", 1), ("u", "w", "a", 2))
+            rows = texts.next("changes")["changes"]
+            assert [row["message"] for row in rows] == ['v"1": "é" + {1} q', 'w: "u" + {2} q']
+            expected = plain.next("changes")["changes"]
+            assert [{name: row[name] for name in row if name != "message"} for row in rows] == expected
+        served.post(*((f"u{number}", "w", "a", 3) for number in range(100)))  # encoded column by column
+        with served.follow("q", after="2", message="{x}") as later:
+            later.next("start")
+            found = {row["message"] for row in later.next("changes")["changes"]}
+            assert found == {f"u{number}" for number in range(100)}
+        for queries, text, reason in (
+            ((), "{x}", "expected \\?query= with the name of one"),
+            (("q",), "{z}", "there is no column 'z'; the columns of the rows are query, x, y, timestamp, op"),
+            (("q",), "{x", "expected '}'"),
+        ):
+            parameters = {"query": queries, "message": text}
+            refused = served.client.get("/changes", params=parameters)
+            assert refused.status_code == 422 and re.search(reason, refused.text) and '"field":"message"' in refused.text

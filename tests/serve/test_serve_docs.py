@@ -65,7 +65,7 @@ def test_the_options_that_the_page_names_are_there() -> None:
     from rpq.serve.command import serve
 
     known = {name for parameter in serve.params for name in parameter.opts}
-    others = {"--json", "--data-binary", "--page"}
+    others = {"--json", "--data-binary", "--page", "--message"}
     assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) - others <= known
 
 

@@ -328,3 +328,28 @@ def test_posts_have_the_format_of_times_and_the_vertices_of_the_options(tmp_path
         body = '{"source":"x","target":5,"label":"a","timestamp":1.5}\n'
         served.client.post("/tuples", content=body, headers={"content-type": "application/x-ndjson"}).raise_for_status()
         assert served.answers("a+") == {("x", "5")}
+
+
+@pytest.mark.ci
+def test_times_are_written_in_iso_8601(tmp_path):
+    """Of a server that goes on, too; one that wrote numbers goes on with them."""
+    options = ["a+", "--window", "1h", "--slide", "1m", "--time-unit", "s"]
+    options += ["--checkpoint", tmp_path / "times", "--times", "iso"]
+    with Command(*options, log=tmp_path / "log") as served:
+        with served.follow("a+", message="{target} at {timestamp}") as events:
+            events.next("start")
+            posted = served.post(("x", "y", "a", 1_700_000_000)).json()
+            assert posted["time"] == "2023-11-14T22:13:20Z"
+            (row,) = events.next("changes")["changes"]
+            assert (row["timestamp"], row["message"]) == ("2023-11-14T22:13:20Z", "y at 2023-11-14T22:13:20Z")
+        assert served.end() == 0
+    with Command(*options[:-2], log=tmp_path / "log") as served:
+        assert served.post(("y", "z", "a", "2023-11-14T22:13:21Z")).json()["time"] == "2023-11-14T22:13:21Z"
+        witness = served.of("a+", "witness", value=["x", "z"]).json()
+        assert [edge["timestamp"][-3:] for edge in witness["edges"]] == ["20Z", "21Z"]
+    numbers = [tmp_path / "numbers" if one == tmp_path / "times" else one for one in options]
+    with Command(*numbers[:-2], log=tmp_path / "log") as served:
+        assert served.post(("x", "y", "a", 1)).json()["time"] == 1
+        assert served.end() == 0
+    with pytest.raises(AssertionError, match="--times iso: the checkpoint is of a server that writes times as numbers"):
+        Command(*numbers, log=tmp_path / "log")

@@ -137,7 +137,9 @@ def test_a_data_frame_is_prepared_and_read_as_one(session, tmp_path):
 
 
 def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted, tmp_path, monkeypatch):
-    """Small files of tuples go as they are; the same rows, and the same words on what is wrong in one."""
+    """Small data sets are packed by the driver, small files go as they are; the same rows, and words on what is wrong."""
+    pattern = rpq.Query("?x a ?y . ?y b ?z", window=QUERY.window)
+    assert (cube := pattern.hypercube) is not None and cube.is_divided
     (tmp_path / "in").mkdir()
 
     def put(number: int, rows: list[tuple]) -> None:
@@ -146,19 +148,23 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
 
     put(0, ROWS[:50])
     put(1, ROWS[50:])
-    found, said = [], []
-    for most in (replay.MAX_WHOLE_BYTES, 0):
+    found, said, matched = [], [], []
+    for small, most in ((replay.SMALL_BYTES, replay.MAX_WHOLE_BYTES), (0, replay.MAX_WHOLE_BYTES), (0, 0)):
+        monkeypatch.setattr(replay, "SMALL_BYTES", small)
         monkeypatch.setattr(replay, "MAX_WHOLE_BYTES", most)
         assert replay.can_read_whole(session, f"{mounted}/in") == (most > 0)
         assert replay.plain_vertex_type(schema_in(session, f"{mounted}/in")) == "string"
         found.append(rows_of(pipeline.replay(session, f"{mounted}/in", QUERY, partitions=2)))
+        changes = pipeline.replay(session, f"{mounted}/in", pattern, partitions=3)
+        matched.append(Counter(map(tuple, changes.collect())))
         put(2, [*ROWS[-1:], ("x", "y", "a", 99, "?")])
         with pytest.raises(Exception, match="is no operation") as caught:
             rows_of(pipeline.replay(session, f"{mounted}/in", QUERY))
         said.append(plain_message(caught.value))
         (tmp_path / "in" / "2.parquet").unlink()
-    assert found == [local_rows()] * 2
-    assert said[0] == said[1] and "/in/2.parquet: row 2: column 'op': '?' is no operation" in said[0]
+    assert found == [local_rows()] * 3
+    assert matched == [Counter(map(tuple, rpq.Engine(pattern).push_rows(ROWS).rows()))] * 3
+    assert said[0] == said[1] == said[2] and "/in/2.parquet: row 2: column 'op': '?' is no operation" in said[0]
     monkeypatch.undo()
     columns = [name for name in COLUMNS if name != "label"]
     for label in "ab":

@@ -33,7 +33,7 @@ from rpq.spark.batch.splits import (  # noqa: E402
     file_number,
     split_json,
 )
-from rpq.spark.errors import PipelineError  # noqa: E402
+from rpq.spark.errors import PipelineError, start_problem  # noqa: E402
 from rpq.spark.jvm import class_archive, hadoop_files  # noqa: E402
 from rpq.spark.jvm.session import EXTRA_JAVA_OPTIONS, check_java, java_version, local_settings, spark_home  # noqa: E402
 from tests.twins import left_to_ci  # noqa: E402
@@ -232,7 +232,7 @@ def test_a_jvm_on_this_machine_is_given_what_nobody_chose(tmp_path, monkeypatch)
 
 
 def test_a_jvm_on_this_machine_loads_the_classes_that_were_stored(tmp_path, monkeypatch):
-    """Those for its Java and its Spark, except while others are stored."""
+    """Find the classes for its Java and its Spark, except while others are stored."""
     for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
@@ -269,6 +269,49 @@ def test_the_jvm_of_a_small_replay_compiles_once(monkeypatch, tmp_path):
     assert cli._settings_of_replay({**options, "data": "s3a://in/data"}) == {}
     monkeypatch.setattr(cli, "SMALL_BYTES", 10)
     assert cli._settings_of_replay(options) == {}
+
+
+def test_the_jvm_of_a_small_replay_has_no_threads_for_garbage(monkeypatch, tmp_path):
+    """All JVMs of this machine have room for the classes of Spark before they collect any."""
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    options = "spark.driver.defaultJavaOptions"
+    small, large = (local_settings({EXTRA_JAVA_OPTIONS: own})[options].split() for own in ("-XX:TieredStopAtLevel=1", ""))
+    assert "-XX:+UseSerialGC" in small and "-XX:+UseParallelGC" in large
+    assert "-XX:MetaspaceSize=256m" in small and "-XX:MetaspaceSize=256m" in large
+
+
+@pytest.mark.parametrize(
+    ("says", "log", "problem"),
+    [
+        ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "Unrecognized option: -Xmany\n"
+         "Error: Could not create the Java Virtual Machine.\nError: A fatal exception has occurred.\n",
+         "Unrecognized option: -Xmany"),
+        ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "no words of Java\n", "Java gateway process exited"),
+        ("Cannot call methods on a stopped SparkContext", "26/11/27 04:48:14 ERROR StandaloneSchedulerBackend: Application "
+         "has been killed. Reason: All masters are unresponsive! Giving up.\n", "All masters are unresponsive! Giving up"),
+        ("Could not parse Master URL: 'local[x]'", "Error: of something else\n", "Could not parse Master URL: 'local[x]'"),
+    ],
+)  # fmt: skip
+def test_why_spark_does_not_start(says: str, log: str, problem: str):
+    assert start_problem(Exception(says), log) == problem
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        ("--master=lokal[2]", "Master must either be yarn or start with spark, k8s, or local"),
+        ("--master=local[0]", "Asked to run locally with 0 threads"),
+        ("--conf=spark.driver.extraJavaOptions=-XX:+UseG1GC -XX:+UseZGC", "Multiple garbage collectors selected"),
+    ],
+)
+def test_a_command_says_why_spark_does_not_start(tmp_path, option: str, problem: str):
+    (tmp_path / "in.tsv").write_text("x\ty\ta\t1\n")
+    command = [sys.executable, "-m", "rpq.cli", "spark", "prepare", "--input", "in.tsv", "--output", "data", option]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2 and f"Spark does not start: {problem}" in done.stderr, done.stderr
 
 
 @pytest.mark.long

@@ -104,6 +104,25 @@ def test_versions_are_a_dict(keeps_all, data):
         versions._check()
 
 
+@pytest.mark.parametrize("keeps_all", [False, True])
+def test_single_tuples_after_a_collection_find_what_is_left(keeps_all):
+    versions = EdgeVersions(keeps_all=keeps_all)
+    single = SingleTuple()
+    for vertex, timestamp in ((1, 2), (0, 5)):
+        single.fill(vertex, vertex, 0, timestamp, False)
+        versions.apply_one(single, 0, -10)
+    versions.collect(3)
+    versions._check()
+    single.fill(0, 0, 0, 7, False)
+    before = versions.apply_one(single, 0, 3)
+    versions._check()
+    assert before.is_effective.tolist() == [1]
+    assert keeps_all or before.timestamp.tolist() == [5]
+    single.fill(0, 0, 0, 8, True)
+    assert versions.apply_one(single, 0, 3).timestamp.tolist() == [7]
+    assert not len(versions.live(3))
+
+
 def columns_of(count: int) -> tuple[Chunk, np.ndarray]:
     number = np.arange(count, dtype=np.int32)
     chunk = Chunk(number, number % 97, number % 3, number.astype(np.int64), np.zeros(count, np.uint8), number)

@@ -119,6 +119,13 @@ def test_versions_take_turns(tmp_path, monkeypatch):
         assert record["low"] == record["ratio"] == record["high"]
 
 
+def test_large_windows_have_the_papers_numbers_of_edges(run):
+    result = run("large-windows", "--queries", "Q11", "--scale", 1e-4)
+    assert [stream["tuples"] for stream in result["streams"]] == [4_000]
+    windows = {record["window"] for record in result["records"] if record["sweep"] == "window"}
+    assert windows == {500, 1_000, 1_500, 2_000}  # 5 to 20 million at scale 1
+
+
 def test_versions_name_what_there_is(tmp_path):
     ran = CliRunner().invoke(bench, ["versions", "--output", str(tmp_path)])
     assert ran.exit_code == 1 and "--other" in ran.output
@@ -205,10 +212,11 @@ def test_graphs_of_one_size_and_of_ten_times_that_have_a_figure_each(run):
     result = run("growth", "--queries", "30", "--scale", 0.001, "--seconds", 1.2)
     assert all(result["checks"].values()) and len(result["checks"]) == 2
     sizes = [stream["tuples"] for stream in result["streams"]]  # without the deletes that were generated
-    assert 950 < sizes[0] <= 1_000 and 9_500 < sizes[1] <= 10_000
+    assert 950 < sizes[0] <= 1_000 and 9_500 < sizes[1] <= 10_000 and sizes[2:] == [1_000, 1_000]
     shared = [record for record in result["records"] if record["algorithm"] == "shared"]
-    ends = {figure: [record["updates"] for record in shared if record["figure"] == figure] for figure in ("12f", "13a")}
-    assert [len(one) for one in ends.values()] == [10, 40] and [one[-1] for one in ends.values()] == sizes
+    figures = ("12f", "13a", "14a", "14c")
+    ends = {figure: [record["updates"] for record in shared if record["figure"] == figure] for figure in figures}
+    assert [len(one) for one in ends.values()] == [10, 40, 10, 10] and [one[-1] for one in ends.values()] == sizes
     others = {record["algorithm"] for record in result["records"] if record["figure"] == "12f"}
     assert others == {"shared", "nothing shared", "INV", "INV+", "INC", "INC+"}
     assert shared[9]["rows"] > 0 and shared[-1]["rows"] > 0
@@ -232,7 +240,8 @@ def test_every_experiment_has_a_test_and_helps():
     assert all(name in ran.output for name in EXPERIMENTS) and "report" in ran.output
     tested = {"latency", "throughput", "index", "windows", "automata", "states", "deletes", "reevaluation", "simple"}
     tested |= {"versions", "patterns", "queries", "growth", "sparql", "spark", "spark-commands", "cliffs", "general-engines"}
-    tested |= {*SPEED}
+    tested |= {"rsp-benchmarks", "graph-events", "stream-operators", "pattern-state"}
+    tested |= {"large-windows", *SPEED}
     assert tested == {*EXPERIMENTS}
     assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
 

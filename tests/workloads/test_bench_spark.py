@@ -91,6 +91,7 @@ def test_cold_commands_are_measured_once_and_resumed(tmp_path, monkeypatch):
         pytest.skip(str(missing))
     lines = (spark_commands.Line(job="2", threads=1), spark_commands.Line(job="2", shares=2))
     monkeypatch.setattr(spark_commands, "LINES", lines)
+    monkeypatch.setattr(spark_commands, "commit_of_checkout", lambda: "0123abc")  # with a +, all is measured again
     words = ["spark-commands", "--edges", "20000", "--output", str(tmp_path), "--resume"]
     for _ in range(2):
         ran = CliRunner().invoke(bench, words, catch_exceptions=False)

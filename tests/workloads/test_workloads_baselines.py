@@ -6,11 +6,13 @@ import random
 import time
 from functools import partial
 
+import pyarrow as pa
 import pytest
 
 import rpq
 from rpq.workloads import named_queries
 from rpq.workloads.baselines.reevaluation import BaselineProcess, ProductSearch, TimeIsUpError, WindowEdges
+from rpq.workloads.baselines.spanning_trees import SpanningTrees, numbered_columns
 
 
 def random_edges(seed: int, count: int = 25) -> list[tuple[str, str, str]]:
@@ -56,6 +58,40 @@ def test_the_store_finds_the_engines_answers_and_zero_length_ones(name):
             assert pairs == wanted | {(vertex, vertex) for vertex in vertices}
         else:
             assert pairs == wanted
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", named_queries.TEMPLATES)
+def test_the_published_algorithm_reports_the_engines_rows(name):
+    """With few vertices, so that nodes are cut and hung on again, and records grow and return."""
+    chance = random.Random(name)
+    for vertices, tuples, size, slide in ((4, 300, 9, 3), (7, 300, 20, 1), (60, 3000, 40, 7)):
+        window = rpq.Window(size=size, slide=slide)
+        times = sorted(chance.randrange(-20, tuples // 3) for _ in range(tuples))
+        columns = {
+            "source": [chance.randrange(vertices) for _ in times],
+            "target": [chance.randrange(vertices) for _ in times],
+            "label": [chance.choice("abcd") for _ in times],
+            "timestamp": times,
+        }
+        table = pa.table(columns)
+        engine = rpq.Engine(rpq.Query(named_queries.TEMPLATES[name], window=window))
+        numbered, count, labels = numbered_columns(table)
+        trees = SpanningTrees(named_queries.TEMPLATES[name], window, vertices=count, labels=labels, tuples=tuples)
+        done = 0
+        while done < tuples:
+            size = chance.randrange(1, 40)
+            wanted = engine.push(table.slice(done, size), collect=False).added
+            before = trees.pairs
+            trees.push(*(column[done : done + size] for column in numbered))
+            assert trees.pairs - before == wanted
+            done += size
+        assert trees.nodes >= len(engine.answers().pairs()) / len(engine.queries[0].dfa.accepting)
+
+
+def test_the_published_algorithm_refuses_inverse_steps():
+    with pytest.raises(ValueError, match="inverse steps"):
+        SpanningTrees("a/^b", rpq.Window(size=9, slide=3), vertices=2, labels=["a", "b"], tuples=1)
 
 
 def test_names_survive_the_store():

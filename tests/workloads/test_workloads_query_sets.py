@@ -46,7 +46,8 @@ def test_baselines_and_the_engine_agree_on_every_solution(kind: str) -> None:
                 names = zip(one.vertices, one.is_constant, strict=True)
                 terms = [name if fixed else f"?x{place}" for place, (name, fixed) in enumerate(names)]
                 index.register(f"q{i}", [(terms[x], label, terms[y]) for x, label, y in one.atoms])
-            assert [index.insert(edge) for edge in edges] == expected
+            assert [*index.push(edges[:1]), *index.push(edges[1:300]), *index.push(edges[300:])] == expected
+            assert index.push(edges[:3]) == [{}, {}, {}] and index.nbytes > 0
 
 
 def test_a_set_follows_from_its_seed_and_has_what_was_asked() -> None:

@@ -23,10 +23,10 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -40,7 +40,10 @@ Edge = tuple[str, str, str]
 """Source, label, target."""
 
 
-class WindowEdges:
+AnyEdge = TypeVar("AnyEdge", bound=Hashable)
+
+
+class WindowEdges(Generic[AnyEdge]):
     """The edges in the window of an insert-only stream in time order, each with its largest timestamp.
 
     >>> edges = WindowEdges(rpq.Window(size=10, slide=1))
@@ -50,16 +53,16 @@ class WindowEdges:
 
     def __init__(self, window: rpq.Window) -> None:
         self._window = window
-        self._latest: dict[Edge, int] = {}
-        self._arrivals: deque[tuple[int, Edge]] = deque()
+        self._latest: dict[AnyEdge, int] = {}
+        self._arrivals: deque[tuple[int, AnyEdge]] = deque()
 
     def __len__(self) -> int:
         return len(self._latest)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[AnyEdge]:
         return iter(self._latest)
 
-    def insert(self, edge: Edge, timestamp: int) -> tuple[bool, list[Edge]]:
+    def insert(self, edge: AnyEdge, timestamp: int) -> tuple[bool, list[AnyEdge]]:
         """Insert an edge; return whether it is new, and the edges that left because time advanced."""
         left = self.advance(timestamp)
         is_new = edge not in self._latest
@@ -67,7 +70,7 @@ class WindowEdges:
         self._arrivals.append((timestamp, edge))
         return is_new, left
 
-    def advance(self, time: int) -> list[Edge]:
+    def advance(self, time: int) -> list[AnyEdge]:
         """Advance the time; return the edges that left."""
         bound = self._window.lower_bound(time)
         left = []

@@ -8,8 +8,9 @@
     plots, report     figures, and the README's tables from the JSON
     paper             the tables and figures of the paper, a module for each
     comparisons       comparisons with other engines: paths, patterns, SPARQL, sets of queries, Spark
+    rdf_engines       tables of papers on streams of RDF beside stores that evaluate anew
     end_to_end        latency through the API, pipes, HTTP and Kafka
     versions          this version compared with another version, whose process is `version_worker`
 
-The last four import from the others, never the reverse.
+The last five import from the others, never the reverse.
 """

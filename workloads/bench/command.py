@@ -24,13 +24,26 @@ EXPERIMENTS = {
     "sparql": (
         "comparisons.sparql_speed:EXPERIMENT", "SPARQL: an average, joins, negation, events, against reevaluation."
     ),
+    "rsp-benchmarks": (
+        "rdf_engines.rsp_benchmarks:EXPERIMENT", "SRBench and LSBench, beside stores of RDF that run in the same hour."
+    ),
+    "graph-events": (
+        "rdf_engines.graph_events:EXPERIMENT", "Events that are graphs, alone and in windows, beside stores of RDF."
+    ),
+    "stream-operators": (
+        "rdf_engines.stream_operators:EXPERIMENT", "Joins, aggregates, DISTINCT, negation, beside stores of RDF; memory."
+    ),
+    "pattern-state": (
+        "rdf_engines.pattern_state:EXPERIMENT", "What patterns of four classes store, beside a store of all edges."
+    ),
     "cliffs": ("comparisons.cliffs:EXPERIMENT", "What lies beside the other tables, line by line with a bound."),
     "queries": ("comparisons.query_sets:EXPERIMENT", "Thousands of queries at once (TriC, Fig. 12 to 14)."),
-    "growth": ("comparisons.query_sets:GROWTH", "The same over 1 and 10 million edges (TriC, Fig. 12f and 13a)."),
+    "growth": ("comparisons.query_sets:GROWTH", "The same over 1 and 10 million edges (TriC, Fig. 12f, 13a, 14a, 14c)."),
     "latency": ("end_to_end.latency:EXPERIMENT", "Latency of the public API: one tuple at a time, small batches."),
     "throughput": ("paper.throughput:EXPERIMENT", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
     "index": ("paper.index_size:EXPERIMENT", "Size of the index on the Stack Overflow stream (Fig. 5)."),
     "windows": ("paper.windows:EXPERIMENT", "Window and slide, and the time in expiry (Fig. 6)."),
+    "large-windows": ("paper.windows:LARGE", "The same with windows of 5 to 20 million edges."),
     "automata": ("paper.automaton_size:EXPERIMENT", "States of 100 minimal automata (Fig. 7)."),
     "states": ("paper.states:EXPERIMENT", "Throughput against states and index size (Fig. 8, 9)."),
     "deletes": ("paper.deletes:EXPERIMENT", "Explicit deletes of 2 to 10 % (Fig. 10)."),

@@ -93,7 +93,7 @@ def commit_of_checkout() -> str | None:
             subprocess.run(["git", "-C", str(root), *command], capture_output=True, text=True, check=True).stdout.strip()
             for command in (
                 ["rev-parse", "--short", "HEAD"],
-                ["status", "--porcelain", "-uno", "--", "automata", "rpq", "workloads/*.py"],
+                ["status", "--porcelain", "-uno", "--", "automata", "rpq", "spark/*.py", "workloads/*.py"],
             )
         ]
     except (OSError, subprocess.CalledProcessError):

@@ -29,7 +29,7 @@ _UNGROUPED = re.compile(r"\?(\w+) in (?:SELECT|HAVING) is not a key of GROUP BY"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a query: the edits that it needed, and the reason why it does not run, None if it does."""
+    """The result for a query: the edits that it needed, and the reason why it does not run, None if it does."""
 
     name: str
     edits: tuple[str, ...]

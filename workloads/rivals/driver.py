@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import subprocess
@@ -19,15 +20,20 @@ import pyarrow as pa
 
 import rpq
 from rpq.workloads.baselines.reevaluation import WindowEdges
-from rpq.workloads.rivals.questions import Question
+from rpq.workloads.rivals.questions import Question, RdfQuestion
 
 SOURCES = Path(__file__).parent
 START_SECONDS = 120.0
 """The time in which a rival must have read the file and warmed up."""
 WALL_FACTOR = 3
 """Seconds on the clock for each second of CPU that a rival may take: other programs take their part of the machine."""
+TOLERANCE = 1e-5
+"""The part by which totals of numbers may differ: an average of `xsd:float` has seven digits, in the order of its sum."""
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
+
+Edge = tuple[int, int, int]
+"""Source, label, target."""
 
 
 class RivalError(Exception):
@@ -51,22 +57,42 @@ def checksums(columns: Sequence[np.ndarray]) -> np.ndarray:
     return found
 
 
+def totals(checksum: np.ndarray, values: np.ndarray | float) -> np.ndarray:
+    """Return the numbers of each row, whose sum is `values`, weighted by the row's checksum, from 1 to 2.
+
+    >>> totals(np.array([2**63], np.uint64), np.array([10.0]))
+    array([15.])
+    """
+    weighted: np.ndarray = values * (1 + (checksum >> np.uint64(44)).astype(np.float64) / 2**20)
+    return weighted
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """The state of an engine at the end of a slide: CPU seconds so far, the number of answers and their checksum."""
+    """The state of an engine at the end of a slide: CPU seconds so far, the number of answers and their checksum.
+
+    `total` is the sum of the numbers in the answers, each by the weight of its row (`totals`), and `change_seconds` those of
+    `seconds` before the query is evaluated, None if the two are one.
+    """
 
     slide: int
     seconds: float
     answers: int
     checksum: int
+    total: float = 0.0
+    change_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RivalRun:
-    """The readings of a rival up to its last slide or its time limit, and why it stopped early, None if it did not."""
+    """The readings of a rival up to its last slide or its time limit, and why it stopped early, None if it did not.
+
+    `loaded_bytes` is what the edges loaded before the first slide take in memory, without their terms, if it says so.
+    """
 
     readings: Sequence[Reading]
     problem: str | None
+    loaded_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,21 +143,42 @@ def _java(main: str) -> Callable[[Question], list[str]]:
     def command(question: Question) -> list[str]:
         folder = build("java", ["mvn", "-q", "-B", "package"], needs="a JDK 17 and Maven")
         places = f"{folder / 'target' / 'classes'}{os.pathsep}{folder / 'target' / 'libraries'}/*"
-        return ["java", "-Xmx4g", "-XX:+UseParallelGC", "-cp", places, f"rivals.{main}", "{changes}", question.sparql]
+        options = ["-Xmx4g", "-XX:+UseParallelGC", "-cp", places]
+        return ["java", *options, f"rivals.{main}", "{changes}", *_sparql(question)]
 
     return command
 
 
+def _sparql(question: Question) -> list[str]:
+    return [question.sparql, *([str(question.terms)] if isinstance(question, RdfQuestion) else [])]
+
+
 def _differential(question: Question) -> list[str]:
+    if isinstance(question, RdfQuestion):
+        raise RivalError("differential-dataflow evaluates path queries and patterns, no SPARQL")
     folder = build("differential", ["cargo", "build", "--release", "--locked"], needs="cargo")
     return [str(folder / "target" / "release" / "differential"), "{changes}", *question.arguments]
 
 
-def _python(name: str, text: Callable[[Question], str]) -> Callable[[Question], list[str]]:
+def _esper(question: Question) -> list[str]:
+    if not isinstance(question, RdfQuestion) or not question.epl:
+        raise RivalError("Esper evaluates statements over windows, no SPARQL")
+    command = _java("Esper")(question)
+    tuples = question.terms.with_name("tuples.tsv")
+    return [*command[: command.index("{changes}")], str(tuples), question.epl, str(question.terms)]
+
+
+def _sql(question: Question) -> list[str]:
+    if isinstance(question, RdfQuestion):
+        raise RivalError("DuckDB evaluates path queries and patterns, no SPARQL")
+    return [question.sql]
+
+
+def _python(name: str, words: Callable[[Question], list[str]]) -> Callable[[Question], list[str]]:
     def command(question: Question) -> list[str]:
         if _version(name) is None:
             raise RivalError(f"{name} is not installed: python -m pip install {name}")
-        return [sys.executable, "-m", "rpq.workloads.rivals.stores", name, "{changes}", text(question)]
+        return [sys.executable, "-m", "rpq.workloads.rivals.stores", name, "{changes}", *words(question)]
 
     return command
 
@@ -152,12 +199,12 @@ def rivals() -> dict[str, Rival]:
         ),
         Rival(
             name="DuckDB", version=_version("duckdb") or "", is_incremental=False,
-            command=_python("duckdb", lambda question: question.sql),
+            command=_python("duckdb", _sql),
             settings="one thread, a table in memory, recursive common tables",
         ),
         Rival(
             name="pyoxigraph", version=_version("pyoxigraph") or "", is_incremental=False,
-            command=_python("pyoxigraph", lambda question: question.sparql), settings="a store in memory",
+            command=_python("pyoxigraph", _sparql), settings="a store in memory",
         ),
         Rival(
             name="Jena", version="5.5.0", is_incremental=False, command=_java("Jena"),
@@ -166,6 +213,10 @@ def rivals() -> dict[str, Rival]:
         Rival(
             name="RDF4J", version="5.2.0", is_incremental=False, command=_java("Rdf4j"),
             settings="MemoryStore without isolation or inference; CPU of the evaluating thread, as for Jena",
+        ),
+        Rival(
+            name="Esper", version="9.0.0", is_incremental=True, command=_esper,
+            settings="windows of time on a clock of slides, events as beans, a listener with irstream; CPU as for Jena",
         ),
     )  # fmt: skip
     return {rival.name: rival for rival in known}
@@ -193,7 +244,7 @@ def run(command: Sequence[str], changes: Path, *, seconds: float, start_seconds:
         timer = threading.Timer(start_seconds, stop, [f"{start_seconds:g} s before it was ready"])
         timer.start()
         try:
-            is_ready = process.stdout.readline() == "ready\n"
+            is_ready, loaded_bytes = _ready(process.stdout.readline())
             timer.cancel()
             if is_ready:
                 timer = threading.Timer(WALL_FACTOR * seconds, stop, [f"{WALL_FACTOR * seconds:g} s on the clock"])
@@ -211,18 +262,31 @@ def run(command: Sequence[str], changes: Path, *, seconds: float, start_seconds:
             process.wait()
             process.stdout.close()
         if problem:
-            return RivalRun(readings=readings, problem=problem[0])
+            return RivalRun(readings=readings, problem=problem[0], loaded_bytes=loaded_bytes)
         if process.returncode or not is_ready:
             errors.seek(0)
             last = " ".join(errors.read().strip().splitlines()[-3:]) or f"status {process.returncode}"
             raise RivalError(f"{Path(words[0]).name} failed: {last}")
-    return RivalRun(readings=readings, problem=None)
+    return RivalRun(readings=readings, problem=None, loaded_bytes=loaded_bytes)
+
+
+def _ready(line: str) -> tuple[bool, int | None]:
+    word, *cells = line.split() or [""]
+    return word == "ready", int(cells[0]) if cells else None
 
 
 def _reading(line: str, words: Sequence[str]) -> Reading:
     try:
-        slide, seconds, answers, checksum = line.split("\t")
-        return Reading(slide=int(slide), seconds=float(seconds), answers=int(answers), checksum=int(checksum))
+        slide, seconds, answers, checksum, *others = line.split("\t")
+        total, change_seconds = map(float, others) if others else (0.0, None)
+        return Reading(
+            slide=int(slide),
+            seconds=float(seconds),
+            answers=int(answers),
+            checksum=int(checksum),
+            total=total,
+            change_seconds=change_seconds,
+        )
     except ValueError as error:
         raise RivalError(f"{Path(words[0]).name} printed {line!r}, expected slide, seconds, answers, checksum") from error
 
@@ -234,36 +298,60 @@ def write_changes(
 
     `slides` are the numbers and the tuples of slides; vertices are numbers. Other labels than `labels` are left out.
     """
-    edges_of_window = WindowEdges(window)
-    numbers = {label: str(number) for number, label in enumerate(labels)}
+    changes_of_window = WindowChanges(window)
+    numbers = {label: number for number, label in enumerate(labels)}
     with path.open("w", encoding="ascii") as file:
         for slide, batch in slides:
             names = ("source", "label", "target", "timestamp")
-            added: dict[tuple[str, str, str], None] = {}
-            removed = dict.fromkeys(edges_of_window.advance(batch["timestamp"][0].as_py()))
-            for source, label, target, timestamp in zip(*(batch[name].to_pylist() for name in names), strict=True):
-                if label in numbers:
-                    edge = (str(source), numbers[label], str(target))
-                    is_new, _ = edges_of_window.insert(edge, timestamp)
-                    if is_new:
-                        added[edge] = None
-            again = removed.keys() & added.keys()
+            tuples = zip(*(batch[name].to_pylist() for name in names), strict=True)
+            removed, added = changes_of_window.slide(
+                (((source, numbers[label], target), time) for source, label, target, time in tuples if label in numbers),
+                batch["timestamp"][-1].as_py(),
+            )
             for sign, edges in (("-", removed), ("+", added)):
-                file.writelines("\t".join((str(slide), sign, *edge)) + "\n" for edge in edges if edge not in again)
+                file.writelines(f"{slide}\t{sign}\t{source}\t{label}\t{target}\n" for source, label, target in edges)
+
+
+class WindowChanges:
+    """The edges that enter and leave a window from the end of one slide to the end of the next.
+
+    >>> changes = WindowChanges(rpq.Window(size=10, slide=1))
+    >>> changes.slide([((7, 0, 8), 1), ((8, 0, 9), 1)], 5), changes.slide([((7, 0, 8), 6)], 12)
+    (([], [(7, 0, 8), (8, 0, 9)]), ([(8, 0, 9)], []))
+    """
+
+    def __init__(self, window: rpq.Window) -> None:
+        self._edges: WindowEdges[Edge] = WindowEdges(window)
+
+    def slide(self, tuples: Iterable[tuple[Edge, int]], end: int) -> tuple[list[Edge], list[Edge]]:
+        """Insert the edges of a slide with their times, up to its end; return the edges that left and that entered."""
+        changes: dict[Edge, int] = {}
+        for edge, time in tuples:
+            is_new, left = self._edges.insert(edge, time)
+            for other in left:
+                changes[other] = changes.get(other, 0) - 1
+            if is_new:
+                changes[edge] = changes.get(edge, 0) + 1
+        for other in self._edges.advance(end):
+            changes[other] = changes.get(other, 0) - 1
+        return [edge for edge, sign in changes.items() if sign < 0], [edge for edge, sign in changes.items() if sign > 0]
 
 
 def compare(rival: str, found: Iterable[Reading], ours: Mapping[int, Reading]) -> tuple[Reading, Reading] | None:
-    """Check all readings of a rival; return its last and ours at the same slide, None if there is none.
+    """Check the readings of a rival at the slides of which there is one of ours; return the last two, None if there is none.
 
     Raises `AnswersDifferError`.
     """
     last = None
     for reading in found:
-        own = ours[reading.slide]
-        if (reading.answers, reading.checksum) != (own.answers, own.checksum):
+        own = ours.get(reading.slide)
+        if own is None:
+            continue
+        equal = math.isclose(reading.total, own.total, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        if not equal or (reading.answers, reading.checksum) != (own.answers, own.checksum):
             raise AnswersDifferError(
-                f"{rival} has {reading.answers:,} answers, checksum {reading.checksum}, at the end of slide "
-                f"{reading.slide}; this engine has {own.answers:,}, checksum {own.checksum}"
+                f"{rival} has {reading.answers:,} answers, checksum {reading.checksum}, total {reading.total:g}, at the end "
+                f"of slide {reading.slide}; this engine has {own.answers:,}, checksum {own.checksum}, total {own.total:g}"
             )
         last = reading, own
     return last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 LABELS = ("a2q", "c2a", "c2q")
@@ -109,9 +110,23 @@ class PatternQuestion:
         return 1 + max(max(x, y) for x, _, y in self.atoms)
 
 
-Question = PathQuestion | PatternQuestion
+@dataclass(frozen=True, kw_only=True)
+class RdfQuestion:
+    """A query in SPARQL over changes whose cells are numbers of the terms in a file (`rdf_changes`).
 
-QUESTIONS: tuple[Question, ...] = (
+    `epl` is the same in the language of Esper, over a file of tuples, empty if Esper has no such query.
+    """
+
+    name: str
+    text: str
+    sparql: str
+    terms: Path
+    epl: str = ""
+
+
+Question = PathQuestion | PatternQuestion | RdfQuestion
+
+QUESTIONS: tuple[PathQuestion | PatternQuestion, ...] = (
     PathQuestion(name="Q1", text="a2q*", steps=(Step(labels=(0,), repetition="+"),)),
     PathQuestion(name="Q2", text="a2q/c2a*", steps=(Step(labels=(0,)), Step(labels=(1,), repetition="*"))),
     PathQuestion(name="Q4", text="(a2q|c2a|c2q)*", steps=(Step(labels=(0, 1, 2), repetition="+"),)),

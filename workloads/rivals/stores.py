@@ -1,4 +1,4 @@
-"""The rivals in Python, run as `python -m rpq.workloads.rivals.stores NAME CHANGES QUERY`: they evaluate after each slide.
+"""The rivals in Python, which evaluate after each slide: `python -m rpq.workloads.rivals.stores NAME CHANGES QUERY [TERMS]`.
 
 pyoxigraph has a store in memory, to which the changes of a slide are added in one call. DuckDB has a table in memory and one
 thread; the changes of a slide are one DELETE and one INSERT from Arrow, and the answer is fetched as columns.
@@ -6,6 +6,7 @@ thread; the changes of a slide are one DELETE and one INSERT from Arrow, and the
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,14 +17,18 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from rpq.workloads.rivals.driver import checksums
+from rpq.workloads.rivals.driver import checksums, totals
+from rpq.workloads.rivals.rdf_changes import NUMBER, NUMBERS, UNBOUND
 
-Edge = tuple[int, int, int]
-"""Source, label, target."""
+Edge = tuple[int, ...]
+"""Source, label, target, and the graph where there are several."""
 
 
 class Store(Protocol):
     """A store of the edges of the window, with a query."""
+
+    def clear(self) -> None:
+        """Remove all edges."""
 
     def change(self, removed: list[Edge], added: list[Edge]) -> None:
         """Remove and add edges."""
@@ -31,19 +36,26 @@ class Store(Protocol):
     def evaluate(self) -> Any:
         """Return the answer, with all its rows, in the form of the store."""
 
-    def columns(self, answer: Any) -> list[np.ndarray]:
-        """Return the answer as columns of vertices."""
+    def columns(self, answer: Any) -> tuple[list[np.ndarray], np.ndarray | float]:
+        """Return the answer as columns of numbers of terms, and the sum of the other numbers in each row."""
 
 
 class Pyoxigraph:
-    """A store of triples; its answer is a list of solutions."""
+    """A store of triples; its answer is a list of solutions. Terms are made while reading, if there is a file of them."""
 
-    def __init__(self, query: str) -> None:
+    def __init__(self, query: str, terms: str = "") -> None:
         import pyoxigraph
 
         self._package = pyoxigraph
         self._store = pyoxigraph.Store()
         self._query = query
+        lines = Path(terms).read_text(encoding="utf-8").splitlines() if terms else []
+        self._terms = [self._term(*line.split("\t")) for line in lines]
+        self._numbers = {term: number for number, term in enumerate(self._terms)}
+
+    def clear(self) -> None:
+        """Remove all edges."""
+        self._store.clear()
 
     def change(self, removed: list[Edge], added: list[Edge]) -> None:
         """Remove and add edges."""
@@ -55,13 +67,30 @@ class Pyoxigraph:
         """Return all solutions."""
         return list(self._store.query(self._query))  # type: ignore[arg-type]
 
-    def columns(self, answer: list[Any]) -> list[np.ndarray]:
-        """Return the solutions as columns of vertices."""
+    def columns(self, answer: list[Any]) -> tuple[list[np.ndarray], np.ndarray | float]:
+        """Return the solutions as columns of numbers, and the numbers that are no terms of the stream."""
+        if self._terms:
+            cells = [[self._cell(term) for term in solution] for solution in answer]
+            values = np.array([sum(value for _, value in row) for row in cells])
+            return list(np.array([[number for number, _ in row] for row in cells], np.uint64).T), values
         prefix = len("urn:v:")
         numbers = np.array([[int(term.value[prefix:]) for term in solution] for solution in answer], np.uint64)
-        return list(numbers.T)
+        return list(numbers.T), 0.0
+
+    def _term(self, text: str, datatype: str = "") -> Any:
+        node = self._package.NamedNode
+        return self._package.Literal(text, datatype=node(datatype)) if datatype else node(text)
+
+    def _cell(self, term: Any) -> tuple[int, float]:
+        if term is None:
+            return UNBOUND, 0.0
+        if isinstance(term, self._package.Literal) and term.datatype.value.rpartition("#")[2] in NUMBERS:
+            return NUMBER, float(term.value)
+        return self._numbers[term], 0.0
 
     def _quad(self, edge: Edge) -> Any:
+        if self._terms:
+            return self._package.Quad(*(self._terms[number] for number in edge))
         source, label, target = edge
         node = self._package.NamedNode
         return self._package.Quad(node(f"urn:v:{source}"), node(f"urn:l:{label}"), node(f"urn:v:{target}"))
@@ -77,6 +106,10 @@ class DuckDB:
         self._connection.execute("SET threads = 1")
         self._connection.execute("CREATE TABLE edges(source UINTEGER, label UINTEGER, target UINTEGER)")
         self._query = query
+
+    def clear(self) -> None:
+        """Remove all edges."""
+        self._connection.execute("DELETE FROM edges")
 
     def change(self, removed: list[Edge], added: list[Edge]) -> None:
         """Remove and add edges."""
@@ -94,12 +127,12 @@ class DuckDB:
         """Return the columns of the answer."""
         return list(self._connection.execute(self._query).fetchnumpy().values())
 
-    def columns(self, answer: list[np.ndarray]) -> list[np.ndarray]:
+    def columns(self, answer: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray | float]:
         """Return the answer."""
-        return answer
+        return answer, 0.0
 
 
-STORES: dict[str, Callable[[str], Store]] = {"pyoxigraph": Pyoxigraph, "duckdb": DuckDB}
+STORES: dict[str, Callable[..., Store]] = {"pyoxigraph": Pyoxigraph, "duckdb": DuckDB}
 
 
 def _table(edges: list[Edge]) -> pa.Table:
@@ -107,30 +140,49 @@ def _table(edges: list[Edge]) -> pa.Table:
     return pa.table({"source": source, "label": label, "target": target})
 
 
-def slides(changes: Path) -> Iterator[tuple[int, list[Edge], list[Edge]]]:
-    """Yield the slides of a file of changes: number, edges that leave, edges that enter."""
+def initial_edges(changes: Path) -> list[Edge]:
+    """Return the edges that are in the store before the first slide."""
     lines = (line.split("\t") for line in changes.read_text(encoding="ascii").splitlines())
-    for slide, cells in groupby(lines, key=lambda line: line[0]):
-        edges: dict[str, list[Edge]] = {"-": [], "+": []}
-        for _, sign, source, label, target in cells:
-            edges[sign].append((int(source), int(label), int(target)))
-        yield int(slide), edges["-"], edges["+"]
+    return [tuple(map(int, cells[2:])) for cells in lines if cells[1] == "="]
 
 
-def main(name: str, changes: str, query: str) -> None:
+def slides(changes: Path) -> Iterator[tuple[int, list[Edge] | None, list[Edge]]]:
+    """Yield the slides of a file of changes: number, edges that leave, None for all of them, edges that enter."""
+    lines = (line.split("\t") for line in changes.read_text(encoding="ascii").splitlines())
+    for slide, cells in groupby((cells for cells in lines if cells[1] != "="), key=lambda cells: cells[0]):
+        edges: dict[str, list[Edge]] = {}
+        for _, sign, *numbers in cells:
+            edges.setdefault(sign, []).append(tuple(map(int, numbers)))
+        yield int(slide), None if "0" in edges else edges.get("-", []), edges.get("+", [])
+
+
+def main(name: str, changes: str, query: str, terms: str = "") -> None:
     """Run a store over a file of changes."""
-    store = STORES[name](query)
-    read = list(slides(Path(changes)))
-    print("ready", flush=True)
-    seconds = 0.0
+    store = STORES[name](query, *([terms] if terms else []))
+    initial, read = initial_edges(Path(changes)), list(slides(Path(changes)))
+    before = _resident_bytes()
+    store.change([], initial)
+    print("ready", *([max(0, _resident_bytes() - before)] if initial else []), sep="\t", flush=True)
+    seconds = change_seconds = 0.0
     for slide, removed, added in read:
         started = time.process_time()
-        store.change(removed, added)
+        if removed is None:
+            store.clear()
+        store.change(removed or [], added)
+        changed = time.process_time()
         answer = store.evaluate()
         seconds += time.process_time() - started
-        columns = store.columns(answer)
+        change_seconds += changed - started
+        columns, values = store.columns(answer)
         rows = len(columns[0]) if columns else 0
-        print(slide, seconds, rows, int(checksums(columns).sum()) if rows else 0, sep="\t", flush=True)
+        checksum = checksums(columns)
+        total = float(totals(checksum, values).sum()) if rows else 0.0
+        print(slide, seconds, rows, int(checksum.sum()) if rows else 0, total, change_seconds, sep="\t", flush=True)
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm")
+    return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if pages.exists() else 0
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ import pyarrow.compute as pc
 from rpq.errors import RpqError
 from rpq.files import destinations
 from rpq.files.compression import FRAMES
-from rpq.files.table_formats import CSV, JSON_LINES, MESSAGE, LineFormat
+from rpq.files.table_formats import CSV, JSON_LINES, MESSAGE, WITNESS_COLUMNS, LineFormat, value_texts
 from rpq.language.sparql.values.terms import RDF, XSD, literal_text, read_literal
 from rpq.rows.typed_columns import holds_terms
 
@@ -219,6 +219,7 @@ def _json(**members: str) -> str:
 
 def _cells(column: pa.Array, of_text: Cell, of_number: Callable[[int], str | None]) -> pa.Array:
     """Convert each distinct value of a column to text once; null for nulls and for values that have no text."""
+    column = value_texts(column) if pa.types.is_list(column.type) else column
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = encoded.dictionary
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
@@ -278,9 +279,6 @@ COLUMNS = (*PAIR, *LAST_COLUMNS)
 QUERY_COLUMN = "query"
 """The first column of outputs of several queries."""
 
-WITNESS_COLUMN = "path"
-"""The additional column of outputs with witnesses."""
-
 TEXT_FORMS = {".csv": CSV, ".jsonl": JSON_LINES, ".tsv": TSV, ".srjl": SPARQL_JSON_LINES, ".nq": N_QUADS}
 WHOLE_FORMS = {".srj": SPARQL_JSON}
 """Formats with a footer, which cannot be written in compressed frames."""
@@ -303,14 +301,15 @@ def columns_of(
 ) -> tuple[str, ...]:
     """Return the columns of an output for `answers`.
 
-    `with_query` adds the query's name, `witness` the path, and `message` a text.
+    `with_query` adds the query's name, `witness` the path and the times of its edges, and `message` a text.
 
     >>> columns_of(witness=True, with_query=True)
-    ('query', 'source', 'target', 'timestamp', 'op', 'path')
+    ('query', 'source', 'target', 'timestamp', 'op', 'path', 'path_times')
     >>> columns_of(("x", "y", "z"), witness=False)
     ('x', 'y', 'z', 'timestamp', 'op')
     """
-    return (*(QUERY_COLUMN,) * with_query, *answers, *LAST_COLUMNS, *(WITNESS_COLUMN,) * witness, *(MESSAGE,) * message)
+    further = (*(WITNESS_COLUMNS if witness else ()), *(MESSAGE,) * message)
+    return (*(QUERY_COLUMN,) * with_query, *answers, *LAST_COLUMNS, *further)
 
 
 def check_edges(path: str, answers: Sequence[str]) -> None:

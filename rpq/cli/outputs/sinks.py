@@ -38,7 +38,6 @@ from rpq.cli.outputs.formats import (
     QUERY_COLUMN,
     TEXT_FORMS,
     WHOLE_FORMS,
-    WITNESS_COLUMN,
     SinkError,
     check_edges,
     check_end,
@@ -49,7 +48,7 @@ from rpq.cli.outputs.formats import (
 )
 from rpq.files import destinations
 from rpq.files.compression import FRAMES, ArrowFile, Frame
-from rpq.files.table_formats import CSV, JSON_LINES, MESSAGES, LineFormat, json_lines, parquet_writer
+from rpq.files.table_formats import CSV, JSON_LINES, MESSAGES, WITNESS_COLUMNS, LineFormat, json_lines, parquet_writer
 
 if TYPE_CHECKING:
     from pyarrow import parquet as pq
@@ -58,7 +57,6 @@ __all__ = [
     "COLUMNS",
     "ENDINGS",
     "QUERY_COLUMN",
-    "WITNESS_COLUMN",
     "ParquetSink",
     "ResumableParquet",
     "Sink",
@@ -142,7 +140,7 @@ def open_sink(
     if message and path == destinations.STANDARD_STREAM:
         lines = MESSAGES
     if lines is JSON_LINES and witness:
-        lines = replace(lines, encode=partial(json_lines, json_columns=(WITNESS_COLUMN,)))
+        lines = replace(lines, encode=partial(json_lines, json_columns=WITNESS_COLUMNS[:1]))
     sink = TextSink(file, columns, lines=with_computed_columns(lines, answers), packed=packed, position=position)
     sink.wants_terms = lines in FORMS and bool(computed_columns(answers))
     return sink
@@ -313,8 +311,13 @@ class ParquetSink:
                 file = _CountingFile(self._destination.file)
                 self._writer = parquet_writer(file, rows.schema)
             self._writer.write_table(self._cast_rows(rows, self._writer.schema), row_group_size=self._row_group_rows)
-        except BaseException:
+        except BaseException as error:
             self._is_broken = True
+            if isinstance(error, pa.ArrowInvalid):  # Parquet has no seconds
+                raise SinkError(
+                    f"{self._path}: has no value for a time: {error}; expected an output in CSV or JSON lines, or numbers "
+                    "(without --times)"
+                ) from error
             raise
 
     def _cast_rows(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -389,7 +392,8 @@ class _RowBuffer:
 
 
 def _no_rows(columns: Sequence[str]) -> pa.Table:
-    return pa.schema([(name, pa.int64() if name == "timestamp" else pa.string()) for name in columns]).empty_table()
+    types = {"timestamp": pa.int64(), WITNESS_COLUMNS[1]: pa.list_(pa.int64())}
+    return pa.schema([(name, types.get(name, pa.string())) for name in columns]).empty_table()
 
 
 class ResumableParquet:

@@ -12,6 +12,7 @@ from rpq.stream.chunk import Chunk, ChunkDetails
 from rpq.stream.edges.snapshot import Edges
 
 _T = TypeVar("_T")
+_W = TypeVar("_W")
 
 
 class Crew:
@@ -31,7 +32,7 @@ class Crew:
         assert self._pool is not None
         return self._pool.submit(task)
 
-    def each(self, workers: Sequence[Worker], work: Callable[[Worker], _T]) -> list[_T]:
+    def each(self, workers: Sequence[_W], work: Callable[[_W], _T]) -> list[_T]:
         """Return the results of `work` for all workers, in their order."""
         if self._pool is None or len(workers) < 2:
             return [work(worker) for worker in workers]

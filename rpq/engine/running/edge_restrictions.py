@@ -81,7 +81,7 @@ def _refuse_beside_hidden(question: Question, readings: Sequence[Reading], evalu
         return
     what = "edges of the window hide static edges"
     reading = readings[0]
-    if any(other.window != one.window for other in multigraph.readings for one in readings):
+    if any(other.window != one.window for other in multigraph.readings.all for one in readings):
         raise QueryError(f"query {question.name!r}: {what}; {_OTHER_HIDING.format(reading.window)}")
     _refuse_hiding(question, evaluation, what)
 
@@ -96,7 +96,7 @@ def _reason_against_count(question: Question, readings: Sequence[Reading], evalu
             f"its window is {reading.window!r} and it reads a named stream (ON); beside conditions and edges with an "
             "identity a named stream has windows of time"
         )
-    others = [] if multigraph is None else multigraph.readings
+    others = [] if multigraph is None else multigraph.readings.all
     is_beside_counted = multigraph is not None and multigraph.window_edges is not None and multigraph.window_edges.counts
     is_beside_order = multigraph is not None and multigraph.has_ordered_counts
     is_own = reading.window.kind == "count" and not is_counted
@@ -290,7 +290,7 @@ def refuse_unread_conditions(
         )
     for reading in readings_of(question):
         unkept = sorted(multigraph.unevaluated(reading.labels), key=str)
-        lost = (values_read_by(question) or frozenset()) - multigraph.values_read
+        lost = (values_read_by(question) or frozenset()) - multigraph.readings.values
         if unkept:
             why = f"which edges satisfy {unkept[0]} was not kept"
         elif lost:

@@ -16,11 +16,11 @@ import pyarrow as pa
 from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.condition_sets import ConditionSets
 from rpq.engine.running.derived_edges import TupleEdges
-from rpq.engine.running.static_edges import StaticEdges
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edges.edge_versions import VersionsBefore
 from rpq.stream.edges.edges_by_id import EdgesBefore
+from rpq.stream.edges.static_edges import StaticEdges
 from rpq.stream.edges.window_edges import GAINS, Applied
 from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.names.labels import LabelDictionary

@@ -32,7 +32,7 @@ from rpq.engine.running.edge_restrictions import (
     refuse_other_windows,
     refuse_unkept_in_count,
 )
-from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamelessChunk
+from rpq.engine.running.intake import Collector, Intake, IntakeChunk, NamedChunk, NamelessChunk
 from rpq.engine.running.limits import MemoryGuard
 from rpq.engine.running.multigraph import Identity, Multigraph
 from rpq.engine.running.output import Output
@@ -51,10 +51,11 @@ from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
 from rpq.stream.edges.edge_ends import Ends
 from rpq.stream.edges.edge_store import TIMELESS
+from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.outcomes import LATE, OUTCOME_COUNT
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, merged_name, stream_of_graph, text_of
-from rpq.stream.window import Window
+from rpq.stream.window import CountWindow, Window
 
 _LARGEST_CHUNK = 32768
 _CHUNK_WITH_THREADS = 16384
@@ -248,18 +249,25 @@ class Evaluation:
     def _length_of_chunk(self, tuples: Columns, first: int) -> int:
         """Return the number of tuples of the chunk that begins at `first`."""
         size = self.chunk_size
+        if self.witness and self._hides_times(tuples):
+            size = 1
         if self._crew.has_others and not first:
             size = min(size, _SMALLEST_CHUNK)
         count = min(len(tuples) - first, size)
         return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
 
+    def _hides_times(self, tuples: Columns) -> bool:
+        """Return whether the timestamps that edges of count windows had at a tuple are known only if it is a chunk."""
+        has_count_window = any(isinstance(running.question.window, CountWindow) for running in self.running)
+        return has_count_window and (tuples.stream is not None or bool(self.graph.statics))
+
     def _name_next(self, tuples: Columns, first: int) -> _Upcoming | None:
         """Start another thread that gives ids to the names of the chunk at `first` while its predecessor is applied.
 
-        None where there is no such thread or chunk, and where the dictionary is to be collected first: no id may be given up
-        that a chunk has already.
+        None where there is no such thread or chunk, and where edges with properties are to be collected first: what their
+        chunk derives from its tuples is not known yet.
         """
-        if not self._crew.has_others or first >= len(tuples) or self.collector.is_due:
+        if not self._crew.has_others or first >= len(tuples) or (self.multigraph is not None and self.collector.is_due):
             return None
         count = self._length_of_chunk(tuples, first)
         begun = self._label_ids(tuples, first, count)
@@ -296,9 +304,13 @@ class Evaluation:
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
         self.midway = True
         if derived is None:
+            edge_times = EdgeTimes(self.graph, chunk, view_of_chunk) if self.witness else None
             outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
+            if edge_times is not None:
+                edge_times.note(outcome if details.named is None else None)
             first_of_event = details.first
         else:
+            edge_times = None  # each tuple is a chunk
             events = _events_of(tuples, first, count)
             outcome = derived.outcome
             first_of_event = derived.first if events is None else derived.first_of_events(events)
@@ -334,12 +346,14 @@ class Evaluation:
             failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
-        rows = self.output.rows(deltas) if collect else []
+        rows = self.output.rows(deltas, edge_times) if collect else []
         self.guard.places = self.row_guard.places = None
         self.output.note_overruns(first)
         if failure is None:
             if self._upcoming is None:
                 self.collector.collect_if_due()
+            elif self.multigraph is None:
+                self.collector.collect_if_due(self._upcoming.named)
             self.midway = False
         return Applied(rows, counts, np.flatnonzero(outcome == LATE) + first, failure)
 
@@ -431,7 +445,10 @@ class Evaluation:
         edges, multigraph = graph.filter, self.multigraph
         if multigraph is not None:
             has_ends = multigraph.by_id is not None and (edge is None or not delete)  # see `_named_ends`
-            is_read = has_ends if multigraph.by_id is not None else multigraph.reads_label(number)
+            if multigraph.by_id is not None:
+                is_read = has_ends
+            else:
+                is_read = graph.horizons.is_read.item(number) or multigraph.outcome_counts.reads_label(number)
         else:
             is_read = graph.horizons.is_read.item(number)
             is_read = is_read and (not edges.filtered_labels or edges.accepts(number, source, target))
@@ -439,9 +456,13 @@ class Evaluation:
             u, v = intake.ends(source, target, self._needs_room)
         single.fill(u, v, number, timestamp, delete)
         self.midway = True
-        chunk, tuples, details = single.chunk, single.view, NO_DETAILS
+        chunk, tuples, details, edge_times = single.chunk, single.view, NO_DETAILS, None
         if multigraph is None:
+            if self.witness:
+                edge_times = EdgeTimes(graph, chunk, tuples)
             graph.resolve_one(tuples, single.outcome)
+            if edge_times is not None:
+                edge_times.note(single.outcome)
         else:
             chunk, tuples, details = self._derive_one(multigraph, values or {}, edge)
         deltas: list[tuple[int, Delta]] = []
@@ -475,7 +496,7 @@ class Evaluation:
                     counts = rows.counts()
                 else:
                     counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
-                    rows = self.output.rows(deltas) if collect else []
+                    rows = self.output.rows(deltas, edge_times) if collect else []
         if running.overrunning:
             self.output.note_overruns(0)
         self.guard.places = self.row_guard.places = None
@@ -613,7 +634,7 @@ class Evaluation:
         The queries begin again, over windows that are decided before the graph. Raises `QueryError` for queries that this
         does not go with, and changes nothing then.
         """
-        queries = multigraph.questions
+        queries = multigraph.readings.questions
         refuse_hidden_statics([*queries, *more], self)
         if queries:
             self.remove(*(question.name for question in queries))
@@ -852,6 +873,7 @@ class Evaluation:
             sharing=self._sharing,
             is_late=is_late,
             events=self.events,
+            each=self._crew.each,
         )
         running = self.running.start(question, resources, labels, self.guard.of)
         return running
@@ -939,6 +961,8 @@ class Evaluation:
         self.vertices._check()
         self.labels._check()
         self.graph._check()
+        labels = {self.labels.names[number] for number in np.flatnonzero(self.graph.edges.bearing).tolist()}
+        assert labels <= self.labels.ids.keys(), "an edge bears a label that was forgotten"
         if self.multigraph is not None:
             self.multigraph._check()
         for worker in self.running.workers:
@@ -969,14 +993,18 @@ class _Upcoming(NamedTuple):
     """The next chunk of a push, to whose names another thread gives ids."""
 
     tuples: int
-    naming: Future[Any]
+    naming: Future[NamedChunk]
 
     def wait(self) -> None:
         """Wait until its names have ids, or cannot have any: that is raised when its turn comes."""
         wait([self.naming])
 
+    @property
+    def named(self) -> NamedChunk | None:
+        """The chunk with the ids of its names; None where they cannot have any. Waits for it."""
+        return self.naming.result() if self.naming.exception() is None else None
+
     def drop(self, intake: Intake) -> None:
         """Release its new names, since it will not be applied."""
-        self.wait()
-        if self.naming.exception() is None:
-            intake.forget(self.naming.result())
+        if (named := self.named) is not None:
+            intake.forget(named)

@@ -151,7 +151,7 @@ class NamelessChunk(NamedTuple):
     """False for deletes by id alone, whose ends are of no kind."""
 
 
-class _NamedChunk(NamedTuple):
+class NamedChunk(NamedTuple):
     """The same tuples, with ids for the names of their ends, of which these are `fresh`."""
 
     begun: NamelessChunk
@@ -222,7 +222,7 @@ class Intake:
         has_ends = names is None or bool(names.any())
         return NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, edges, has_ends)
 
-    def name_ends(self, chunk: NamelessChunk) -> _NamedChunk:
+    def name_ends(self, chunk: NamelessChunk) -> NamedChunk:
         """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.
 
         While no other thread uses that, this one may take it while others apply the chunk before.
@@ -231,20 +231,20 @@ class Intake:
         fresh = np.zeros(0, np.int32)
         if not chunk.has_ends:
             nothing = np.full(end - first, -1, np.int32)
-            return _NamedChunk(chunk, nothing, nothing.copy(), fresh)
+            return NamedChunk(chunk, nothing, nothing.copy(), fresh)
         try:
             source, fresh = self.vertices.intern(tuples.source[first:end], chunk.has_reader)
             target, more = self.vertices.intern(tuples.target[first:end], chunk.has_reader)
         except BaseException:
             self.vertices.release(fresh)
             raise
-        return _NamedChunk(chunk, source, target, np.concatenate([fresh, more]))
+        return NamedChunk(chunk, source, target, np.concatenate([fresh, more]))
 
-    def forget(self, chunk: _NamedChunk) -> None:
+    def forget(self, chunk: NamedChunk) -> None:
         """Release the new names of a chunk that will not be applied."""
         self.vertices.release(chunk.fresh)
 
-    def finish(self, named_chunk: _NamedChunk) -> IntakeChunk:
+    def finish(self, named_chunk: NamedChunk) -> IntakeChunk:
         """Make room for the tuples, and return them: the last step."""
         begun, source, target, fresh = named_chunk
         tuples, first, label, _, of_streams, is_named, unread, edges, _ = begun
@@ -337,13 +337,13 @@ class Collector:
             return True
         return self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget()
 
-    def collect_if_due(self) -> None:
-        """Collect where enough tuples have come since the last time to pay for it."""
+    def collect_if_due(self, upcoming: NamedChunk | None = None) -> None:
+        """Collect where enough tuples have come since the last time to pay for it; `upcoming` as that of `collect`."""
         if self.is_due:
-            self.collect()
+            self.collect(upcoming)
 
-    def collect(self) -> None:
-        """Release everything that has left every window."""
+    def collect(self, upcoming: NamedChunk | None = None) -> None:
+        """Release everything that has left every window, but for the ids that tuples to come have already."""
         intake, graph = self._intake, self._graph
         for worker in self._running.workers:
             worker.sweep()
@@ -355,6 +355,9 @@ class Collector:
             twins = intake.vertices.edges.used_by_twins(unused)
             retained = np.concatenate([retained, self.multigraph.vertices(), twins])
             bearing = self.multigraph.bearing(bearing)
+        if upcoming is not None:
+            retained = np.concatenate([retained, upcoming.source, upcoming.target])
+            bearing = _with_labels(bearing, upcoming.begun)
         if len(retained):
             are_retained = np.zeros(intake.vertices.count, bool)
             are_retained[retained[(retained >= 0) & (retained < len(are_retained))]] = True  # others are terms, or unbound
@@ -381,3 +384,12 @@ class Collector:
         shortest = min(lengths, default=0)
         if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
             self.collect()
+
+
+def _with_labels(bearing: np.ndarray, tuples: NamelessChunk) -> np.ndarray:
+    """Return the numbers of edges that bear each label, as if tuples were edges: their labels keep their ids."""
+    bearing = bearing.copy()
+    bearing[tuples.label] += 1
+    if tuples.of_streams is not None:
+        bearing[tuples.of_streams[tuples.of_streams >= 0]] += 1
+    return bearing

@@ -18,8 +18,8 @@ each edge leaves.
 
 An edge that edge variables may bind is a vertex of its own too, with links to its ends (`edge_vertex_links`).
 
-`condition_sets` evaluates conditions, `derived_edges` makes the inserts and deletes, and `outcome_counts` counts tuples: as
-they came, by label, whatever the conditions, one each.
+`edge_readings` knows what queries read, `condition_sets` evaluates conditions, `derived_edges` makes the inserts and
+deletes, and `outcome_counts` counts tuples: as they came, by label, whatever the conditions, one each.
 """
 
 from __future__ import annotations
@@ -31,19 +31,18 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from rpq.automata.symbols import ConditionLabel, LabelSymbol
+from rpq.automata.symbols import ConditionLabel
 from rpq.compiled.views import view
 from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, chunk_of_operations
+from rpq.engine.running.edge_readings import EdgeReadings
 from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, effects_by_id, effects_of_versions
 from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
-from rpq.engine.running.static_edges import StaticEdges
 from rpq.engine.running.window_derivation import WindowDerivation
 from rpq.errors import InputError, QueryError
-from rpq.language.edge_variables import Filter
 from rpq.language.protocol import Question
-from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, values_read_by
+from rpq.language.readings import LabelSet, Reading, is_ordered
 from rpq.language.where import WhereError
 from rpq.stream.arrays.plain_columns import is_utf8
 from rpq.stream.chunk import Chunk, SingleTuple
@@ -53,6 +52,7 @@ from rpq.stream.edges.edge_versions import ABSENT_VERSION, EdgeVersions, Version
 from rpq.stream.edges.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.edges.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
 from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.edges.static_edges import StaticEdges
 from rpq.stream.edges.window_edges import Link, WindowEdges
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import EdgeEnd, LabelName
@@ -87,26 +87,6 @@ def has_counted_window(question: Question, reading: Reading, identity: Identity)
     if reading.window.kind != "count":
         return False
     return not is_ordered(question) or identity != "parallel" or reading.labels.has_conditions
-
-
-class _LabelFlags:
-    """Which labels of the merged stream have some properties, found once for each label id."""
-
-    def __init__(self, labels: LabelDictionary) -> None:
-        self._labels = labels
-        self._flags: dict[Hashable, np.ndarray] = {}
-
-    def of(self, key: Hashable, has: Callable[[LabelSymbol], bool]) -> np.ndarray:
-        """Return for each label id whether its name has the property of a key (uint8). O(new labels)."""
-        known, names = self._flags.get(key, np.zeros(0, np.uint8)), self._labels.names
-        if len(known) < len(names):
-            new = [isinstance(name, (str, ConditionLabel)) and has(name) for name in names[len(known) :]]
-            known = self._flags[key] = np.concatenate([known, np.array(new, np.uint8)])
-        return known
-
-    def clear(self) -> None:
-        """Forget all flags, as queries or the names of label ids have changed."""
-        self._flags.clear()
 
 
 class Multigraph:
@@ -154,17 +134,10 @@ class Multigraph:
         self._labels = labels
         self._admit = admit
         self._is_read = is_read
-        self._questions: dict[str, Question] = {}
-        self._readings: dict[str, tuple[Reading, ...]] = {}
-        self._values_read_by: dict[str, frozenset[str]] = {}
-        """For each query the properties that its columns and its filter read."""
-        self._filters: dict[str, tuple[Filter, ...]] = {}
-        self._conditions_by_label: dict[str, set[str]] = {}
-        self._open_label_sets: set[LabelSet] = set()
-        """The sets of labels that queries read with conditions on labels that they do not name."""
+        self.readings = EdgeReadings(labels)
+        """The queries, with what they read."""
         self._tracked: dict[str, Hashable] = {}
         """For each query about paths in time order whose content does not follow from timestamps the key of its tracker."""
-        self._flags = _LabelFlags(labels)
         self._capacity = capacity
         self._sets_after_collect = 1024
 
@@ -190,28 +163,22 @@ class Multigraph:
     @property
     def conditions(self) -> frozenset[str]:
         """The conditions of all queries."""
-        of_labels = (condition for reading in self.readings for condition in _conditions_of(reading))
-        return frozenset(of_labels) | self._links.conditions
-
-    @property
-    def values_read(self) -> frozenset[str]:
-        """The properties that columns and filters of queries read."""
-        return frozenset().union(*self._values_read_by.values())
+        return self.readings.conditions | self._links.conditions
 
     @property
     def _values_of_vertices(self) -> frozenset[str]:
         """The properties of which edges that are vertices have the values: those that witnesses tell, too."""
-        return self.values_read if self.kept_values is None else self.sets.properties
+        return self.readings.values if self.kept_values is None else self.sets.properties
 
     def unevaluated(self, labels: LabelSet) -> list[ConditionLabel]:
         """Return the labels with conditions in a set that are not made from tuples now."""
         if labels.conditions:
-            return [] if labels in self._open_label_sets else [ConditionLabel(None, one) for one in labels.conditions]
+            return [] if self.readings.reads_open(labels) else [ConditionLabel(None, one) for one in labels.conditions]
         named = [label for label in labels.named if isinstance(label, ConditionLabel)]
         return [
             label
             for label in named
-            if label not in self._links.ends and label.condition not in self._conditions_on(label.label or "")
+            if label not in self._links.ends and label.condition not in self.readings.conditions_on(label.label or "")
         ]
 
     def add(
@@ -221,17 +188,12 @@ class Multigraph:
 
         Raises `QueryError` for a condition that does not fit the properties.
         """
-        before = self._readings, self._values_read_by, self._filters
-        self._readings = {**self._readings, **readings}
         questions = [*questions]
-        for question in questions:
-            if (read := values_read_by(question)) is not None:
-                self._values_read_by = {**self._values_read_by, question.name: read}
-                self._filters = {**self._filters, question.name: filters_of(question)}
+        self.readings.add(questions, readings)
         try:
             self._set_conditions()
         except WhereError as error:
-            self._readings, self._values_read_by, self._filters = before
+            self.readings.remove(readings)
             self._set_conditions()
             raise QueryError(misfit(error, self.sets.types)) from error
         for question in questions:
@@ -242,12 +204,10 @@ class Multigraph:
             if is_counted:
                 reading = reading._replace(window=UnboundedWindow())
             self.outcome_counts.add(question.name, reading, *more, is_late=is_late)
-        self._questions |= {question.name: question for question in questions}
-        if self.parallel is None and self._ordered_questions:
+        if self.parallel is None and self.readings.ordered_questions:
             self.parallel = ParallelEdges(capacity=self._capacity)
         for question in filter(is_ordered, questions):
             self._track(question.name, readings[question.name][0], is_late=is_late)
-        self._flags.clear()
 
     def _track(self, name: str, reading: Reading, *, is_late: bool) -> None:
         """Track the content of a query about paths in time order unless it follows from timestamps."""
@@ -256,11 +216,7 @@ class Multigraph:
             return
         key = self._tracked[name] = count_key(reading, name if is_late else None)
         if key not in self.parallel.trackers:
-            self.parallel.track(key, ContentTracker(reading.window, partial(self._counted_labels, reading.labels)))
-
-    def _counted_labels(self, labels: LabelSet) -> np.ndarray:
-        """Return which label ids a content numbers that is one of some labels, without conditions (uint8)."""
-        return self._flags.of(("counted", labels), lambda name: isinstance(name, str) and name != "" and labels.has(name))
+            self.parallel.track(key, ContentTracker(reading.window, partial(self.readings.counted_labels, reading.labels)))
 
     def tracked(self, name: str) -> Hashable | None:
         """Return the key of the tracker of a query, None where its content follows from timestamps."""
@@ -278,10 +234,10 @@ class Multigraph:
 
     def _timed_labels(self) -> np.ndarray:
         """Return which label ids queries about paths in time order read over windows of time, or unbounded ones (uint8)."""
-        readings = (self._readings[question.name][0] for question in self._ordered_questions)
+        readings = (self.readings[question.name][0] for question in self.readings.ordered_questions)
         is_decided = self.window_edges is not None
         labels = {one.labels for one in readings if is_decided or not isinstance(one.window, CountWindow)}
-        return self._flags.of("timed", lambda name: any(one.has(name) for one in labels))
+        return self.readings.flags_of("timed", lambda name: any(one.has(name) for one in labels))
 
     def running_form(self, question: Any) -> Any:
         """Return a query with the window over which it runs: an unbounded one where its window is decided here."""
@@ -299,7 +255,7 @@ class Multigraph:
             WindowEdges(
                 window,
                 labels_of=self.sets.labels_of,
-                are_ordered=self._ordered_labels,
+                are_ordered=self.readings.ordered_labels,
                 keeps_all=keeps_all,
                 capacity=self._capacity,
             ),
@@ -316,7 +272,7 @@ class Multigraph:
         """
         if self.identity != "triple":
             return have_ids
-        return any(self._conditions_on(label) or self._links.walk(label) for label in labels)
+        return any(self.readings.conditions_on(label) or self._links.walk(label) for label in labels)
 
     @property
     def hides_known_statics(self) -> bool:
@@ -330,73 +286,35 @@ class Multigraph:
         """Whether a query about paths in time order has a count window."""
         return self.outcome_counts.has_count_windows
 
-    @property
-    def readings(self) -> list[Reading]:
-        """The readings of the queries, each over its own window."""
-        return [reading for of_query in self._readings.values() for reading in of_query]
-
-    @property
-    def questions(self) -> list[Question]:
-        """The queries."""
-        return [*self._questions.values()]
-
     def remove(self, names: Iterable[str]) -> None:
         """Remove queries."""
+        names = [*names]
+        self.readings.remove(names)
         for name in names:
             self.outcome_counts.remove(name)
-            self._readings.pop(name, None)
-            self._values_read_by.pop(name, None)
-            self._filters.pop(name, None)
-            self._questions.pop(name, None)
             if (key := self._tracked.pop(name, None)) is not None and key not in self._tracked.values():
                 assert self.parallel is not None
                 self.parallel.untrack(key)
         self._set_conditions()
         self._vertices.edges.keep_properties(self._values_of_vertices)
-        if not self._ordered_questions:
+        if not self.readings.ordered_questions:
             self.parallel = None
-        if not self._readings:
+        if not self.readings:
             self._window = None
-        self._flags.clear()
 
     def _set_conditions(self) -> None:
-        named = (label for reading in self.readings for label in reading.labels.named)
-        self._links.set_ends(label for label in named if isinstance(label, EdgeEnd))
-        self._conditions_by_label = {}
-        self._open_label_sets = set()
-        for reading in self.readings:
-            if reading.labels.conditions:
-                self._open_label_sets.add(reading.labels)
-                continue
-            for label in reading.labels.named:
-                if isinstance(label, ConditionLabel) and not isinstance(label, EdgeEnd):
-                    self._conditions_by_label.setdefault(label.label or "", set()).add(label.condition)
-        filters = {one.text: one for filters in self._filters.values() for one in filters}
-        self.sets.set_conditions(self.conditions, self._conditions_on, filters=filters, values=self.values_read)
-
-    def _conditions_on(self, label: str) -> frozenset[str]:
-        """Return the conditions with which queries read a label."""
-        of_others = (labels.conditions_on(label) for labels in self._open_label_sets)
-        return frozenset(self._conditions_by_label.get(label, ())).union(*of_others)
-
-    @property
-    def _ordered_questions(self) -> list[Any]:
-        return [question for question in self._questions.values() if is_ordered(question)]
+        readings = self.readings
+        self._links.set_ends(readings.ends)
+        self.sets.set_conditions(
+            self.conditions, readings.conditions_on, filters=readings.filters, values=readings.values
+        )
 
     def keeps_parallel(self, labels: LabelSet) -> bool:
         """Return whether all edges with some labels are in `parallel`, as queries over windows of time need them too."""
-        known = [question.label_set for question in self._ordered_questions if question.name not in self._tracked]
+        known = [question.label_set for question in self.readings.ordered_questions if question.name not in self._tracked]
         if labels in known or labels.has_others:
             return labels in known
         return all(any(one.has(label) for one in known) for label in labels.named)
-
-    def _ordered_labels(self) -> np.ndarray:
-        """Return which label ids queries about paths in time order read (uint8)."""
-        return self._flags.of("ordered", self._is_ordered)
-
-    def _is_ordered(self, label: LabelSymbol) -> bool:
-        """Return whether a query about paths in time order reads a label."""
-        return any(question.reads(label) for question in self._ordered_questions)
 
     # --- properties ------------------------------------------------------------------------------------------
 
@@ -426,10 +344,6 @@ class Multigraph:
         are_read: np.ndarray = self.outcome_counts.reads(label) | self._is_read(label)
         return are_read
 
-    def reads_label(self, label: int) -> bool:
-        """Return whether any query reads a label id, plain or with a condition, or the engine keeps it."""
-        return self.outcome_counts.reads_label(label) or bool(self._is_read(np.array([label]))[0])
-
     @property
     def edge_ids(self) -> EdgeIds | None:
         """The kind of the ids of edges; None where they have none."""
@@ -451,7 +365,7 @@ class Multigraph:
         """Note that label ids may have other names now."""
         self._links.forget_labels()
         self.outcome_counts.forget_labels()
-        self._flags.clear()
+        self.readings.forget_labels()
 
     # --- the stream ------------------------------------------------------------------------------------------
 
@@ -554,7 +468,7 @@ class Multigraph:
     def _note_parallel(self, derived: DerivedChunk) -> None:
         """Note the edges that queries about paths in time order read, one by one."""
         if self.parallel is not None:
-            self.parallel.note(derived.chunk, self._ordered_labels())
+            self.parallel.note(derived.chunk, self.readings.ordered_labels())
 
     def _numbers(self, chunk: Chunk, edge: pa.Array | None) -> np.ndarray:
         """Return the numbers of the edges of tuples (int64), -1 for deletes without one; count the inserts."""
@@ -624,9 +538,13 @@ class Multigraph:
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the values that conditions need of one tuple; None where one has another type than its property."""
         needed = self.sets.properties
-        given = {name: value for name, value in properties.items() if name in needed and value is not None}
-        values = {name: self.sets.types.value_of_one(name, value) for name, value in given.items()}
-        return None if None in values.values() else values
+        values = {}
+        for name, value in properties.items():
+            if value is not None and name in needed:
+                values[name] = self.sets.types.value_of_one(name, value)
+                if values[name] is None:
+                    return None
+        return values
 
     def columns_of_one(self, values: Mapping[str, Any]) -> dict[str, pa.Array]:
         """Return the values of one tuple, from `values_of_one`, as columns."""
@@ -658,7 +576,7 @@ class Multigraph:
             label, satisfied=satisfied, before=before, is_delete=is_delete, is_late=is_late, is_plain=is_plain
         )
         if self.parallel is not None:
-            source, target, is_ordered = chunk.source.item(0), chunk.target.item(0), self._ordered_labels()
+            source, target, is_ordered = chunk.source.item(0), chunk.target.item(0), self.readings.ordered_labels()
             for one, deleted in zip(labels, deletes, strict=True):
                 if is_ordered.item(one):
                     self.parallel.note_one(source, one, target, timestamp, deleted)
@@ -678,7 +596,7 @@ class Multigraph:
             whole=whole.astype(np.int32),
             bound=bound,
             is_read=np.ascontiguousarray(self._is_read(np.arange(len(self._labels.names)))),
-            is_ordered=self._ordered_labels(),
+            is_ordered=self.readings.ordered_labels(),
             sets=self.sets.flat(),
         )
 
@@ -823,12 +741,6 @@ class Multigraph:
     def _check(self) -> None:
         """Assert the invariants."""
         self.versions._check()
-
-
-def _conditions_of(reading: Reading) -> frozenset[str]:
-    conditions = (label for label in reading.labels.named if isinstance(label, ConditionLabel))
-    named = {label.condition for label in conditions if not isinstance(label, EdgeEnd)}
-    return frozenset(named | reading.labels.conditions)
 
 
 def _unit_of(times: StreamTime) -> str | None:

@@ -113,6 +113,7 @@ class OutcomeCounts:
         self._readers: dict[_ReaderKey, _Reader] = {}
         self._keys: dict[str, _ReaderKey] = {}
         self._masks: dict[tuple[LabelSet, str | None], np.ndarray] = {}
+        self._windows: list[AnyWindow] | None = None
         self._room = 0
 
     # --- queries ---------------------------------------------------------------------------------------------
@@ -160,11 +161,14 @@ class OutcomeCounts:
 
     def reads_label(self, label: int) -> bool:
         """Return whether any query reads a label id, plain or with a condition."""
-        return any(mask.item(label) for mask in self._masks_of_labels().values())
+        for mask in self._masks_of_labels().values():  # noqa: SIM110  a generator takes as long as a mask
+            if mask.item(label):
+                return True
+        return False
 
     def forget_labels(self) -> None:
         """Note that label ids may have other names now, or other readers."""
-        self._masks = {}
+        self._masks, self._windows = {}, None
 
     def _masks_of_labels(self) -> dict[tuple[LabelSet, str | None], np.ndarray]:
         """Return for each set of labels that queries read in a stream whether it has a label id, in any form (uint8)."""
@@ -184,7 +188,9 @@ class OutcomeCounts:
     @property
     def windows(self) -> list[AnyWindow]:
         """The windows of the readers, in their order."""
-        return [reading.window for reading in self._readings()]
+        if self._windows is None:
+            self._windows = [reading.window for reading in self._readings()]
+        return self._windows
 
     def _readings(self) -> list[Reading]:
         return [reading for readings, _ in self._readers for reading in readings]

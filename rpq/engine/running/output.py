@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +12,11 @@ from rpq.engine.running.limits import RowOverflow, find_row_overflow
 from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.language.protocol import RunningQuery
-from rpq.rows.blocks import Block, blocks_of
+from rpq.rows.blocks import Block, blocks_of, witness_array
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, split_by_query, without_boundaries
 from rpq.rows.weighted_rows import as_changes, merge, net_delta
+from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.edge_values import ValuesOf
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
@@ -110,15 +112,18 @@ class Output:
 
     # --- rows ------------------------------------------------------------------------------------------------
 
-    def rows(self, deltas: Deltas) -> list[Block]:
-        """Return the rows of deltas, with names and, if the engine has them, with witnesses."""
+    def rows(self, deltas: Deltas, edge_times: EdgeTimes | None = None) -> list[Block]:
+        """Return the rows of deltas, with names and, if the engine has them, with witnesses.
+
+        `edge_times` are those of the edges at each tuple; without them they are those of the graph.
+        """
         deltas = [(number, delta) for number, delta in deltas if len(delta)]
         if not deltas:
             return []
         running = self._running
         witnesses = None
         if self._witness:
-            witnesses = [self._witnesses(running.by_number[number], delta) for number, delta in deltas]
+            witnesses = [self._witnesses(running.by_number[number], delta, edge_times) for number, delta in deltas]
         return blocks_of(deltas, running.schemas.columns, self._vertices, witnesses, running.texts)
 
     @property
@@ -135,20 +140,19 @@ class Output:
         has_none = self.multigraph is None or self._graph.statics or len(self.multigraph.statics)
         return None if self.multigraph is None or has_none else self.multigraph.values
 
-    def _witnesses(self, running: RunningQuery, delta: Delta) -> pa.Array:
-        """Return the witness of each row as JSON; empty for rows that are removed, and for kinds of queries without any."""
-        texts = [""] * len(delta)
+    def _witnesses(self, running: RunningQuery, delta: Delta, edge_times: EdgeTimes | None) -> pa.Array:
+        """Return the witness of each row; none for rows that are removed, and for kinds of queries without any."""
         if not running.has_witnesses:
-            return pa.array(texts, pa.string())
+            return witness_array([None] * len(delta))
         edges, labels = self._graph.edges, self._labels.texts
         if not self.has_present_witnesses:
-            return running.witnesses(delta, edges, self._vertices, labels)
+            return running.witnesses(delta, edges, self._vertices, labels, edge_times)
         is_added = np.repeat(delta.kinds, delta.lengths()) >= 0
         rows = delta.as_lists()
+        found: list[Any] = [None] * len(delta)
         for place in np.flatnonzero(is_added).tolist():
-            witness = running.witness(rows[place], edges, self._vertices, labels, self.values)
-            texts[place] = "" if witness is None else witness.to_json()
-        return pa.array(texts, pa.string())
+            found[place] = running.witness(rows[place], edges, self._vertices, labels, self.values)
+        return witness_array(found)
 
     # --- roots over their budget -----------------------------------------------------------------------------
 

@@ -281,8 +281,10 @@ class RunningQueries:
         """Return which edges of a label, in any stream, queries or a kept window have a use for. O(those)."""
         if self._keep_window is not None:
             return {ALL}
-        others = (self._by_name[name].question for name in self._queries_of_other_labels)
-        return {*self._users_of_edges.get(text, ())}.union(*(edges_accepted_by(question, text) for question in others))
+        needed = {*self._users_of_edges.get(text, ())}
+        for name in self._queries_of_other_labels:
+            needed |= edges_accepted_by(self._by_name[name].question, text)
+        return needed
 
     def _accept(self, text: LabelSymbol, ends: Collection[Ends], labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Accept edges of a label; the filter knows labels by their ids in the merged stream."""
@@ -312,11 +314,6 @@ class RunningQueries:
                     graph.filter.retract(label, gone)
                     narrowed.add(text)
         return sorted(narrowed)
-
-    def _queries_naming(self, text: LabelSymbol) -> Iterator[RunningQuery]:
-        """Yield the queries that name a label, and those that read labels which they do not name."""
-        names = self._queries_of_other_labels | self._queries_of_label.get(text, {})
-        yield from map(self._by_name.__getitem__, names)
 
     def keep(self, window: Window, labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Keep all edges of a window in the graph, whether a query reads them or not. Comes before the first tuple."""
@@ -500,8 +497,10 @@ class RunningQueries:
             self._reading[labels, self._windows[self._keep_window, None]] = [_is_kept(name) for name in names]
         for part in self._parts:
             part.set_labels(labels, names)
-        asking = {running: None for name in names for running in self._queries_naming(merged_name(name))}
-        for running in asking:
+        asking = dict.fromkeys(self._queries_of_other_labels) if names else {}
+        for text in self._queries_of_label.keys() & map(merged_name, names):
+            asking |= self._queries_of_label[text]
+        for running in map(self._by_name.__getitem__, asking):
             for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)

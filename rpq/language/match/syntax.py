@@ -141,7 +141,7 @@ class Exists:
     node: Name | None = None
     """The node of which it asks for labels alone, as in `a:Account`."""
     returned: tuple[Any, ...] = ()
-    """What it returns, which has no meaning, but may name only what is known."""
+    """The items after RETURN, which have no meaning, but may name only what is known."""
 
 
 @dataclass(frozen=True)

@@ -181,6 +181,8 @@ class Extend:
     inner: Operator
     variable: str
     formula: Formula
+    is_joined: bool = False
+    """True if a value that the row around EXISTS gives the variable must be that of the formula; else it takes its place."""
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ class _Division:
             inner = self.divide(rest, known, done)
         else:
             inner = make_join(self.nodes(kept, one.window), self.divide(rest, known | {(kept, one.window)}, done))
-        return Extend(inner, name, _formula(kept))
+        return Extend(inner, name, _formula(kept), is_joined=True)
 
     def with_literals(self, one: WindowAtom) -> Operator:
         """Return the solutions of an atom with a literal at an end, where it means two vertices.
@@ -171,7 +171,7 @@ class _Division:
         nonempty = _differ(make_join(Conjunction((free,)), *tables), first, second)
         itself = make_join(Values(names, tuple((name, name) for name in dict.fromkeys(constants))), *tables)
         node = self.nodes(ends[0], one.window)
-        of_nodes: Operator = make_join(Extend(node, names[1], first), *tables)
+        of_nodes: Operator = make_join(Extend(node, names[1], first, is_joined=True), *tables)
         for name in dict.fromkeys(constants):
             of_nodes = _differ(of_nodes, first, Constant(name))
         return make_union(nonempty, itself, of_nodes)

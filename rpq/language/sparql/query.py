@@ -292,7 +292,8 @@ class SparqlQuery(Query):
         accepted = self._edges_accepted.get(label, frozenset())
         named, of_others = self._accepted_on_paths
         on_paths = of_others if isinstance(label, str) else edges_accepted_on_paths(self._path_atoms, label)
-        accepted |= named.get(label, on_paths)
+        on_paths = named.get(label, on_paths)
+        accepted = accepted | on_paths if accepted else on_paths
         if not accepted or accepted == {ALL}:
             return accepted
         is_counted = any(window.kind == "count" for window in self.windows.values())

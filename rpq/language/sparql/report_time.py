@@ -72,8 +72,8 @@ def with_report_time(operator: Operator) -> Operator:
             return replace(operator, inner=with_report_time(inner))
         case Filter(inner, condition):
             changed: Operator = Filter(_timed(inner, operator), _replace_call(condition))
-        case Extend(inner, variable, formula):
-            changed = Extend(_timed(inner, operator), variable, _replace_call(formula))
+        case Extend(inner, _, formula):
+            changed = replace(operator, inner=_timed(inner, operator), formula=_replace_call(formula))
         case LeftJoin(left, right, optional_condition):
             condition_of_both = None if optional_condition is None else _replace_call(optional_condition)
             changed = LeftJoin(with_report_time(left), _timed(right, operator), condition_of_both)

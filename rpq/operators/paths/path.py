@@ -118,33 +118,49 @@ class Words(NamedTuple):
     text: np.ndarray  # uint8
 
 
-def paths_of(delta: PathDelta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
-    """Return the JSON of the path of every row of a delta (as `Path.to_json`); empty for pairs that leave.
+TimesOf = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""A function from edges, places in the order of a chunk and stream times to the timestamps that the edges had there."""
+
+
+def paths_of(
+    delta: PathDelta, edges: Edges, vertices: VertexDictionary, labels: list[str], times_of: TimesOf
+) -> pa.StructArray:
+    """Return the witness of every row of a delta: the JSON of its path and the times of its edges (as `witness_array`).
 
     O(total length of the texts + steps log steps).
     """
-    kinds = np.repeat(delta.kinds, np.diff(delta.ends, prepend=0))
+    lengths = np.diff(delta.ends, prepend=0)
+    kinds = np.repeat(delta.kinds, lengths)
     added = np.flatnonzero(kinds >= 0)
     # Steps up to each row that adds a pair; those that leave have none.
     ends = np.zeros(len(added) + 1, np.int64)
     ends[1:] = delta.path_ends[added]
     steps = np.empty(int(ends[-1]), np.int64)
     visited = np.empty(len(added) + len(steps), np.int64)
-    ways = edges.source, edges.target, edges.label
-    _follow(delta.pairs[added], delta.paths, ends, delta.turned, *ways, visited, steps)
+    _follow(delta.pairs[added], delta.paths, ends, delta.turned, edges.source, edges.target, visited, steps)
     ids, place = np.unique(visited, return_inverse=True)
     names = vertices.names_of(ids).to_pylist()
     names = [encode_basestring(name) for name in names] if vertices.kind == "string" else [str(name) for name in names]
     vertex_words = _words(place, names)
-    used, place = np.unique(steps, return_inverse=True)
+    used, place = np.unique(edges.label[steps >> 1].astype(np.int64) << 1 | steps & 1, return_inverse=True)
     step_words = _words(place, [encode_basestring("^" * (step & 1) + labels[step >> 1]) for step in used.tolist()])
     sizes = np.zeros(len(kinds) + 1, np.int64)
     _measure(ends, vertex_words.place, vertex_words.length, step_words.place, step_words.length, added, sizes)
     offsets = np.cumsum(sizes)
     data = np.empty(int(offsets[-1]), np.uint8)
     _write(ends, *vertex_words, *step_words, offsets[added], data)
-    large = pa.LargeStringArray.from_buffers(len(kinds), pa.py_buffer(offsets), pa.py_buffer(data))
-    return large.cast(pa.string()) if offsets[-1] < 1 << 31 else large
+    texts = pa.LargeStringArray.from_buffers(len(kinds), pa.py_buffer(offsets), pa.py_buffer(data))
+    row_of_step = np.repeat(added, np.diff(ends))
+    of_event = (np.repeat(column, lengths)[row_of_step] for column in (delta.orders, delta.times))
+    times = times_of(steps >> 1, *of_event)
+    is_known = times > TIMELESS
+    values = pa.array(times, mask=None if is_known.all() else ~is_known)
+    counts = np.zeros(len(kinds) + 1, np.int64)
+    counts[added + 1] = np.diff(ends)
+    of_rows = pa.LargeListArray.from_arrays(pa.array(np.cumsum(counts)), values, mask=pa.array(kinds < 0))
+    if offsets[-1] < 1 << 31:  # so are the steps
+        return pa.StructArray.from_arrays([texts.cast(pa.string()), of_rows.cast(pa.list_(pa.int64()))], ["path", "times"])
+    return pa.StructArray.from_arrays([texts, of_rows], ["path", "times"])
 
 
 def _words(place: np.ndarray, texts: list[str]) -> Words:
@@ -157,8 +173,8 @@ def _words(place: np.ndarray, texts: list[str]) -> Words:
 
 
 @njit(cache=True, nogil=True)
-def _follow(pairs, paths, ends, turned, source, target, label, visited, steps):
-    """Write the vertices and the steps (label << 1 | against) of paths, first to last.
+def _follow(pairs, paths, ends, turned, source, target, visited, steps):
+    """Write the vertices and the steps (edge << 1 | against) of paths, first to last.
 
     In `paths` the last step from the root is first: where pairs are turned, that is the first step of the path, taken the
     other way.
@@ -172,7 +188,7 @@ def _follow(pairs, paths, ends, turned, source, target, label, visited, steps):
             taken = paths[ends[row] + count] ^ 1 if turned else paths[ends[row + 1] - 1 - count]
             edge, against = taken >> 1, taken & 1
             visited[at] = source[edge] if against else target[edge]
-            steps[step] = np.int64(label[edge]) << 1 | against
+            steps[step] = taken
             at += 1
             step += 1
 

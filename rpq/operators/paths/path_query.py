@@ -24,11 +24,14 @@ from rpq.operators.paths.path_trees import PathTrees, shared_key
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
+from rpq.stream.edges.edge_store import LONG_AGO, STATIC
+from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.edge_values import ValuesOf
 from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
+from rpq.stream.window import CountWindow, Window
 
 
 def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
@@ -273,9 +276,34 @@ class PathQuery(RunningQuery):
                 return path_of(source, steps, edges, vertices, labels, values, in_window=in_window)
         return None
 
-    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+    def witnesses(
+        self,
+        delta: Delta,
+        edges: Edges,
+        vertices: VertexDictionary,
+        labels: list[str],
+        edge_times: EdgeTimes | None = None,
+    ) -> pa.Array:
         assert isinstance(delta, PathDelta)
-        return paths_of(delta, edges, vertices, labels)
+
+        def times_of(edge: np.ndarray, order: np.ndarray, time: np.ndarray) -> np.ndarray:
+            found = edges.timestamp[edge] if edge_times is None else edge_times.at(edge, order)
+            return np.where(self._in_window(edges, edge, found, time), found, LONG_AGO)
+
+        return paths_of(delta, edges, vertices, labels, times_of)
+
+    def _in_window(self, edges: Edges, edge: np.ndarray, timestamp: np.ndarray, time: np.ndarray) -> np.ndarray:
+        """Return which edges of paths, with these timestamps at stream times, the window holds; static ones it may not."""
+        window = self.question.window
+        if isinstance(window, Window):
+            size, slide = np.int64(window.size), np.int64(window.slide)
+            boundary = np.maximum(time - time % slide, LONG_AGO + size)
+            return timestamp > boundary - size
+        held = np.full(len(edge), True)
+        if isinstance(window, CountWindow) and (is_static := edges.holders[edge] & STATIC != 0).any():
+            index = self.indexes[0]  # each knows all edges
+            held[is_static] = index.slides(edge[is_static]) > index.current
+        return held
 
     def ids_of_answer(self, values: Sequence[Any], vertices: VertexDictionary) -> tuple[int, ...] | None:
         if not self.question.has_length:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from rpq import automata
-from rpq.automata.expressions import Expression, Inverse, Label, SizeError
+from rpq.automata.expressions import Expression, Inverse, Label, NegatedSet, SizeError
 from rpq.automata.symbols import LabelSymbol, Symbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.pattern import Atom, Constant, Term, vertices_of
@@ -97,13 +97,15 @@ def direct_atoms(atoms: Sequence[Atom]) -> list[DirectedAtom]:
 
 
 def edge_step(expression: Expression) -> Symbol | None:
-    """Return the step of an expression whose paths are single edges of one label, walked one way, or None for others.
+    """Return the step of an expression whose paths are single edges of one label, or of all, walked one way.
 
-    The empty path joins nothing, so `a?` is `a` and `(^a)?` is `^a`.
+    None for others. The empty path joins nothing, so `a?` is `a` and `(^a)?` is `^a`. The step of `!()` has no label.
     """
     words = _without_empty_word(expression)
-    label = words.inner if isinstance(words, Inverse) else words
-    return Symbol(label.name, inverse=label is not words) if isinstance(label, Label) else None
+    edge = words.inner if isinstance(words, Inverse) else words
+    if edge == NegatedSet(()):
+        return Symbol(None, inverse=edge is not words)
+    return Symbol(edge.name, inverse=edge is not words) if isinstance(edge, Label) else None
 
 
 def _edge(atom: Atom) -> DirectedAtom | None:
@@ -166,7 +168,8 @@ def _fewness(roots: Roots) -> int:
 
 def _without_empty_word(expression: Expression) -> Expression:
     """Return an expression with the same pairs, which is the same for `a*` and `a+`."""
-    if isinstance(expression, Label) or (isinstance(expression, Inverse) and isinstance(expression.inner, Label)):
+    edge = expression.inner if isinstance(expression, Inverse) else expression
+    if isinstance(edge, Label) or edge == NegatedSet(()):
         return expression
     try:
         nonempty = automata.nonempty(expression) or expression

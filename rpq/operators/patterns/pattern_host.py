@@ -109,7 +109,7 @@ class PatternHost:
         self.is_whole = resources.share.total == 1
         """True if there is one share, to which all rows belong."""
         self._hashes = np.zeros(0, np.uint64)  # of the names of vertices, where there are several shares
-        self._guard = resources.guard
+        self._guard, self._each = resources.guard, resources.each
         self.paths = PathRelations(
             self.store,
             self.relations,
@@ -460,17 +460,22 @@ class PatternHost:
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph, in all lanes; `fresh` ids are those of new names."""
+        lanes = [lane for lane in self.lanes if lane.thread == 0 or lane.members or not self.is_whole]
+        grown = [lane for lane in lanes if vertices.count > lane._own_room]
+        self._each(grown, lambda lane: lane.make_room_for_vertices(vertices.count))
         for lane in self.lanes:
             lane._make_own_room(vertices, fresh, graph)
-        self.vertex_room = min([lane._own_room for lane in self.lanes])
+        self.vertex_room = min([lane._own_room for lane in lanes])
         for membership in self._memberships.values():
             membership.make_room(graph.capacity)
 
+    def make_room_for_vertices(self, count: int) -> None:
+        """Make room for `count` vertices in the relations of this lane; a lane without queries needs it with the first."""
+        self.store.make_room_for_vertices(count)
+        self._own_room = self.store.relations.state.vertices
+
     def _make_own_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         self._graph, self._vertices = graph, vertices
-        if vertices.count > self._own_room:
-            self.store.make_room_for_vertices(vertices.count)
-            self._own_room = self.store.relations.state.vertices
         if not self.is_whole and len(fresh):
             if more := self._own_room - len(self._hashes):
                 self._hashes = np.concatenate([self._hashes, np.zeros(more, np.uint64)])

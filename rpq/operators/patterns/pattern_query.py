@@ -523,6 +523,7 @@ class HeavyPattern(DividedQuery):
         first, others = self._one, []
         try:
             for host in first._host.lanes[1:]:
+                host.make_room_for_vertices(host.vertices.count)
                 lane = RunningPattern(first.question, replace(self._resources, host=host), divided_by=PAIR)
                 others.append(lane)
                 lane.copy_edges(first)

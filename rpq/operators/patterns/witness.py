@@ -139,6 +139,16 @@ class Witness:
         values = ", ".join(f"{name} = {value}" for name, value in self.binding)
         return "\n".join([*([values] if values else []), *map(str, self.atoms)])
 
+    @property
+    def timestamps(self) -> tuple[Any, ...]:
+        """The times of the edges of all atoms, in the order of the pattern.
+
+        >>> step = Step(source="ann", label="knows", target="bob", timestamp=7)
+        >>> Witness(binding=(), atoms=(AtomWitness(atom="ann knows bob", steps=(step,)),)).timestamps
+        (7,)
+        """
+        return tuple(step.timestamp for atom in self.atoms for step in atom.steps)
+
     def with_times(self, time: Callable[[Any], Any]) -> Witness:
         """Return the witness with `time` applied to each timestamp.
 

@@ -21,7 +21,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from rpq.automata.symbols import LabelSymbol
-from rpq.language.pattern import Blank, Variable
+from rpq.language.pattern import Blank, Constant, Variable
 from rpq.language.sparql.algebra import (
     Call,
     Conjunction,
@@ -44,10 +44,12 @@ from rpq.language.sparql.algebra import (
     SparqlQuestion,
     Union,
     Values,
+    WindowAtom,
     certain_variables,
     conditions_of,
     has_exists,
     mentioned_variables,
+    name_of,
     possible_variables,
     variables_in_order,
     variables_of,
@@ -62,6 +64,7 @@ from rpq.operators.patterns.meanings import (
     NamedVertex,
     PathRead,
     direct_atoms,
+    edge_step,
     meanings_of,
     name_of_read,
     variable,
@@ -94,7 +97,7 @@ class EveryLabel(NamedTuple):
     predicate: str
 
     def __str__(self) -> str:
-        return variable(self.predicate)
+        return "!()" if self.predicate == _ANY.name else variable(self.predicate)
 
 
 class Read(NamedTuple):
@@ -164,12 +167,47 @@ def meanings_in(conjunction: Conjunction) -> list[Meaning]:
 
 
 def separate_predicates(conjunction: Conjunction) -> Operator:
-    """Return a conjunction as the join of its triples with a variable as predicate, each by itself, and of all others."""
-    plain = tuple(one for one in conjunction.atoms if one.predicate is None)
-    apart = [Conjunction((one,)) for one in conjunction.atoms if one.predicate is not None]
-    if not apart or len(conjunction.atoms) == 1:
+    """Return a conjunction as the join of its atoms that read all labels, each by itself, and of all others.
+
+    These are the triples with a variable as predicate, and the pairs of `!()` that no other atom binds at an end.
+    """
+    apart: dict[WindowAtom, Operator] = {}
+    for one in conjunction.atoms:
+        if one.predicate is not None:
+            apart[one] = Conjunction((one,))
+        elif (pairs := _pairs_of_every_label(one, conjunction)) is not None:
+            apart[one] = pairs
+    rest = tuple(one for one in conjunction.atoms if one not in apart)
+    parts = [*([Conjunction(rest)] if rest else []), *apart.values()]
+    if not apart or parts == [conjunction]:
         return conjunction
-    return Join((*([Conjunction(plain)] if plain else []), *apart))
+    return parts[0] if len(parts) == 1 else Join(tuple(parts))
+
+
+_ANY = Variable(".any")
+"""The predicate of a triple whose label nobody needs; no text can contain it."""
+
+
+def _pairs_of_every_label(one: WindowAtom, conjunction: Conjunction) -> Operator | None:
+    """Return the pairs that an atom of `!()` reads, as the ends of all edges, each pair once; None for other atoms.
+
+    An atom with a constant is read from that root, and one that shares a variable with other atoms in a plan with these,
+    from the roots that they bind; both are paths of one edge.
+    """
+    step = edge_step(one.atom.expression)
+    terms = {one.atom.subject, one.atom.object}
+    others = {
+        term
+        for other in conjunction.atoms
+        if other is not one and other.predicate is None
+        for term in (other.atom.subject, other.atom.object)
+    }
+    if step is None or step.label is not None or terms & others or any(isinstance(term, Constant) for term in terms):
+        return None
+    source, target = (one.atom.subject, one.atom.object)[:: -1 if step.inverse else 1]
+    edges = Conjunction((WindowAtom.of_every_label(source, _ANY, target, one.window),))
+    names = dict.fromkeys(name for term in (source, target) if (name := name_of(term)) is not None)
+    return Distinct(Project(edges, tuple(names)))
 
 
 def _parts_of_every_label(conjunction: Conjunction, needed: Sequence[str]) -> list[list[ConjunctionPart]]:
@@ -609,11 +647,15 @@ class _Planner:
                 common = [(name, copy_of(name) if name in outer else None) for name in shared]
                 other = ProjectNode(partners, of_right)
                 return ExistsNode(of_left, other, is_negated=True, common=common, same=copies)
-            case Extend(inner, variable, formula):
+            case Extend(inner, variable, formula, is_joined):
                 if variable not in outer:
                     return self.extend_node(inside(inner), variable, formula)
-                # Where the outer variable has a value, that stands in its place.
                 node, name = inside(inner), self._fresh("bound")
+                if is_joined:
+                    unbound = Call("!", (Call("BOUND", (Variable(variable),)),))
+                    equal = Call("SAMETERM", (Variable(variable), formula))
+                    node = self.filter_node(node, Call("||", (unbound, equal)))
+                # Where the outer variable has a value, that stands in its place.
                 either = self.extend_node(node, name, Call("COALESCE", (Variable(variable), formula)))
                 sources = [name if column == variable else column for column in node.columns]
                 return ProjectNode(node.columns, either, sources=sources)

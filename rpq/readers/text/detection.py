@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from rpq.errors import did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.language.where import Where
-from rpq.readers.column_names import EVENT, ColumnNames
+from rpq.readers.column_names import EVENT, ColumnNames, refuse_unread_deletes
 from rpq.readers.key_paths import MISSING, names_in, value_at
 from rpq.readers.source import Block
 from rpq.readers.text.changes import ChangeParser, refuse_form
@@ -161,6 +161,8 @@ class Detection:
     time_unit: str | None = None
     known: FileSample | None = None
     rules: EdgeRules | None = None
+    filters: frozenset[str] = frozenset()
+    """The names that the condition uses, where `where` is left out, as for a sample."""
 
     def __call__(self, line: bytes) -> DetectedFormat:
         if self.rules is not None:
@@ -179,7 +181,7 @@ class Detection:
             layout = replace(layout, times=self.times, time_unit=self.unit)
             parser = LineParser(layout)
         quoted = layout if layout.has_quotes else None
-        warnings = self.columns.deletes_not_read(names)
+        warnings = self.columns.deletes_not_read(names, self._condition_names)
         return DetectedFormat(
             parser=parser,
             is_header=bool(names),
@@ -208,7 +210,7 @@ class Detection:
         json = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
         known = FileSample(json=json)
         errors: list[LineError] = []
-        found = detect_file(path, replace(self, where=None), errors.append)
+        found = detect_file(path, replace(self, where=None, filters=self._condition_names), errors.append)
         if errors and (stop or (found is None and self._needs_columns)):
             raise line_error(path, errors[0])  # before any other error of a run
         if found is not None:
@@ -248,10 +250,10 @@ class Detection:
                 changes.check_first(line)
             parser: RecordParser = changes
         elif self.only_json or _is_json(line):
-            read_object(line)
+            refuse_unread_deletes(read_object(line), {*reader.names, *self._condition_names}, rules.file)
             parser = RecordParser(json_records(reader), reader)
         else:
-            layout = _record_layout(line, reader)
+            layout = _record_layout(line, reader, self._condition_names)
             parser = RecordParser(LineParser(layout), reader)
         predicate = None
         if self.where is not None:
@@ -279,10 +281,14 @@ class Detection:
             keys = self.where.names if self.known is None else self.known.keys
             further = {key: ColumnKind(key=FURTHER + key, kind="untyped") for key in keys if key not in kinds}
             predicate = Predicate(self.where, {**kinds, **further})
-        warnings = self.columns.deletes_not_read(_keys(line)) if b"__" in line else ()
+        warnings = self.columns.deletes_not_read(_keys(line), self._condition_names) if b"__" in line else ()
         return DetectedFormat(
             parser=JsonLines(layout), predicate=predicate, properties=self._property_columns, warnings=warnings
         )
+
+    @property
+    def _condition_names(self) -> frozenset[str]:
+        return self.filters if self.where is None else self.where.names
 
     def _further_keys(self) -> tuple[str, ...]:
         """Return the keys of objects that a condition or a property uses in addition to those of a tuple."""
@@ -349,7 +355,7 @@ class Detection:
         return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.looked_for}}
 
 
-def _record_layout(line: bytes, reader: EdgeReader) -> Layout:
+def _record_layout(line: bytes, reader: EdgeReader, condition: Collection[str]) -> Layout:
     """Return the layout of lines with this header, whose records become edges.  Raises `FieldError`."""
     cuts: dict[str, list[str]] = {}
     for separator in SEPARATORS:
@@ -357,6 +363,7 @@ def _record_layout(line: bytes, reader: EdgeReader) -> Layout:
             cuts[separator] = [text.strip() for text in split_line(line, separator, quotes=True)]
     separator = max(cuts, key=lambda one: len({*cuts[one]} & {*reader.names}))
     names = cuts[separator]
+    refuse_unread_deletes(names, {*reader.names, *condition}, reader.rules.file)
     for rule in reader.rules.rules:
         for key, name in rule.names.items():
             if names.count(name) != 1:

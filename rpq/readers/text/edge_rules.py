@@ -294,7 +294,7 @@ class RecordEdges:
 
 @dataclass(frozen=True, kw_only=True)
 class RowChanges:
-    """What records that are changes of rows say besides the row: one value for each record.
+    """The facts besides the row in records that are changes of rows: one value for each record.
 
     `deletes` are records whose edges leave, at `times`, or at that of the row where it is null.  The record after one of
     `replaced` is the same row as it is now; where edges have ids, an edge that it has under the same id is replaced.

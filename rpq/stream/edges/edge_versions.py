@@ -74,6 +74,10 @@ class _Arrays(NamedTuple):
     fields: np.ndarray  # int64[_FIELDS]
 
 
+_SINGLES = 64
+"""Single tuples for which room is made at once."""
+
+
 class VersionsBefore(NamedTuple):
     """The state of the edge of each tuple before it; where all edges are kept, only deletes have one."""
 
@@ -102,6 +106,8 @@ is_effective=array([1, 0], dtype=uint8))
         self._capacity = capacity
         self._live_after_collect = 0
         self._replace_one: Any = None
+        self._append_one: Any = None
+        self._room_for_singles = 0  # tuples that `apply_one` may take without asking whether there is room
         self._satisfied_by_one, self._bound_of_one = np.zeros(1, np.int32), np.zeros(1, np.int64)
         self._before_one = _nothing_before(1)
         self._clear(capacity)
@@ -129,6 +135,7 @@ is_effective=array([1, 0], dtype=uint8))
         arrays.fields[_KIND_ENTRIES] = len(arrays.kind_table)
         self._arrays = arrays
         self._view: Any = view(arrays)
+        self._room_for_singles = 0
 
     @property
     def count(self) -> int:
@@ -147,6 +154,7 @@ is_effective=array([1, 0], dtype=uint8))
         edges have left every window at each tuple. Tuples with a source below 0 are left out.
         """
         count = len(satisfied)
+        self._room_for_singles = 0
         more = int(np.count_nonzero(chunk.source >= 0))
         self._make_room(more)
         if self.keeps_all:
@@ -168,20 +176,34 @@ is_effective=array([1, 0], dtype=uint8))
         self._satisfied_by_one[0] = 0 if self.keeps_all else satisfied  # as `apply` does
         self._bound_of_one[0] = lower
         before.timestamp[0], before.satisfied[0], before.is_effective[0] = ABSENT_VERSION, 0, 0
-        self._make_room(1)
-        self._make_room_for_kinds(1)
+        if not self._room_for_singles:
+            self._make_room_for_singles()
+        self._room_for_singles -= 1
         if timestamp.item(0) >> _HALF_OF_TIME != self._arrays.upper_time.item(0):
             self._make_room_for_times(timestamp)
         of_one = single.view, self._satisfied_by_one, self._bound_of_one
-        if self.keeps_all and not single.chunk.delete.item(0):
-            append_versions(self._view, *of_one, 1, before.is_effective)
-            return before
-        self._find_all(1)  # after which the view may be another one
+        if self.keeps_all:
+            if not single.chunk.delete.item(0):
+                appended = self._view, *of_one, 1, before.is_effective
+                if self._append_one is None:
+                    self._append_one = bound(append_versions, *appended)
+                self._append_one(*appended)
+                return before
+            self._find_all(1)  # after which the view may be another one
         arguments = self._view, *of_one, self.keeps_all, 1, *before
         if self._replace_one is None:
             self._replace_one = bound(replace_versions, *arguments)
         self._replace_one(*arguments)
         return before
+
+    def _make_room_for_singles(self) -> None:
+        """Make room for some tuples of `apply_one`, each of which would ask three arrays otherwise."""
+        some = max(1, min(_SINGLES, self._capacity))
+        self._make_room(some)
+        self._make_room_for_kinds(some)
+        if not self.keeps_all:
+            self._find_all(some)
+        self._room_for_singles = some
 
     def _make_room(self, more: int) -> None:
         """Make room for further versions."""
@@ -282,6 +304,7 @@ is_effective=array([1, 0], dtype=uint8))
     def collect(self, bound: int) -> None:
         """Forget the versions with a timestamp up to a bound. O(versions)."""
         before = self.count
+        self._room_for_singles = 0  # the table may have none of the versions now, which `apply_one` must find
         live = collect_versions(self._view, bound)
         if self.keeps_all and 4 * live > 3 * before:  # little has expired: perhaps there are many with equal ends
             self._find_all()

@@ -323,6 +323,12 @@ class SnapshotGraph:
         resolve_with_streams(*graph, tuples, named, is_named, count, outcome, self.outcomes)
         return outcome
 
+    def timestamps_of(self, tuples: Any, count: int) -> np.ndarray:
+        """Return the timestamps of the edges of tuples, given as the view of a chunk; `LONG_AGO` for one that has no id."""
+        timestamp = np.empty(count, np.int64)
+        _timestamps_of(self._edges_view, tuples, count, timestamp)
+        return timestamp
+
     @property
     def is_full(self) -> bool:
         """True if there is no room for one more edge."""
@@ -396,6 +402,17 @@ def _enter(edges, horizons, chunk, count):
     for i in range(count):
         u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
         chunk.edge[i], _ = insert(edges, horizons, u, v, np.int64(chunk.label[i]), chunk.timestamp[i])
+
+
+@njit(cache=True, nogil=True)
+def _timestamps_of(edges, chunk, count, timestamp):
+    for i in range(count):
+        timestamp[i] = LONG_AGO
+        if chunk.source[i] >= 0:
+            u, label, v = np.int64(chunk.source[i]), np.int64(chunk.label[i]), np.int64(chunk.target[i])
+            place = probe(edges, key_hash(u, label, v), u, label, v)
+            if place >= 0:
+                timestamp[i] = edges.timestamp[id_at(edges.table, place)]
 
 
 @njit(cache=True, nogil=True)

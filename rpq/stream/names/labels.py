@@ -99,7 +99,8 @@ class LabelDictionary:
         if self._has_others:  # what is known of a label is known by its id in the merged stream
             borne = {text_of(self.names[number]) for number in used[edges[used] > 0].tolist()}
             idle = np.array([number for number in idle.tolist() if self.names[number] not in borne], np.int64)
-        gone = idle[np.argsort(-lost[idle], kind="stable")[self._remembered :]].tolist()
+        order = np.argsort(lost[idle], kind="stable")[::-1]  # the least integer, no loss, cannot be negated
+        gone = idle[order[self._remembered :]].tolist()
         for number in gone:
             name = self.names[number]
             if isinstance(name, StreamLabel):

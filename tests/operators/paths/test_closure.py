@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.compiled.arrays import words
+from rpq.operators.paths.closure import closure_index
 from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.path_query import PathQuery
 from tests.twins import Twins, examples, left_to_ci, scaled, search
@@ -104,6 +105,15 @@ def test_bits_come_where_boundaries_are_few_and_cells_stay_where_they_are_many(t
     assert count == same
     every, _ = _pushed(rpq.Query(text, window=rpq.Window(size=window, slide=1), name="q"), rows[:3000], 500)
     assert [index.has_bits for index in indexes(every)] == [False]
+
+
+@pytest.mark.parametrize("reason", [None, "they are not in the cache"])
+def test_warming_up_loads_the_kernels_of_bits_only_to_compile_them(reason, monkeypatch) -> None:
+    changes: list[int] = []
+    monkeypatch.setattr(closure_index, "reason_to_compile", lambda kernel, *arguments: reason)
+    monkeypatch.setattr(ClosureIndex, "use_bits", lambda index: changes.append(1))
+    rpq.warm_up(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1)))
+    assert bool(changes) == (reason is not None)
 
 
 @pytest.mark.parametrize("semantics", ["implicit", "explicit"])

@@ -158,10 +158,11 @@ def test_rows_leave_and_come_back_turned_the_right_way() -> None:
     query = rpq.Query("a/^b*", name="q", window=WINDOW, semantics="explicit", targets=["z"])
     engine = rpq.Engine(query, witness=True)
     rows = engine.push_rows([("x", "y", "a", 0), ("z", "y", "b", 1), ("z", "y", "b", 2, "-"), ("z", "y", "b", 3)])
+    path = '["x", "a", "y", "^b", "z"]'
     assert rows.to_arrow(witness=True).drop_columns("query").to_pylist() == [
-        {"source": "x", "target": "z", "timestamp": 1, "op": "+", "path": '["x", "a", "y", "^b", "z"]'},
-        {"source": "x", "target": "z", "timestamp": 2, "op": "-", "path": ""},
-        {"source": "x", "target": "z", "timestamp": 3, "op": "+", "path": '["x", "a", "y", "^b", "z"]'},
+        {"source": "x", "target": "z", "timestamp": 1, "op": "+", "path": path, "path_times": [0, 1]},
+        {"source": "x", "target": "z", "timestamp": 2, "op": "-", "path": "", "path_times": None},
+        {"source": "x", "target": "z", "timestamp": 3, "op": "+", "path": path, "path_times": [0, 3]},
     ]
     assert engine.advance(11).rows() == [rpq.Change("q", "x", "z", 10, "-")]
 

@@ -101,7 +101,7 @@ def test_rows_that_enter_carry_theirs():
     stream = [("x", "y", "a", 1), ("y", "z", "b", 2), ("y", "z", "b", 3, "-"), ("y", "w", "b", 4), ("q", "q", "a", 30)]
     changes = engine.push_rows(stream)
     table = changes.to_arrow("pattern", witness=True)
-    assert table.column_names == ["query", "x", "timestamp", "op", "path"]
+    assert table.column_names == ["query", "x", "timestamp", "op", "path", "path_times"]
     assert [json.loads(text) if text else text for text in table["path"].to_pylist()] == [
         [["x", "a", 1, "y"], ["y", "b", 2, "z"]],
         "",

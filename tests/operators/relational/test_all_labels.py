@@ -40,6 +40,13 @@ BODIES = [
     "WINDOW <urn:w> { ?s ?p ?o . ?o ?q ?s } MINUS { ?s ?q ?r }",
     "VALUES ?p { <urn:l1> <urn:l2> <urn:l30> } ?s ?p ?o",
     "{ ?s ?p ?o } UNION { WINDOW <urn:w> { ?o ?p ?s } }",
+    "?s ?p ?o . ?o !() ?r",
+    "?s !() ?o OPTIONAL { ?o ?p ?s }",
+    "?s !() ?o FILTER NOT EXISTS { ?o !()? ?s }",
+    "?s ^!() ?o MINUS { ?s ?p ?s }",
+    "WINDOW <urn:w> { ?s !() ?s } ?s ?p ?o",
+    "?s !() ?o . ?o !() ?r . ?r ?p ?s",
+    "?s ?p ?o FILTER(?s != ?o) { <urn:x> !() ?o } UNION { ?o !() ?s . ?r <urn:l1> ?q }",
 ]
 HEADS = [
     "SELECT ?p",
@@ -166,6 +173,29 @@ def test_a_relation_of_all_labels_is_there_only_while_a_query_reads_it():
     engine._check()
     assert [tuple(row)[1:4] for row in rows_of("more", engine.push_rows([("z", "x", "c", 6)]))] == []
     assert [tuple(row)[1:4] for row in rows_of("more", engine.push_rows([("x", "w", "c", 7)]))] == [("z", "c", "w")]
+    engine._check()
+
+
+def test_pairs_of_any_label_are_those_of_the_relation_of_all_labels():
+    #   x →a y, x →b y and z →a y: two pairs, three edges; one of the two edges of a pair takes nothing with it
+    texts = {"all": "?s ?p ?o", "pairs": "?s !() ?o", "turned": "?o ^!() ?s", "both": "?s !()? ?o . ?o ?p ?r"}
+    engine = rpq.Engine(
+        *(rpq.Query(f"SELECT ?s ?o {{ {body} }}", window=WINDOW, name=name) for name, body in texts.items())
+    )
+    host = engine._evaluation.running.hosts[0]
+    engine.push_rows([("x", "y", "a", 0), ("x", "y", "b", 0), ("z", "y", "a", 0)])
+    assert sorted(engine.answers("all")) == [("x", "y"), ("x", "y"), ("z", "y")]
+    assert sorted(engine.answers("pairs")) == sorted(engine.answers("turned")) == [("x", "y"), ("z", "y")]
+    assert len(host.store.relations.relation) == 1
+    assert host.store.edge_count == 3
+    rows = engine.push_rows([("x", "y", "a", 1, "-"), ("z", "y", "a", 1, "-")]).rows()
+    assert [(row.query, row.s, row.o) for row in rows if row.query in ("pairs", "turned")] == [
+        ("pairs", "z", "y"),
+        ("turned", "z", "y"),
+    ]
+    # From a constant, and joined by a plan, they are paths.
+    engine.register(rpq.Query("SELECT ?o { <urn:x> !() ?o }", window=WINDOW, name="rooted"), start="empty")
+    assert len(host.store.relations.relation) == 2
     engine._check()
 
 

@@ -114,6 +114,15 @@ def test_sums_are_those_of_fractions_rounded_once(seed):
         assert found == {group: [result(one) for one in expected[group]] for group in {change[0] for change in changes}}
 
 
+def test_a_float_of_zero_takes_no_digits():
+    alone, beside = ExactSums(1, FUNCTIONS), ExactSums(1, FUNCTIONS)
+    zero, number = literal("0.0", "double"), literal("1.5", "double")
+    assert apply(beside, [(1, zero, 1)]) == {1: [literal(1, "integer"), literal(0, "double"), literal(0, "double")]}
+    apply(alone, [(1, number, 1)])
+    assert apply(beside, [(1, number, 1)])[1][1] == number
+    assert beside.nbytes == alone.nbytes
+
+
 @pytest.mark.parametrize("total", [0, 5, -5, 2**31 - 1, 1 - 2**31])
 def test_sums_of_small_integers_are_continued(total):
     groups = SummedGroups(1, FUNCTIONS)

@@ -87,6 +87,20 @@ def test_exists_sees_the_values_around_it():
     assert push(engine(text), "x 3 n 1", "y 5 n 2", "y 5 n 3 -") == ["+ x @1", "- x @2", "+ y @2", "- y @3", "+ x @3"]
 
 
+@pytest.mark.parametrize("path", ["<b>?", "<b>*", "!()?"])
+def test_a_path_that_may_be_empty_joins_in_exists_what_is_equal_around_it(path):
+    #   x has a loop, and a path from y to x only with the edge at 3
+    running = engine(f"SELECT ?x ?y {{ ?x <a> ?y FILTER NOT EXISTS {{ ?y {path} ?x }} }}")
+    assert push(running, "x x a 1", "x y a 2", "y x b 3") == ["+ x y @2", "- x y @3"]
+
+
+def test_a_window_that_is_named_around_exists_is_that_in_it():
+    windows = "FROM NAMED WINDOW <v> [RANGE 10] FROM NAMED WINDOW <w> [RANGE 5]"
+    values = "VALUES ?w { <v> <w> <none> }"
+    running = engine(f"SELECT ?w {windows} {{ {values} ?x <a> ?y FILTER EXISTS {{ WINDOW ?w {{ ?x <b> ?z }} }} }}")
+    assert sorted(push(running, "x y a 1", "x y b 1")) == ["+ v @1", "+ w @1"]
+
+
 def test_exists_in_a_formula_is_a_value():
     text = "SELECT ?x (IF(EXISTS { ?x <b> ?z }, 'yes', 'no') AS ?has) { ?x <a> ?y }"
     assert push(engine(text), "x y a 1", "x z b 2", "x z b 3 -") == [

@@ -230,7 +230,7 @@ def answer(text: str, graphs: dict[str | None, list[tuple[str, str, str]]]) -> C
 
 @given(queries(), EDGES, EDGES, EDGES, st.lists(st.tuples(NODES, NODES, LABELS, st.booleans()), min_size=1, max_size=8))
 def test_answers_are_those_of_pyoxigraph(tmp_path_factory, text, unnamed, first, second, stream):
-    """What pyoxigraph finds in the dataset that the clauses make, after each tuple, and in an engine that was restored."""
+    """Compare with pyoxigraph over the dataset that the clauses make, after each tuple, and in a restored engine."""
     static = {None: unnamed, "g:1": first, "g:2": second}
     default = re.findall(r"FROM <([^>]*)>", text)
     named = re.findall(r"FROM NAMED <([^>]*)>", text)

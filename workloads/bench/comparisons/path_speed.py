@@ -135,13 +135,18 @@ def _comparison(record: Record, known: Mapping[str, Any], others: Mapping[str, A
     comparison: Record = {}
     if "rows" in known:
         comparison |= {"rows_expected": known["rows"], "rows_as_expected": known["rows"] == record["rows_added"]}
-    for system, seconds in known.get("seconds", {}).items():
-        comparison[f"{system}_seconds"] = figure_text(seconds)
-    for seconds in others.get("seconds", {}).values():
-        comparison["others_seconds"] = figure_text(seconds)
+    comparison |= published_seconds(known, others)
     comparison["LM-SRPQ_mb"] = known.get("resident_mb")
     comparison["sketch_ratio"] = measure.ratio(record["engine_seconds"], known.get("seconds", {}).get("sketch"))
     return comparison
+
+
+def published_seconds(known: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
+    """Return the seconds of other engines for a query, `known`, of a set of published figures."""
+    seconds = {f"{system}_seconds": figure_text(figure) for system, figure in known.get("seconds", {}).items()}
+    for figure in others.get("seconds", {}).values():
+        seconds["others_seconds"] = figure_text(figure)
+    return seconds
 
 
 def stream_of(dataset: str, settings: Settings, say: Say) -> Stream:

@@ -532,7 +532,7 @@ class GroupReader:
             if name in possible_variables(group):
                 branches.append(make_join(group, Values((name,), ((window,),))))
             else:
-                branches.append(Extend(group, name, Constant(window)))
+                branches.append(Extend(group, name, Constant(window), is_joined=True))
         return make_union(*branches)
 
     def _group_in(self, window: str, part: Any, scope: Scope) -> Operator:

@@ -13,6 +13,7 @@ import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES
 from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.compiled.kernel_cache import reason_to_compile
 from rpq.compiled.stopwatch import compiling_seconds
 from rpq.compiled.views import bound, view
 from rpq.errors import MemoryLimitError
@@ -79,6 +80,22 @@ class ClosureIndex(DeltaIndex):
         self._closure_view = None
 
     # --- the change from one to the other --------------------------------------------------------------------
+
+    def compiles_bits(self, tuples: Any) -> bool:
+        """Return whether kernels of bits would have to be compiled; none is loaded. `tuples` is the view of any chunk."""
+        closure = view(new_closure(capacity=1, slots=0, accepting=1, keeps_earlier=False))
+        calls: tuple[tuple[Any, *tuple[Any, ...]], ...] = (
+            (kernels.apply_chunk, tuples, 1),
+            (kernels.advance, 0),
+            (kernels.settle,),
+            (kernels.dissolve,),
+            (kernels.count_live,),
+            (kernels.live_pairs,),
+            (kernels.count_cells, np.zeros(1, np.int64)),
+        )
+        return reason_to_compile(kernels.keep_in_edges, self.view) is not None or any(
+            reason_to_compile(kernel, self.view, closure, *others) is not None for kernel, *others in calls
+        )
 
     def use_bits(self) -> None:
         """Keep bits from now on. O(edges × roots / 512)."""

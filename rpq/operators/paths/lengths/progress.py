@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 NEED_WIDER = 48
-"""What a kernel returns where a length does not fit into a cell; `NEED_…` codes of the Δ index are smaller."""
+"""The code that a kernel returns where a length does not fit into a cell; `NEED_…` codes of the Δ index are smaller."""
 
 # Fields of `Progress.fields`.
 TOP = 0  # the cell of a walk of one edge

@@ -72,7 +72,7 @@ EARLIEST = np.iinfo(np.int64).min
 
 
 class Node(Record):
-    """What the last scan that reached a product node, or the vectors of paths (`through.py`), found there."""
+    """The result of the last scan that reached a product node, or of the vectors of paths (`through.py`), there."""
 
     _fields_ = (
         ("scan", int64),  # the number of this scan

@@ -102,6 +102,11 @@ _SMALLEST = 1 << 10
 _MOST_SHAPES = 1 << 14
 
 
+def _longer(length: int) -> int:
+    """Return the length of an array that grows by a quarter: doubled ones would be half empty, and they are the largest."""
+    return length + length // 4 + 2
+
+
 class Needs(NamedTuple):
     """The nodes that a part needs: for each seed's atom at its source and its target, and for each seed's steps in order."""
 
@@ -444,16 +449,16 @@ class ConditionGraph:
     def grow(self) -> None:
         """Enlarge the tables in which a kernel may have found no room."""
         arrays, state = self.conditions, self.conditions.state
-        if 8 * (state.counters + 1) > 5 * (state.counter_mask + 1):
+        if 4 * (state.counters + 1) > 3 * (state.counter_mask + 1):
             self._refill("counter", "counters")
         most = int(arrays.branch["uses"].max(initial=1)) + 1
-        while 8 * (state.holdings + most) > 5 * (state.holding_mask + 1):
+        while 4 * (state.holdings + most) > 3 * (state.holding_mask + 1):
             self._refill("holdings", "holdings", spare=2 * most)
         arrays = self.conditions
         if state.records + most + 1 >= state.record_room:
-            self._replace(record=lengthen(arrays.record, 2 * len(arrays.record) + most))
+            self._replace(record=lengthen(arrays.record, _longer(len(arrays.record)) + most))
         if state.blocks + most + 1 >= state.block_room:
-            self._replace(block=lengthen(arrays.block, 2 * len(arrays.block) + most * tables.BLOCK))
+            self._replace(block=lengthen(arrays.block, (_longer(state.block_room) + most) * tables.BLOCK))
         if 2 * (state.depth + most) >= state.stack_room:
             self._replace(stack=lengthen(arrays.stack, 2 * len(arrays.stack) + 2 * most))
         if 2 * state.pending >= state.pending_room:

@@ -290,10 +290,12 @@ class LivePatterns:
 
     def _views(self) -> tuple[Any, Any, Any]:
         """Return the views that kernels are called with; they are renewed where arrays were replaced."""
-        arrays = self.store.relations, self.plan_tables.plans
-        if arrays[0] is not self._viewed_arrays[0] or arrays[1] is not self._viewed_arrays[1]:
-            self._viewed_arrays = arrays
-            self._array_views = view(arrays[0]), view(arrays[1]), self._output_view
+        arrays, viewed, views = (self.store.relations, self.plan_tables.plans), self._viewed_arrays, self._array_views
+        if arrays[0] is not viewed[0] or arrays[1] is not viewed[1]:
+            relations, plans = (
+                old if one is seen else view(one) for one, seen, old in zip(arrays, viewed, views[:2], strict=True)
+            )
+            self._viewed_arrays, self._array_views = arrays, (relations, plans, self._output_view)
         return self._array_views
 
     def _hand_over(self) -> None:

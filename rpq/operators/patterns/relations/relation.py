@@ -43,7 +43,7 @@ _MOST_FRAMES = 34
 
 
 class LabelReaders(NamedTuple):
-    """What reads the edges of a label."""
+    """The readers of the edges of a label."""
 
     relations: Sequence[int] = ()
     """The relations that have its edges, at most one a window."""
@@ -53,6 +53,8 @@ class LabelReaders(NamedTuple):
     """The label of its edges in relations that have labels."""
 
 
+_SMALL_ROOM = 1 << 14
+"""The length from which on arrays grow twofold."""
 _KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded": tables.UNBOUNDED}
 
 
@@ -393,13 +395,12 @@ class RelationStore:
             # so where the arena is small beside them it grows by more.
             self._reshape(room=max(top + 8, state.arena // 4))
         elif code == tables.NEED_EDGES:
-            count = state.edge_room
-            edges = lengthen(relations.edge, count + max(count, 8))
+            edges = lengthen(relations.edge, max(_next_room(state.edge_room), state.edge_room + 8))
             places = np.zeros(len(edges) * state.places, np.int32)
             places[: len(relations.support_place)] = relations.support_place
             self.relations = relations._replace(edge=edges, support_place=places)
         elif code == tables.NEED_TABLE:
-            table = np.zeros(2 * len(relations.table), np.int64)
+            table = np.zeros(_next_room(len(relations.table)), np.int64)
             enter_all(relations.table, table, len(table) - 1)
             self.relations = relations._replace(table=table)
         else:
@@ -420,6 +421,14 @@ def _extend_ragged(
     extended[begin + 1 : end + 1] = kept + np.cumsum([len(one) for one in lists])
     extended[end + 1 :] = extended[end]
     return extended, np.concatenate([entries[:kept], np.array([entry for one in lists for entry in one], np.int32)])
+
+
+def _next_room(room: int) -> int:
+    """Return the length of an array that takes the place of a full one.
+
+    Kernels start again on other views after each, which takes longer than the copies of small arrays.
+    """
+    return 2 * room if room >= _SMALL_ROOM else 4 * room
 
 
 def _labels(label: np.ndarray | None, edges: np.ndarray) -> np.ndarray:

@@ -289,20 +289,28 @@ class SharedRelations:
     def _announce_labels(self) -> None:
         """Update the store's relations of each label. O(labels)."""
         readers = [LabelReaders()] * self._label_room
+        everywhere = self._readers_of_merged
         for name, label in self._label_ids.items():
-            readers[label] = self._readers_of(name)
+            readers[label] = self._readers_of(name, everywhere)
         self._announced = max(self._label_ids.values(), default=-1) + 1
         self.store.read_labels(readers)
 
     def _announce_more_labels(self, names: Mapping[int, LabelName]) -> None:
         """Update the store's relations of labels that are behind all others, by their ids. O(labels given), and a copy."""
         first, self._announced = self._announced, max(names) + 1
-        numbers = range(first, self._announced)
-        readers = [self._readers_of(names[number]) if number in names else LabelReaders() for number in numbers]
+        numbers, everywhere = range(first, self._announced), self._readers_of_merged
+        readers = [self._readers_of(names[one], everywhere) if one in names else LabelReaders() for one in numbers]
         self.store.read_labels(readers, first=first)
 
-    def _readers_of(self, name: LabelName) -> LabelReaders:
+    @property
+    def _readers_of_merged(self) -> list[int]:
+        """The relations of all labels of the merged stream, which has the tuples of all streams."""
+        return [self._numbers[content] for content in self._of_all_labels if content.stream is None]
+
+    def _readers_of(self, name: LabelName, everywhere: Sequence[int]) -> LabelReaders:
         """Return what reads a label; a tuple of a named stream belongs to relations of both kinds."""
+        if isinstance(name, str) and not self._numbered and name not in self._readers:
+            return LabelReaders(everywhere, (), self._number_label(name))  # one of thousands
         merged = merged_name(name)
         readers = self._readers.get(merged, [])
         if isinstance(name, StreamLabel):

@@ -176,8 +176,8 @@ class ExactSums(GroupFigures):
         return changed
 
     def _cover(self, amounts: Amounts) -> None:
-        """Make limbs for these floats: those of their bits, and one for carries."""
-        are_floats = (amounts.kinds == FLOAT) | (amounts.kinds == DOUBLE)
+        """Make limbs for these floats: those of their bits, and one for carries. 0 has no bits, whatever its exponent."""
+        are_floats = ((amounts.kinds == FLOAT) | (amounts.kinds == DOUBLE)) & (amounts.low != 0)
         if not are_floats.any():
             return
         positions = amounts.high[are_floats]

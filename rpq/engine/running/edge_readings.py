@@ -1,0 +1,133 @@
+"""The parts of edges that queries read: their labels, the conditions on them, and the properties whose values they need.
+
+Conditions are known by label, and for labels that a query does not name by the set that it reads. Which label ids have a
+property, such as being read by paths in time order, is found once for each id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rpq.automata.symbols import ConditionLabel, LabelSymbol
+from rpq.language.edge_variables import Filter
+from rpq.language.protocol import Question
+from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, values_read_by
+from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.stream_labels import EdgeEnd
+
+
+class EdgeReadings:
+    """The queries of a stream whose edges have an identity or properties, with what they read."""
+
+    def __init__(self, labels: LabelDictionary) -> None:
+        self._labels = labels
+        self._questions: dict[str, Question] = {}
+        self._readings: dict[str, tuple[Reading, ...]] = {}
+        self._conditions_by_label: dict[str, set[str]] = {}
+        self._open_label_sets: set[LabelSet] = set()
+        """The sets of labels that queries read with conditions on labels that they do not name."""
+        self.values: frozenset[str] = frozenset()
+        """The properties that columns and filters of queries read."""
+        self.filters: dict[str, Filter] = {}
+        """The filters of queries, by their text."""
+        self._flags: dict[Hashable, np.ndarray] = {}
+
+    def __getitem__(self, name: str) -> tuple[Reading, ...]:
+        return self._readings[name]
+
+    def __len__(self) -> int:
+        return len(self._readings)
+
+    def add(self, questions: Iterable[Question], readings: Mapping[str, tuple[Reading, ...]]) -> None:
+        """Add queries, each with what it reads over its windows."""
+        self._questions |= {question.name: question for question in questions}
+        self._readings |= readings
+        self._index()
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove queries."""
+        for name in names:
+            self._questions.pop(name, None)
+            self._readings.pop(name, None)
+        self._index()
+
+    def _index(self) -> None:
+        self._conditions_by_label, self._open_label_sets = {}, set()
+        for reading in self.all:
+            if reading.labels.conditions:
+                self._open_label_sets.add(reading.labels)
+                continue
+            for label in reading.labels.named:
+                if isinstance(label, ConditionLabel) and not isinstance(label, EdgeEnd):
+                    self._conditions_by_label.setdefault(label.label or "", set()).add(label.condition)
+        reading_values = [(one, read) for one in self.questions if (read := values_read_by(one)) is not None]
+        self.values = frozenset().union(*(read for _, read in reading_values))
+        self.filters = {one.text: one for question, _ in reading_values for one in filters_of(question)}
+        self.forget_labels()
+
+    @property
+    def all(self) -> list[Reading]:
+        """The readings of all queries, each over its own window."""
+        return [reading for of_query in self._readings.values() for reading in of_query]
+
+    @property
+    def questions(self) -> list[Question]:
+        """The queries."""
+        return [*self._questions.values()]
+
+    @property
+    def ordered_questions(self) -> list[Any]:
+        """The queries about paths in time order."""
+        return [question for question in self._questions.values() if is_ordered(question)]
+
+    # --- conditions and values -------------------------------------------------------------------------------
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The conditions of all queries, without those of edge variables."""
+        return frozenset().union(*map(_conditions_of, self.all))
+
+    def conditions_on(self, label: str) -> frozenset[str]:
+        """Return the conditions with which queries read a label."""
+        of_others = (labels.conditions_on(label) for labels in self._open_label_sets)
+        return frozenset(self._conditions_by_label.get(label, ())).union(*of_others)
+
+    def reads_open(self, labels: LabelSet) -> bool:
+        """Return whether a query reads a set of labels with conditions on labels that it does not name."""
+        return labels in self._open_label_sets
+
+    @property
+    def ends(self) -> frozenset[EdgeEnd]:
+        """The ends of edge variables that queries read."""
+        return frozenset(label for reading in self.all for label in reading.labels.named if isinstance(label, EdgeEnd))
+
+    # --- label ids -------------------------------------------------------------------------------------------
+
+    def flags_of(self, key: Hashable, has: Callable[[LabelSymbol], bool]) -> np.ndarray:
+        """Return for each label id whether its name has the property of a key (uint8). O(new labels)."""
+        known, names = self._flags.get(key, np.zeros(0, np.uint8)), self._labels.names
+        if len(known) < len(names):
+            new = [isinstance(name, (str, ConditionLabel)) and has(name) for name in names[len(known) :]]
+            known = self._flags[key] = np.concatenate([known, np.array(new, np.uint8)])
+        return known
+
+    def counted_labels(self, labels: LabelSet) -> np.ndarray:
+        """Return which label ids a content numbers that is one of some labels, without conditions (uint8)."""
+        return self.flags_of(("counted", labels), lambda name: isinstance(name, str) and name != "" and labels.has(name))
+
+    def ordered_labels(self) -> np.ndarray:
+        """Return which label ids queries about paths in time order read (uint8)."""
+        return self.flags_of("ordered", lambda label: any(one.reads(label) for one in self.ordered_questions))
+
+    def forget_labels(self) -> None:
+        """Note that label ids may have other names now."""
+        self._flags.clear()
+
+
+def _conditions_of(reading: Reading) -> frozenset[str]:
+    conditions = (label for label in reading.labels.named if isinstance(label, ConditionLabel))
+    named = {label.condition for label in conditions if not isinstance(label, EdgeEnd)}
+    return frozenset(named | reading.labels.conditions)

@@ -1,0 +1,606 @@
+"""The sink of a run whose answers are tables of a PostgreSQL database, kept equal to them.
+
+A table has a row for each answer: its columns, how many `times` it holds, and the `timestamp` of the last change of that
+number.  The rows of a run are collected, and netted before they are committed: what has come and gone since the last commit
+is never written.
+
+A transaction changes all tables of a run, and in the table `rpq_positions` beside them the number of the source's position
+(`SliceSource.sequence`).  So rows and position are both in the database, or neither is.  A run that is resumed pushes again
+what was committed after its checkpoint.  `rpq_positions` counts the transactions of a run: after a connection is lost in the
+middle of a commit the number says whether it has happened, and of two runs over one table it stops one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.errors import install_command
+from rpq.run.loop import OutputError, Sink, SliceSource
+from rpq.run.table_names import POSITIONS, TableName, quoted
+
+if TYPE_CHECKING:
+    from rpq.rows.changes import Changes
+
+Found = TypeVar("Found")
+
+LOG = logging.getLogger("rpq.run")
+
+QUERY, TIMESTAMP, TIMES = "query", "timestamp", "times"
+
+COMMIT_SECONDS = 0.5
+"""The longest time for which rows wait to be committed while more tuples arrive."""
+
+COMMIT_ROWS = 200_000
+"""The number of rows that are committed without waiting."""
+
+NET_ROWS = 1_000_000
+"""The number of rows that are netted before there are more."""
+
+START_SECONDS, RETRY_SECONDS = 10.0, 60.0
+"""How long a run waits for a database that does not answer: when it begins, and later."""
+
+OLDEST_SERVER = 150_000
+"""PostgreSQL 15: unique indexes in which a null equals a null."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerTable:
+    """A table with the answers of some `queries`; `columns` identify an answer."""
+
+    name: TableName
+    columns: tuple[str, ...]
+    queries: frozenset[str]
+
+
+class GoneError(Exception):
+    """A database that does not answer, or has ended a transaction that may be repeated; the message is the reason."""
+
+
+class Progress(NamedTuple):
+    """How far a run has come in a database: the number of its `transactions`, and of the position of its source."""
+
+    transactions: int
+    position: int
+
+
+class Database(Protocol):
+    """The calls of `TableOutputs` to a database, each one transaction.  All raise `GoneError` and `OutputError`."""
+
+    def claim(self, run: str) -> None:
+        """Begin a new run with empty tables, at the position 0."""
+
+    def progress(self, run: str) -> Progress:
+        """Return how far a run has come.  Raises `OutputError` if the tables are not of this run."""
+
+    def apply(self, run: str, changes: Mapping[AnswerTable, pa.Table], *, after: int, position: int) -> None:
+        """Change tables and the position in a transaction of the run that follows on `after` others.
+
+        A table of changes has the columns of the answers, `timestamp`, and in `times` by how much their number changes.
+        """
+
+    def close(self) -> None:
+        """Disconnect."""
+
+
+class TableOutputs(Sink):
+    """The sink of a run whose answers are kept in tables of a database.
+
+    Commits are `commit_seconds` apart, or follow on each slice if that is 0.  `label` names the database in messages.  While
+    the database does not answer, `check` is called, which raises if the run must end.
+    """
+
+    is_transactional = True
+
+    def __init__(
+        self,
+        tables: Sequence[AnswerTable],
+        database: Database,
+        *,
+        label: str,
+        commit_seconds: float = COMMIT_SECONDS,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.run = uuid.uuid4().hex[:16]
+        self._tables, self._database, self._label = tuple(tables), database, label
+        self._commit_seconds = commit_seconds
+        self._check = check
+        self._source: SliceSource | None = None
+        self._waiting: dict[AnswerTable, list[pa.Table]] = {}
+        self._rows = 0
+        self._progress = Progress(0, 0)
+        self._committed_at = 0.0
+
+    def begin(self, position: Mapping[str, Any] | None, source: SliceSource) -> None:
+        """Claim the tables for a new run, or find where that of a checkpoint stands."""
+        self._source = source
+        if position is None or position["output"] is None:
+            self._retry(lambda: self._database.claim(self.run), START_SECONDS)
+        else:
+            self.run = position["output"]["run"]
+            self._progress = self._retry(lambda: self._database.progress(self.run), START_SECONDS)
+            if self._progress.position < source.sequence():
+                raise OutputError(
+                    f"{self._label}: stands at position {self._progress.position:,}, before that of the checkpoint, "
+                    f"{source.sequence():,}: the table is older, as from a backup.  Remove the checkpoint, and start anew "
+                    "with --replace"
+                )
+        self._committed_at = time.monotonic()
+
+    def committed(self) -> int:
+        """Return the number of the position that the database has."""
+        return self._progress.position
+
+    def note_committed(self) -> None:
+        """Raise `OutputError` unless the source is where the database says that it was."""
+        assert self._source is not None
+        if self._source.sequence() != self._progress.position:
+            raise OutputError(
+                f"{self._label}: stands at position {self._progress.position:,}, but the input ends at "
+                f"{self._source.sequence():,}; it is another input, or --limit is smaller"
+            )
+
+    def write(self, tuples: pa.RecordBatch, changes: Changes) -> None:
+        """Collect the rows of changes."""
+        for rows in changes.tables() if len(changes) else ():
+            for table in self._tables:
+                own = rows.filter(pc.is_in(rows.column(QUERY), pa.array(sorted(table.queries), pa.string())))
+                if own.num_rows:
+                    self._add(table, own)
+
+    def _add(self, table: AnswerTable, rows: pa.Table) -> None:
+        weights = pc.if_else(pc.equal(rows.column("op"), "+"), pa.scalar(1, pa.int64()), pa.scalar(-1, pa.int64()))
+        parts = self._waiting.setdefault(table, [])
+        parts.append(rows.select([*table.columns, TIMESTAMP]).append_column(TIMES, weights))
+        self._rows += rows.num_rows
+        if self._rows >= NET_ROWS:
+            self._waiting = {one: [net_changes(kept, one.columns)] for one, kept in self._waiting.items()}
+            self._rows = 0
+
+    def is_due(self, *, quiet: bool) -> bool:
+        """Return whether rows or the position have waited for long enough, or nothing arrives."""
+        assert self._source is not None
+        if self._waiting and (quiet or not self._commit_seconds or self._rows >= COMMIT_ROWS):
+            return True
+        is_behind = bool(self._waiting) or self._source.sequence() != self._progress.position
+        return is_behind and time.monotonic() - self._committed_at >= self._commit_seconds
+
+    def commit(self) -> None:
+        """Commit all rows together with the position of the source."""
+        assert self._source is not None
+        position = self._source.sequence()
+        if self._waiting or position != self._progress.position:
+            changes = {table: net_changes(parts, table.columns) for table, parts in self._waiting.items()}
+            self._source.synchronise()
+            following = Progress(self._progress.transactions + 1, position)
+            attempts = iter((False,))
+            self._retry(lambda: self._apply(changes, following, is_repeated=next(attempts, True)), RETRY_SECONDS)
+            self._progress, self._waiting, self._rows = following, {}, 0
+        self._committed_at = time.monotonic()
+
+    def _apply(self, changes: Mapping[AnswerTable, pa.Table], following: Progress, *, is_repeated: bool) -> None:
+        """Apply changes, unless the attempt before did: a connection may be lost between a commit and its answer."""
+        if not is_repeated or self._database.progress(self.run) != following:
+            self._database.apply(self.run, changes, after=following.transactions - 1, position=following.position)
+
+    def position(self) -> dict[str, Any]:
+        """Return the name of the run, under which the database has its position."""
+        return {"output": {"run": self.run}, "late_bytes": None}
+
+    def close(self, *, keeps_empty: bool = True) -> list[OSError]:
+        """Disconnect."""
+        self._database.close()
+        return []
+
+    def _retry(self, call: Callable[[], Found], seconds: float) -> Found:
+        """Repeat a transaction for so many seconds while the database is away.  Raises `OutputError` then."""
+        until, wait, is_away = time.monotonic() + seconds, 0.05, False
+        while True:
+            try:
+                found = call()
+            except GoneError as gone:
+                if time.monotonic() + wait > until:
+                    raise OutputError(
+                        f"{self._label}: does not answer, for {seconds:g} seconds: {gone}.  Rows and position are those of "
+                        "the last commit; with --checkpoint the run goes on from there when it is started again"
+                    ) from gone
+                self._check()
+                if not is_away:
+                    LOG.warning("%s: waiting for the database: %s", self._label, gone)
+                is_away = True
+                time.sleep(wait)
+                wait = min(2 * wait, 0.5)
+                continue
+            if is_away:
+                LOG.warning("%s: the database is back", self._label)
+            return found
+
+
+def net_changes(parts: Sequence[pa.Table], keys: Sequence[str]) -> pa.Table:
+    """Return each row once, with the sum of its `times` and its largest `timestamp`.  O(rows).
+
+    Rows whose times sum up to 0 stay: the time of the last change is theirs.
+
+    >>> rows = pa.table({"x": ["a", "b", "a"], "timestamp": [1, 2, 3], "times": [1, 1, -1]})
+    >>> net_changes([rows], ["x"]).sort_by("x").to_pylist()
+    [{'x': 'a', 'timestamp': 3, 'times': 0}, {'x': 'b', 'timestamp': 2, 'times': 1}]
+    """
+    names = parts[0].column_names
+    rows = pa.concat_tables(_with_equal_types(parts), promote_options="permissive")
+    rows = rows.rename_columns(list(map(str, range(len(names)))))
+    numbers = [str(names.index(key)) for key in keys]
+    timestamp, times = (str(names.index(name)) for name in (TIMESTAMP, TIMES))
+    grouped = rows.group_by(numbers).aggregate([(timestamp, "max"), (times, "sum")])
+    return grouped.select([*numbers, f"{timestamp}_max", f"{times}_sum"]).rename_columns([*keys, TIMESTAMP, TIMES])
+
+
+def _with_equal_types(parts: Sequence[pa.Table]) -> list[pa.Table]:
+    """Return tables in which a column without values has the type that it has where there are some."""
+    if all(part.schema.equals(parts[0].schema) for part in parts):
+        return list(parts)
+    known = {name: part.schema.field(name).type for part in parts for name in part.column_names if not _is_null(part, name)}
+    return [
+        pa.table({
+            name: pa.nulls(part.num_rows, known[name]) if name in known and _is_null(part, name) else part.column(name)
+            for name in part.column_names
+        })
+        for part in parts
+    ]  # fmt: skip
+
+
+def _is_null(rows: pa.Table, name: str) -> bool:
+    return bool(rows.column(name).null_count == rows.num_rows)
+
+
+# --- PostgreSQL ------------------------------------------------------------------------------------------------------
+
+_TYPES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), "text"),
+    (pa.types.is_int64, "bigint"),
+    (pa.types.is_float64, "double precision"),
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_decimal, "numeric"),
+    (pa.types.is_date, "date"),
+    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, "timestamp with time zone"),
+    (pa.types.is_timestamp, "timestamp without time zone"),
+)
+
+_GONE = re.compile(r"08...|57P0[1-5]|40001|40P01|53300|55P03")
+"""Conditions after which a transaction is repeated: connections, a server that stops, conflicts with other transactions."""
+
+_NOT_THERE = (
+    "connection refused", "no such file or directory", "closed the connection", "connection reset", "no connection",
+    "timeout", "timed out", "terminating", "starting up", "shutting down", "recovery", "too many", "connection slots",
+    "ssl syscall", "could not receive", "could not send", "broken pipe", "network is unreachable", "no route to host",
+)  # fmt: skip
+"""Texts by which messages about lost connections are known, which have no condition code."""
+
+_HINTS = {
+    "54000": "; a row of the unique index over the answer's columns is too long (about 2,700 bytes): select other columns",
+    "42501": "; the user needs to select, insert, update and delete in the table and in rpq_positions, or to create both",
+}
+
+
+class PostgresTables:
+    """Tables of a PostgreSQL database for `TableOutputs`.
+
+    `identity` describes the run, and `differences` compares that of a table with it.  `times` is the type of timestamps if
+    they are no numbers.  With `replaces` a new run empties tables that have rows.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[AnswerTable],
+        *,
+        identity: Mapping[str, Any],
+        differences: Callable[[Mapping[str, Any], Mapping[str, Any]], list[str]],
+        times: pa.DataType | None = None,
+        replaces: bool = False,
+    ) -> None:
+        # In one order, so that runs do not wait for one another in a circle.
+        self._tables = sorted(tables, key=lambda table: table.name.quoted)
+        self._identity, self._differences = json.loads(json.dumps(identity)), differences
+        self._times, self._replaces = times, replaces
+        self._connection: Any = None
+        self._schemas: dict[AnswerTable, pa.Schema] = {}
+        self._selected: dict[AnswerTable, list[str]] = {}
+
+    def claim(self, run: str) -> None:
+        """Create missing tables, and empty those with rows or refuse them."""
+        with self._transaction() as sql:
+            sql.one("SELECT pg_advisory_xact_lock(hashtext('rpq_positions'))::text")
+            for table in self._tables:
+                positions = table.name.beside(POSITIONS)
+                if not sql.exists(positions):
+                    sql.run(
+                        f"CREATE TABLE {positions} (name text PRIMARY KEY, run text NOT NULL, transactions bigint NOT NULL, "
+                        "position bigint NOT NULL, identity text NOT NULL, created bigint, "
+                        "written timestamptz NOT NULL DEFAULT now())"
+                    )
+                before = sql.one(f"SELECT identity, created FROM {positions} WHERE name = $1 FOR UPDATE", table.name.name)
+                created = None if before is None else before[1]
+                if sql.exists(table.name.quoted):
+                    self._check_columns(sql, table)
+                    if sql.one(f"SELECT 1 FROM {table.name.quoted} LIMIT 1"):
+                        self._empty(sql, table, before)
+                else:
+                    created = self._create(sql, table)
+                sql.run(f"DELETE FROM {positions} WHERE name = $1", table.name.name)
+                sql.run(
+                    f"INSERT INTO {positions} (name, run, transactions, position, identity, created) "
+                    f"VALUES ($1, $2, 0, 0, $3, {'NULL' if created is None else created})",
+                    *(table.name.name, run, json.dumps(self._identity)),
+                )
+
+    def _create(self, sql: _Statements, table: AnswerTable) -> int:
+        """Create a table, and return its oid.  Columns are texts until rows say better (`_fit`)."""
+        time_type = "bigint" if self._times is None else _type_of(self._times)
+        keys = ", ".join(map(quoted, table.columns))
+        columns = ", ".join(f"{quoted(column)} text" for column in table.columns)
+        name = table.name.quoted
+        sql.run(f"CREATE TABLE {name} ({columns}, {TIMESTAMP} {time_type}, {TIMES} bigint NOT NULL)")
+        sql.run(f"CREATE UNIQUE INDEX ON {name} ({keys}) NULLS NOT DISTINCT")
+        sql.run(f"CREATE INDEX ON {name} ({TIMES}) WHERE {TIMES} <= 0")  # with which answers that leave are found
+        created = sql.one("SELECT to_regclass($1)::oid::bigint", name)
+        assert created is not None
+        return int(created[0])
+
+    def _check_columns(self, sql: _Statements, table: AnswerTable) -> None:
+        expected, found = {*table.columns, TIMESTAMP, TIMES}, sql.columns(table.name.quoted)
+        if found.keys() != expected:
+            raise OutputError(
+                f"{table.name.label}: has the columns {', '.join(found)}; expected "
+                f"{', '.join([*table.columns, TIMESTAMP, TIMES])}.  Name another table, which is created"
+            )
+        unique = sql.all(
+            "SELECT (SELECT string_agg(a.attname, chr(1) ORDER BY a.attname) FROM pg_attribute a "
+            "WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)) FROM pg_index i "
+            "WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indpred IS NULL "
+            "AND (i.indnullsnotdistinct OR i.indisprimary) AND NOT 0 = ANY (i.indkey)",
+            table.name.quoted,
+        )
+        if sorted(table.columns) not in [sorted(str(names).split(chr(1))) for (names,) in unique]:
+            keys = ", ".join(map(quoted, table.columns))
+            raise OutputError(
+                f"{table.name.label}: has no unique index by which an answer is found; expected CREATE UNIQUE INDEX ON "
+                f"{table.name.quoted} ({keys}) NULLS NOT DISTINCT"
+            )
+
+    def _empty(self, sql: _Statements, table: AnswerTable, before: tuple[Any, ...] | None) -> None:
+        if self._replaces:
+            sql.run(f"DELETE FROM {table.name.quoted}")  # readers see the rows until this is committed
+            return
+        what = "has rows, which no run has written"
+        if before is not None:
+            found = self._differences(json.loads(before[0]), self._identity)
+            what = f"has the rows of another run ({'; '.join(found) or 'with the same options'})"
+        raise OutputError(
+            f"{table.name.label}: {what}, and this run begins anew, so that rows would be counted twice: expected the "
+            "--checkpoint of that run, --replace, which empties the table, or another table"
+        )
+
+    def progress(self, run: str) -> Progress:
+        """Return how far a run has come in all tables."""
+        found = set()
+        with self._transaction() as sql:
+            for table in self._tables:
+                positions = table.name.beside(POSITIONS)
+                row = None
+                if sql.exists(positions) and sql.exists(table.name.quoted):
+                    row = sql.one(f"SELECT run, transactions, position FROM {positions} WHERE name = $1", table.name.name)
+                if row is None or row[0] != run:
+                    what = "was dropped, or never written by this run" if row is None else "was taken over by another run"
+                    raise OutputError(
+                        f"{table.name.label}: {what}; a checkpoint continues its own table.  Remove the checkpoint to start "
+                        "anew (with --replace if the table has rows)"
+                    )
+                found.add(Progress(row[1], row[2]))
+        if len(found) > 1:
+            raise OutputError(
+                f"{self._label}: the tables of this run stand at different positions, so one of them was restored.  Remove "
+                "the checkpoint, and start anew with --replace"
+            )
+        return found.pop()
+
+    def apply(self, run: str, changes: Mapping[AnswerTable, pa.Table], *, after: int, position: int) -> None:
+        """Change tables, and count the transaction in all of them."""
+        with self._transaction() as sql:
+            for table in self._tables:
+                counted = sql.one(
+                    f"UPDATE {table.name.beside(POSITIONS)} "
+                    "SET transactions = transactions + 1, position = $1, written = now() "
+                    "WHERE name = $2 AND run = $3 AND transactions = $4 RETURNING 1",
+                    *(position, table.name.name, run, after),
+                )
+                if not counted:
+                    raise OutputError(
+                        f"{table.name.label}: another run has taken over the table; a table, and a checkpoint, are for one "
+                        "run at a time"
+                    )
+            for number, table in enumerate(self._tables):
+                if table in changes:
+                    self._change(sql, table, f"rpq_changes_{number}", changes[table])
+
+    def _change(self, sql: _Statements, table: AnswerTable, temporary: str, changes: pa.Table) -> None:
+        """Change a table: copy the changes into a temporary one, add their times, and delete what holds no more."""
+        if self._schemas.get(table) != changes.schema:
+            self._fit(sql, table, temporary, changes)
+        name, names = table.name.quoted, ", ".join(map(quoted, changes.column_names))
+        sql.copy(temporary, changes)
+        sql.run(
+            f"INSERT INTO {name} AS present ({names}) SELECT {', '.join(self._selected[table])} FROM pg_temp.{temporary} "
+            f"ON CONFLICT ({', '.join(map(quoted, table.columns))}) DO UPDATE "
+            f"SET {TIMES} = present.{TIMES} + excluded.{TIMES}, {TIMESTAMP} = excluded.{TIMESTAMP}"
+        )
+        sql.run("SET LOCAL enable_seqscan = off")  # a table without statistics would be read as a whole
+        if sql.one(f"SELECT 1 FROM {name} WHERE {TIMES} < 0 LIMIT 1"):
+            raise OutputError(
+                f"{table.name.label}: lacks rows that leave now, so it was changed by others.  Remove the checkpoint, and "
+                "start anew with --replace"
+            )
+        sql.run(f"DELETE FROM {name} WHERE {TIMES} <= 0")
+
+    def _fit(self, sql: _Statements, table: AnswerTable, temporary: str, changes: pa.Table) -> None:
+        """Make the temporary table for changes of these types, and give columns that never had a value their types."""
+        types = {field.name: _type_of(field.type) for field in changes.schema}
+        for field in changes.schema:
+            if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+                raise OutputError(
+                    f"{table.name.label}: the times of the column {field.name} have nanoseconds, and those of PostgreSQL "
+                    "microseconds, so that different answers would be one; expected timestamps as numbers, or another output"
+                )
+        present = sql.columns(table.name.quoted)
+        is_own = sql.one(
+            f"SELECT 1 FROM {table.name.beside(POSITIONS)} WHERE name = $1 AND created = to_regclass($2)::oid::bigint",
+            *(table.name.name, table.name.quoted),
+        )
+        self._selected[table] = []
+        for column, kind in types.items():
+            selected = quoted(column)
+            if kind != present.get(column):
+                if _is_null(changes, column):
+                    selected = f"NULL::{present.get(column)}"
+                elif is_own and not sql.one(f"SELECT 1 FROM {table.name.quoted} WHERE {selected} IS NOT NULL LIMIT 1"):
+                    sql.run(f"ALTER TABLE {table.name.quoted} ALTER COLUMN {selected} TYPE {kind} USING NULL::{kind}")
+                else:
+                    raise OutputError(
+                        f"{table.name.label}: the column {column} is of type {present.get(column)}, and the answers have "
+                        f"values of type {kind}; expected a table with such a column, or another table, which is created"
+                    )
+            self._selected[table].append(f"{selected}::numeric" if kind == "numeric" else selected)
+        columns = ", ".join(f"{quoted(column)} {'text' if kind == 'numeric' else kind}" for column, kind in types.items())
+        sql.run(f"DROP TABLE IF EXISTS pg_temp.{temporary}")
+        sql.run(f"CREATE TEMPORARY TABLE {temporary} ({columns}) ON COMMIT DELETE ROWS")
+        # A column without values may have some of the type of the table next time.
+        if not any(_is_null(changes, column) for column in changes.column_names):
+            self._schemas[table] = changes.schema
+
+    # --- the connection --------------------------------------------------------------------------------------
+
+    @property
+    def _label(self) -> str:
+        return self._tables[0].name.place
+
+    @contextmanager
+    def _transaction(self) -> Iterator[_Statements]:
+        """Commit the statements of a block, or disconnect if one of them fails, which rolls them back."""
+        driver = _driver()
+        try:
+            if self._connection is None:
+                self._connection = driver.connect(self._tables[0].name.url)
+                self._schemas = {}
+                self._check_server()
+            with self._connection.cursor() as cursor:
+                yield _Statements(cursor)
+            self._connection.commit()
+        except driver.Error as error:
+            self.close()
+            raise self._explained(error) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _check_server(self) -> None:
+        with self._connection.cursor() as cursor:
+            version = _Statements(cursor).one("SELECT current_setting('server_version_num')::bigint, version()")
+        if version is not None and version[0] < OLDEST_SERVER:
+            raise OutputError(f"{self._label}: is {version[1].partition(' on ')[0]}; expected PostgreSQL 15 or newer")
+
+    def _explained(self, error: Any) -> GoneError | OutputError:
+        """Return the error of a statement, or of a connection, without passwords."""
+        condition, text = error.sqlstate, _message_of(self._tables[0].name.without_secrets(error))
+        is_away = any(words in text.lower() for words in _NOT_THERE) if condition is None else _GONE.fullmatch(condition)
+        if is_away:
+            return GoneError(text)
+        return OutputError(f"{self._label}: {text}{_HINTS.get(condition, '')}")
+
+    def close(self) -> None:
+        """Disconnect; an open transaction is rolled back."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.close()
+            except _driver().Error:
+                pass  # it is lost already
+
+
+class _Statements:
+    """The statements of a transaction, through a cursor."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+
+    def run(self, statement: str, *values: Any) -> None:
+        """Run a statement without rows."""
+        self._cursor.execute(statement, values or None)
+
+    def all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement."""
+        self._cursor.execute(statement, values or None)
+        return list(map(tuple, self._cursor.fetchall()))
+
+    def one(self, statement: str, *values: Any) -> tuple[Any, ...] | None:
+        """Return the first row of a statement, or None."""
+        return next(iter(self.all(statement, *values)), None)
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a table with a quoted name."""
+        return bool(self.all("SELECT 1 WHERE to_regclass($1) IS NOT NULL", name))
+
+    def columns(self, name: str) -> dict[str, str]:
+        """Return the columns of a table with their types."""
+        return dict(
+            self.all(
+                "SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute "
+                "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+                name,
+            )
+        )
+
+    def copy(self, name: str, rows: pa.Table) -> None:
+        """Copy rows into a temporary table, decimals as texts: some releases of the driver shift their point."""
+        for place, field in enumerate(rows.schema):
+            if pa.types.is_decimal(field.type):
+                rows = rows.set_column(place, field.name, rows.column(place).cast(pa.string()))
+        self._cursor.adbc_ingest(name, rows, mode="append", temporary=True)
+
+
+def _driver() -> Any:
+    """Import and return the driver.  Raises `OutputError` if it is not installed."""
+    try:
+        from adbc_driver_postgresql import dbapi
+    except ImportError as error:
+        raise OutputError(
+            f"tables of PostgreSQL need the extra postgresql: {install_command('postgresql')} (adbc-driver-postgresql is "
+            "not installed)"
+        ) from error
+    return dbapi
+
+
+def _type_of(kind: pa.DataType) -> str:
+    """Return the type of PostgreSQL for one of Arrow.  Raises `OutputError` for a type without one."""
+    for is_kind, name in _TYPES:
+        if is_kind(kind):
+            return name
+    raise OutputError(f"values of the type {kind} have no type in PostgreSQL here; select other columns")
+
+
+def _message_of(error: str) -> str:
+    r"""Return what PostgreSQL says in an error of the driver.
+
+    >>> _message_of("IO: [libpq] Failed to execute query 'SELECT 1': ERROR:  relation \"a\" does not exist\nLINE 1: …")
+    'relation "a" does not exist'
+    """
+    found = re.search(r"(?:ERROR|FATAL):\s+(.*)", error)
+    text = found[1] if found is not None else re.sub(r"^[A-Z_]+: (?:\[libpq\] )?(?:Failed to connect: )?", "", error)
+    return " ".join(text.split())
