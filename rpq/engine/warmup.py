@@ -213,6 +213,7 @@ def _use_bits(window: Window, name: Callable[[int], int | str], *, if_compiled: 
     index.use_bits()
     engine.push_rows([(y, z, "c", 0), (y, y, "b", 0)])
     engine.delete(y, y, "b", 0)  # which lacks in-edges
+    engine.witness(x, z)
     engine.answers()
     engine.statistics()
     engine._evaluation.collector.collect()

@@ -6,6 +6,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +18,10 @@ from hypothesis import strategies as st
 import rpq
 from rpq.compiled.arrays import words
 from rpq.operators.paths.closure import closure_index
+from rpq.operators.paths.closure.choice import Choice
 from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.path_query import PathQuery
-from tests.twins import Twins, examples, left_to_ci, scaled, search
+from tests.twins import Twins, assert_path, examples, left_to_ci, scaled, search, tiny
 
 TEXTS = ("a", "a/b", "a/b*", "a*", "(a|b)*", "(a|b|c)+", "a*/b*", "a/b*/c*", "^a/b*", "(a/^b)+", "a?/(b|^c)*", "(a/b)+/c?")
 WINDOWS = ((10, 3), (7, 1), (40, 10), (5, 20), (300, 1))
@@ -37,6 +39,16 @@ def indexes(engine: rpq.Engine) -> Iterator[ClosureIndex]:
         yield from (index for index in running.indexes if isinstance(index, ClosureIndex))
 
 
+def _grant(size: int, place: int) -> None:
+    """Let an index grow."""
+
+
+def _refuse_bits(index: ClosureIndex, size: int, place: int) -> None:
+    """Let an index grow if it keeps cells."""
+    if index.has_bits:
+        raise rpq.MemoryLimitError("no room", query="q", row=0, size=size, limit=0)
+
+
 @given(st.data())
 @examples(30)
 def test_rows_are_those_of_the_window_while_indexes_change(data: st.DataObject) -> None:
@@ -51,10 +63,12 @@ def test_rows_are_those_of_the_window_while_indexes_change(data: st.DataObject) 
     time = 0
     for batch in data.draw(st.lists(st.lists(tuples, max_size=scaled(30)), min_size=1, max_size=6)):
         for index in indexes(twins.engine):
-            what = data.draw(st.sampled_from(("bits", "bits", "cells", "as it is")))
-            if what == "bits":
+            index.guard = _grant
+            what = data.draw(st.sampled_from(("bits", "bits", "bits that may not grow", "cells", "as it is")))
+            if what.startswith("bits"):
                 index.use_bits()
                 assert index.has_bits
+                index.guard = _grant if what == "bits" else partial(_refuse_bits, index)
             elif what == "cells":
                 index.use_cells()
                 assert not index.has_bits
@@ -77,6 +91,55 @@ def test_rows_are_those_of_the_window_while_indexes_change(data: st.DataObject) 
         elif what == "collect":
             twins.engine._evaluation.collector.collect()
         twins.check()
+        for question in questions:
+            twins.check_witnesses(question.name, 4)
+
+
+STEPS = ((8, 3), (30, 10), (12, 40), (5, 1))
+COUNTS = (rpq.UnboundedWindow(), *(rpq.CountWindow(size=size, step=step) for size, step in STEPS))
+
+
+@given(st.data())
+@examples(20)
+def test_windows_without_time_give_the_rows_of_cells_while_indexes_change(data: st.DataObject) -> None:
+    window, text = data.draw(st.sampled_from(COUNTS)), data.draw(st.sampled_from(TEXTS))
+    sides: dict[str, Any] = {"sources": data.draw(ends), "targets": data.draw(ends)}
+    semantics = data.draw(st.sampled_from(("implicit", "explicit")))
+    query = rpq.Query(text, window=window, semantics=semantics, name="q", **sides)
+    capacity, threads = data.draw(st.sampled_from((1, 16))), data.draw(st.sampled_from((1, 1, 2)))
+    engine, cells = (tiny(capacity)(query, threads=threads) for _ in range(2))
+    held: dict[tuple[int, str, int], int] = {}
+    number = time = 0
+    for batch in data.draw(st.lists(st.lists(tuples, max_size=scaled(30)), min_size=1, max_size=6)):
+        for index in indexes(engine):
+            index.use_bits() if data.draw(st.booleans()) else index.use_cells()
+            index._check()
+        rows = []
+        for source, target, label, step, op in batch:
+            time = max(0, time + step)
+            rows.append((source, target, label, time, op))
+            if label not in text:
+                continue
+            number += op == "+"
+            held.pop((source, label, target), None)
+            if op == "+":
+                held[source, label, target] = number
+        step = data.draw(st.sampled_from((1, 5, 40)))
+        for i in range(0, len(rows), step):
+            assert Counter(engine.push_rows(rows[i : i + step])) == Counter(cells.push_rows(rows[i : i + step]))
+            engine._check()
+        if data.draw(st.booleans()):
+            with tempfile.TemporaryDirectory() as folder:
+                engine.save(Path(folder) / "state")
+                engine = tiny(capacity).restore(Path(folder) / "state", threads=data.draw(st.sampled_from((1, 2))))
+        bound = window.lower_bound(number) if isinstance(window, rpq.CountWindow) else 0
+        live = {edge for edge, last in held.items() if last > bound}
+        answers = engine.answers("q").pairs()
+        assert answers == cells.answers("q").pairs() == search(query, live)
+        for pair in sorted(answers)[:4]:
+            path = engine.witness(*pair)
+            assert path is not None
+            assert_path(path.vertices, path.labels, pair, query, live)
 
 
 def _edges(count: int, *, vertices: int, seed: int) -> list[tuple[int, int, str, int]]:
@@ -140,6 +203,64 @@ def test_bits_stay_where_edges_are_deleted(semantics: Literal["implicit", "expli
         counts.append((found, sorted(engine.answers("q").pairs())))
     assert counts[0] == counts[1]
     assert any(change.op == "-" for change in counts[0][0])
+
+
+def test_a_witness_lasts_as_long_as_its_answer_and_leaves_bits_as_they_are() -> None:
+    engine = rpq.Engine(rpq.Query("a+/b", window=rpq.Window(size=20, slide=2), name="q"))
+    (index,) = indexes(engine)
+    index.use_bits()
+    short = [("x", "u", "a", 0), ("u", "z", "b", 9)]
+    long = [("x", "v", "a", 4), ("v", "w", "a", 5), ("w", "v", "a", 9), ("w", "z", "b", 6)]
+    engine.push_rows([*short, *long])
+    path = engine.witness("x", "z")
+    assert path is not None and path.vertices == ("x", "v", "w", "z")
+    assert engine.witness("u", "z") is None
+    engine.advance(24)
+    assert engine.witness("x", "z") is None
+    assert index.has_bits
+
+
+@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
+@pytest.mark.parametrize("text", ["(a|b)*", *left_to_ci("a/b*")])
+def test_no_limit_with_which_cells_have_room_ends_a_push(text: str, semantics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(5)
+    rows: list[tuple[int, int, str, int, str]] = []
+    for edge in _edges(scaled(1200), vertices=60, seed=4):
+        rows.append((*edge, "+"))
+        if chance.random() < 0.05:
+            source, target, label, *_ = chance.choice(rows[-100:])
+            rows.append((source, target, label, edge[3], "-"))
+    query = rpq.Query(text, window=rpq.Window(size=300, slide=60), semantics=semantics, name="q")
+
+    def pushed(limit: int) -> list[rpq.Change]:
+        engine = rpq.Engine(query, memory_limit=limit, _capacity=16)
+        found = [change for i in range(0, len(rows), 300) for change in engine.push_rows(rows[i : i + 300])]
+        engine._check()
+        return found
+
+    changes: Counter[bool] = Counter()
+    monkeypatch.setattr(Choice, "is_due", lambda choice, work: False)
+    limit, expected = 0, None
+    while expected is None:
+        try:
+            expected = pushed(limit)
+        except rpq.MemoryLimitError as error:
+            limit = error.size
+    monkeypatch.setattr(Choice, "is_due", lambda choice, work: True)
+    monkeypatch.setattr(Choice, "prefers_bits", lambda choice, *figures: True)
+    monkeypatch.setattr(Choice, "prefers_cells", lambda choice, *figures: chance.random() < 0.3)
+    use_bits = ClosureIndex.use_bits
+
+    def attempt(index: ClosureIndex) -> None:
+        try:
+            use_bits(index)
+        finally:
+            changes[index.has_bits] += 1
+
+    monkeypatch.setattr(ClosureIndex, "use_bits", attempt)
+    for more in (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0):
+        assert sorted(pushed(int(limit * more))) == sorted(expected)
+    assert changes[True] and changes[False]
 
 
 def test_eight_words_at_a_time_agree_with_plain_python() -> None:

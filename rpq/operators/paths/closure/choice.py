@@ -37,7 +37,9 @@ class Size(NamedTuple):
     slots: int
     steps_an_edge: float
     nbytes: int
-    """The bytes of rows and blocks."""
+    """The bytes of blocks."""
+    keeps_earlier: bool
+    """True if bits would have room for what an event takes."""
 
     @property
     def words(self) -> int:
@@ -50,8 +52,17 @@ class Size(NamedTuple):
         return walked * (WALKED + COMPUTED_WORD * self.words)
 
     def fits(self) -> bool:
-        """Return whether rows of bits take no more memory than cells."""
-        return 24 * self.nodes * self.words <= self.nbytes
+        """Return whether rows of bits take no more memory than cells; they grow by half."""
+        return 1.5 * bytes_of_rows(self.nodes * self.words, keeps_earlier=self.keeps_earlier) <= self.nbytes
+
+
+def bytes_of_rows(words: int, *, keeps_earlier: bool) -> int:
+    """Return the bytes of rows of so many words, of what is pushed, and of what an event takes where that is kept.
+
+    >>> bytes_of_rows(10, keeps_earlier=False), bytes_of_rows(10, keeps_earlier=True)
+    (160, 240)
+    """
+    return words * (24 if keeps_earlier else 16)
 
 
 class Choice:

@@ -6,9 +6,20 @@ from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles, population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.components import compute, forget
-from rpq.operators.paths.closure.layout import COMPONENTS, EXTRAS, LEAVING, RESTING, SETTLED, STAGE, STALE, WORDS
+from rpq.operators.paths.closure.layout import (
+    COMPONENTS,
+    EXTRAS,
+    LEAVING,
+    NOW_BEFORE,
+    RESTING,
+    SETTLED,
+    STAGE,
+    STALE,
+    WORDS,
+)
 from rpq.operators.paths.closure.loss import begin_loss, recompute, report_loss, reverse_links
 from rpq.operators.paths.closure.push import push_edge
+from rpq.operators.paths.closure.witness import search_path
 from rpq.operators.paths.index.apply import begin_insert, start_clock
 from rpq.operators.paths.index.expiry import cross
 from rpq.operators.paths.index.layout import (
@@ -135,6 +146,7 @@ def _expire(index, closure, slide, order):
         if bits[STAGE] == RESTING:
             if fields[EVENTS] + 2 > fields[EVENT_CAPACITY]:
                 return np.int64(NEED_OUTPUT)
+            bits[NOW_BEFORE] = fields[NOW]
             fields[NOW] = bits[LEAVING] - fields[BASE]
         code = recompute(index, closure)
         if code != DONE:
@@ -165,6 +177,12 @@ def keep_in_edges(index):
 def dissolve(index, closure):
     """Take the component from every product node."""
     forget(index, closure)
+
+
+@njit(cache=True, nogil=True)
+def find_path(index, closure, source, target):
+    """Return the steps of a path that answers a pair, first to last: (their number or -1, steps)."""
+    return search_path(index, closure, source, target)
 
 
 @njit(cache=True, nogil=True)

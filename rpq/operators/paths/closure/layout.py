@@ -57,13 +57,13 @@ KEEPS_EARLIER = 20  # 1: there is room for what was lost
 UPWARD = 21  # the highest settled component that an edge from a lower or later one leads to, -1 none
 BESIDE = 22  # accepting states of the automaton where there are several, or 0
 LOST_COMPONENTS = 23  # entries of `lost_first` but one
-FIELDS = 24
+NOW_BEFORE = 24  # NOW before the boundary that is being reported
+FIELDS = 25
 
 # Values of STAGE.
 RESTING = 0
 EARLIER = 1  # what was before has been copied
 REPORTING = 2  # components are computed
-
 
 
 class Closure(NamedTuple):

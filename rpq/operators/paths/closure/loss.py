@@ -48,6 +48,7 @@ from rpq.operators.paths.index.layout import (
     BACKWARD,
     CEILING,
     DONE,
+    EDGE_SLIDE,
     EVENT_OUT,
     LOSING,
     LOW_HALF,
@@ -195,6 +196,7 @@ def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
     if is_static or outcome == ABSENT:
         return np.int64(DONE)
     graph.expiry[edge] = 0
+    fields[EDGE_SLIDE] = expiry
     closure.fields[FIRST] = 0
     if (forward >= 0 and _divides(index, closure, u, v, forward)) or (
         inverse >= 0 and _divides(index, closure, v, u, inverse)
