@@ -9,6 +9,7 @@ from what is pushed: the ratio of the two is measured at the change, and varies 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 STEP = 9.3
@@ -78,6 +79,8 @@ class Choice:
         self._cells_a_push = 0.0
         """How often the work of pushing words that of cells is; 0 until the first period of bits is over."""
         self._pushed = 0.0
+        self._loss = 0.0
+        """Nanoseconds that bits have cost beyond what cells would."""
 
     def begin(self, work: float, inserts: int, slide: int) -> None:
         """Begin a period with what has been done so far."""
@@ -94,24 +97,27 @@ class Choice:
         boundaries = min(slide - self._slide, came)
         is_cheap = boundaries * size.computation() < _LARGEST_PART * spent
         if is_cheap and size.fits():
-            self._cells_a_push = self._pushed = 0.0
+            self._cells_a_push = self._pushed = self._loss = 0.0
             return True
         if self._period < _LONGEST:
             self._period *= 1.25
         return False
 
-    def prefers_cells(self, work: float, pushed: float, inserts: int) -> bool:
+    def prefers_cells(self, work: float, pushed: float, inserts: int, change: Callable[[], float]) -> bool:
         """Return whether an index of bits should go back to cells; a period is over.
 
-        `pushed` is the work of pushing words since the change, a part of all `work`.
+        `pushed` is the work of pushing words since the change, a part of all `work`, and `change` gives the work of going
+        back: what bits have cost beyond cells must have come to as much before.
         """
         came = max(1, inserts - self._inserts)
         pushed_each = (pushed - self._pushed) / came
         self._pushed = pushed
         if self._cells_a_push == 0:
             self._cells_a_push = self._cells_each / max(1.0, pushed_each)
-        return (work - self._work) / came + INSERT > _TOLERANCE * self._cells_a_push * pushed_each
+        loss = (work - self._work) / came + INSERT - _TOLERANCE * self._cells_a_push * pushed_each
+        self._loss = max(0.0, self._loss + loss * came)
+        return self._loss > 0 and self._loss > change()
 
-    def postpone(self) -> None:
-        """Make the next trial wait four times as long."""
-        self._period *= 4
+    def postpone(self, work: float = 0.0) -> None:
+        """Make the next trial wait four times as long, and for four times the work of a change."""
+        self._period = 4 * max(self._period, work)

@@ -6,6 +6,7 @@ computing components; neither makes rows. Whoever needs more than to know what i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,7 +23,7 @@ from rpq.language.protocol import Guard
 from rpq.operators.paths.closure import kernels, layout
 from rpq.operators.paths.closure.check import check_closure
 from rpq.operators.paths.closure.choice import COMPUTED_WORD, PUSHED_WORD, STEP, WALKED, Choice, Size, bytes_of_rows
-from rpq.operators.paths.closure.layout import Closure, closure_bytes, new_closure, with_more
+from rpq.operators.paths.closure.layout import Closure, blocks_of_cells, closure_bytes, new_closure, with_more
 from rpq.operators.paths.index import kernels as cell_kernels
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.judging import Judge
@@ -243,9 +244,10 @@ class ClosureIndex(DeltaIndex):
         try:
             if self._closure is not None:
                 pushed = PUSHED_WORD * float(self._closure.fields[layout.PUSHED])
-                if self._choice.prefers_cells(work, pushed, inserts) or outgrows:
-                    self._choice.postpone()
+                if outgrows or self._choice.prefers_cells(work, pushed, inserts, self._change):
+                    steps = int(state[STEPS])
                     self.use_cells()
+                    self._choice.postpone(STEP * float(state[STEPS] - steps))
             elif self._choice.prefers_bits(work, inserts, self.current, self._size()):
                 self.use_bits()
         except MemoryLimitError:  # there is no room for a change
@@ -259,11 +261,22 @@ class ClosureIndex(DeltaIndex):
         words = int(fields[layout.COMPONENTS] * fields[layout.WORDS])
         held = bytes_of_rows(words, keeps_earlier=bool(fields[layout.KEEPS_EARLIER]))
         if held > self._cells_bytes:
-            components, width = int(fields[layout.COMPONENTS]), int(fields[layout.WORDS])
-            blocks = np.count_nonzero(closure.rows[: components * width].reshape(components, width), axis=1)
-            nodes = np.diff(closure.member_first[: components + 1])
-            self._cells_bytes = max(self._cells_bytes, int(blocks @ nodes) * self._block_bytes)
+            self._cells_bytes = max(self._cells_bytes, blocks_of_cells(closure) * self._block_bytes)
         return held > self._cells_bytes
+
+    def _change(self) -> float:
+        """Return about the nanoseconds of work that a change from bits to cells takes."""
+        assert self._closure is not None
+        if not self._expires:
+            return math.inf  # all that was ever done would have to be done again
+        size = self._size()
+        nodes = int(self._closure.member_first[self._closure.fields[layout.COMPONENTS]])
+        return STEP * blocks_of_cells(self._closure) * (1 + size.edges * size.steps_an_edge / max(1, nodes))
+
+    @property
+    def _expires(self) -> bool:
+        """False if edges leave the window by deletes alone."""
+        return True
 
     @property
     def _block_bytes(self) -> int:
@@ -395,6 +408,10 @@ class ClosureIndex(DeltaIndex):
 
 class NumberedClosureIndex(NumberedIndex, ClosureIndex):
     """The same over a count window, or an unbounded one."""
+
+    @property
+    def _expires(self) -> bool:
+        return self._counts
 
 
 def index_over(

@@ -147,6 +147,13 @@ def closure_bytes(closure: Closure) -> int:
     return sum(array.nbytes for array in closure)
 
 
+def blocks_of_cells(closure: Closure) -> int:
+    """Return how many blocks of 64 cells hold something where there are cells in place of the rows. O(rows)."""
+    components, words = int(closure.fields[COMPONENTS]), int(closure.fields[WORDS])
+    blocks = np.count_nonzero(closure.rows[: components * words].reshape(components, words), axis=1)
+    return int(blocks @ np.diff(closure.member_first[: components + 1]))
+
+
 def with_more(closure: Closure, code: int, slots: int) -> Closure:
     """Return the index of bits with more of the memory that a kernel lacked when it returned `code`."""
     fields = closure.fields
