@@ -138,7 +138,7 @@ def warm_up(
     engine.advance(min(slide, latest))
     _set_aside(engine, known)
     engine.advance(min(3 * slide, latest))
-    if query.paths == "walk" and query.semantics == "implicit" and not witness:
+    if query.paths == "walk" and not witness:
         _use_bits(_plain(query.window), name, if_compiled=False)
     if query.sources is not None or query.targets is not None:  # as with thousands of users, each with one query
         _share_trees(_plain(query.window), name)
@@ -212,6 +212,8 @@ def _use_bits(window: Window, name: Callable[[int], int | str], *, if_compiled: 
         return
     index.use_bits()
     engine.push_rows([(y, z, "c", 0), (y, y, "b", 0)])
+    engine.delete(y, y, "b", 0)  # which lacks in-edges
+    engine.witness(x, z)
     engine.answers()
     engine.statistics()
     engine._evaluation.collector.collect()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -16,15 +18,16 @@ from hypothesis import strategies as st
 import rpq
 from rpq.compiled.arrays import words
 from rpq.operators.paths.closure import closure_index
+from rpq.operators.paths.closure.choice import Choice
 from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.path_query import PathQuery
-from tests.twins import Twins, examples, left_to_ci, scaled, search
+from tests.twins import Twins, assert_path, examples, left_to_ci, scaled, search, tiny
 
 TEXTS = ("a", "a/b", "a/b*", "a*", "(a|b)*", "(a|b|c)+", "a*/b*", "a/b*/c*", "^a/b*", "(a/^b)+", "a?/(b|^c)*", "(a/b)+/c?")
 WINDOWS = ((10, 3), (7, 1), (40, 10), (5, 20), (300, 1))
 
 tuples = st.tuples(
-    st.integers(0, 6), st.integers(0, 6), st.sampled_from("abcd"), st.integers(-4, 4), st.sampled_from("+" * 19 + "-")
+    st.integers(0, 6), st.integers(0, 6), st.sampled_from("abcd"), st.integers(-4, 4), st.sampled_from("+" * 9 + "-")
 )
 ends = st.none() | st.frozensets(st.integers(0, 7), min_size=1, max_size=4)
 
@@ -36,6 +39,16 @@ def indexes(engine: rpq.Engine) -> Iterator[ClosureIndex]:
         yield from (index for index in running.indexes if isinstance(index, ClosureIndex))
 
 
+def _grant(size: int, place: int) -> None:
+    """Let an index grow."""
+
+
+def _refuse_bits(index: ClosureIndex, size: int, place: int) -> None:
+    """Let an index grow if it keeps cells."""
+    if index.has_bits:
+        raise rpq.MemoryLimitError("no room", query="q", row=0, size=size, limit=0)
+
+
 @given(st.data())
 @examples(30)
 def test_rows_are_those_of_the_window_while_indexes_change(data: st.DataObject) -> None:
@@ -43,16 +56,19 @@ def test_rows_are_those_of_the_window_while_indexes_change(data: st.DataObject) 
     for i in range(data.draw(st.integers(1, 2))):
         size, slide = data.draw(st.sampled_from(WINDOWS))
         sides: dict[str, Any] = {"sources": data.draw(ends), "targets": data.draw(ends)}
+        sides["semantics"] = data.draw(st.sampled_from(("implicit", "explicit")))
         text = data.draw(st.sampled_from(TEXTS))
         questions.append(rpq.Query(text, window=rpq.Window(size=size, slide=slide), name=f"q{i}", **sides))
     twins = Twins(*questions, capacity=data.draw(st.sampled_from((1, 2, 16))), threads=data.draw(st.sampled_from((1, 1, 2))))
     time = 0
     for batch in data.draw(st.lists(st.lists(tuples, max_size=scaled(30)), min_size=1, max_size=6)):
         for index in indexes(twins.engine):
-            what = data.draw(st.sampled_from(("bits", "bits", "cells", "as it is")))
-            if what == "bits":
+            index.guard = _grant
+            what = data.draw(st.sampled_from(("bits", "bits", "bits that may not grow", "cells", "as it is")))
+            if what.startswith("bits"):
                 index.use_bits()
                 assert index.has_bits
+                index.guard = _grant if what == "bits" else partial(_refuse_bits, index)
             elif what == "cells":
                 index.use_cells()
                 assert not index.has_bits
@@ -61,7 +77,10 @@ def test_rows_are_those_of_the_window_while_indexes_change(data: st.DataObject) 
         for source, target, label, step, op in batch:
             rows.append((source, target, label, time + step, op))
             time = max(time, time + step)
-        twins.push(rows)
+        step = data.draw(st.sampled_from((1, 5, 40)))
+        for i in range(0, len(rows), step):
+            twins.push(rows[i : i + step])
+            twins.engine._check()
         what = data.draw(st.sampled_from(("nothing", "advance", "restore", "collect")))
         if what == "advance":
             time += data.draw(st.integers(1, 12))
@@ -72,6 +91,55 @@ def test_rows_are_those_of_the_window_while_indexes_change(data: st.DataObject) 
         elif what == "collect":
             twins.engine._evaluation.collector.collect()
         twins.check()
+        for question in questions:
+            twins.check_witnesses(question.name, 4)
+
+
+STEPS = ((8, 3), (30, 10), (12, 40), (5, 1))
+COUNTS = (rpq.UnboundedWindow(), *(rpq.CountWindow(size=size, step=step) for size, step in STEPS))
+
+
+@given(st.data())
+@examples(20)
+def test_windows_without_time_give_the_rows_of_cells_while_indexes_change(data: st.DataObject) -> None:
+    window, text = data.draw(st.sampled_from(COUNTS)), data.draw(st.sampled_from(TEXTS))
+    sides: dict[str, Any] = {"sources": data.draw(ends), "targets": data.draw(ends)}
+    semantics = data.draw(st.sampled_from(("implicit", "explicit")))
+    query = rpq.Query(text, window=window, semantics=semantics, name="q", **sides)
+    capacity, threads = data.draw(st.sampled_from((1, 16))), data.draw(st.sampled_from((1, 1, 2)))
+    engine, cells = (tiny(capacity)(query, threads=threads) for _ in range(2))
+    held: dict[tuple[int, str, int], int] = {}
+    number = time = 0
+    for batch in data.draw(st.lists(st.lists(tuples, max_size=scaled(30)), min_size=1, max_size=6)):
+        for index in indexes(engine):
+            index.use_bits() if data.draw(st.booleans()) else index.use_cells()
+            index._check()
+        rows = []
+        for source, target, label, step, op in batch:
+            time = max(0, time + step)
+            rows.append((source, target, label, time, op))
+            if label not in text:
+                continue
+            number += op == "+"
+            held.pop((source, label, target), None)
+            if op == "+":
+                held[source, label, target] = number
+        step = data.draw(st.sampled_from((1, 5, 40)))
+        for i in range(0, len(rows), step):
+            assert Counter(engine.push_rows(rows[i : i + step])) == Counter(cells.push_rows(rows[i : i + step]))
+            engine._check()
+        if data.draw(st.booleans()):
+            with tempfile.TemporaryDirectory() as folder:
+                engine.save(Path(folder) / "state")
+                engine = tiny(capacity).restore(Path(folder) / "state", threads=data.draw(st.sampled_from((1, 2))))
+        bound = window.lower_bound(number) if isinstance(window, rpq.CountWindow) else 0
+        live = {edge for edge, last in held.items() if last > bound}
+        answers = engine.answers("q").pairs()
+        assert answers == cells.answers("q").pairs() == search(query, live)
+        for pair in sorted(answers)[:4]:
+            path = engine.witness(*pair)
+            assert path is not None
+            assert_path(path.vertices, path.labels, pair, query, live)
 
 
 def _edges(count: int, *, vertices: int, seed: int) -> list[tuple[int, int, str, int]]:
@@ -111,18 +179,88 @@ def test_warming_up_loads_the_kernels_of_bits_only_to_compile_them(reason, monke
     assert bool(changes) == (reason is not None)
 
 
-def test_a_delete_makes_cells_of_bits() -> None:
-    engine = rpq.Engine(rpq.Query("(a|b)*", window=rpq.Window(size=1500, slide=300), name="q"))
-    rows = _edges(1500, vertices=160, seed=2)
+@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
+def test_bits_stay_where_edges_are_deleted(semantics: Literal["implicit", "explicit"]) -> None:
+    chance = random.Random(2)
+    rows: list[tuple[int, int, str, int, str]] = []
+    for edge in _edges(2500, vertices=160, seed=2):
+        rows.append((*edge, "+"))
+        if chance.random() < 0.2:
+            source, target, label, *_ = chance.choice(rows[-600:])
+            rows.append((source, target, label, edge[3], "-"))
+    query = rpq.Query("(a|b)*", window=rpq.Window(size=1500, slide=300), semantics=semantics, name="q")
+    counts = []
+    for keep in (ClosureIndex.use_bits, ClosureIndex.use_cells):
+        engine = rpq.Engine(query)
+        (index,) = indexes(engine)
+        keep(index)
+        found: Counter[rpq.Change] = Counter()
+        for i in range(0, len(rows), 200):
+            found.update(engine.push_rows(rows[i : i + 200]))
+        assert index.has_bits == (keep is ClosureIndex.use_bits)
+        index.use_bits()  # what was kept for deletes stays with the edges
+        engine._check()
+        counts.append((found, sorted(engine.answers("q").pairs())))
+    assert counts[0] == counts[1]
+    assert any(change.op == "-" for change in counts[0][0])
+
+
+def test_a_witness_lasts_as_long_as_its_answer_and_leaves_bits_as_they_are() -> None:
+    engine = rpq.Engine(rpq.Query("a+/b", window=rpq.Window(size=20, slide=2), name="q"))
     (index,) = indexes(engine)
-    engine.push_rows(rows[:1200])
-    index.use_cells()
-    answers = engine.answers("q").pairs()
     index.use_bits()
-    assert engine.answers("q").pairs() == answers
-    engine.push_rows([(*rows[1199], "-"), *(row for row in rows[1200:1300])])
-    assert not index.has_bits
-    engine._check()
+    short = [("x", "u", "a", 0), ("u", "z", "b", 9)]
+    long = [("x", "v", "a", 4), ("v", "w", "a", 5), ("w", "v", "a", 9), ("w", "z", "b", 6)]
+    engine.push_rows([*short, *long])
+    path = engine.witness("x", "z")
+    assert path is not None and path.vertices == ("x", "v", "w", "z")
+    assert engine.witness("u", "z") is None
+    engine.advance(24)
+    assert engine.witness("x", "z") is None
+    assert index.has_bits
+
+
+@pytest.mark.parametrize("semantics", ["implicit", "explicit"])
+@pytest.mark.parametrize("text", ["(a|b)*", *left_to_ci("a/b*")])
+def test_no_limit_with_which_cells_have_room_ends_a_push(text: str, semantics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(5)
+    rows: list[tuple[int, int, str, int, str]] = []
+    for edge in _edges(scaled(1200), vertices=60, seed=4):
+        rows.append((*edge, "+"))
+        if chance.random() < 0.05:
+            source, target, label, *_ = chance.choice(rows[-100:])
+            rows.append((source, target, label, edge[3], "-"))
+    query = rpq.Query(text, window=rpq.Window(size=300, slide=60), semantics=semantics, name="q")
+
+    def pushed(limit: int) -> list[rpq.Change]:
+        engine = rpq.Engine(query, memory_limit=limit, _capacity=16)
+        found = [change for i in range(0, len(rows), 300) for change in engine.push_rows(rows[i : i + 300])]
+        engine._check()
+        return found
+
+    changes: Counter[bool] = Counter()
+    monkeypatch.setattr(Choice, "is_due", lambda choice, work: False)
+    limit, expected = 0, None
+    while expected is None:
+        try:
+            expected = pushed(limit)
+        except rpq.MemoryLimitError as error:
+            limit = error.size
+    monkeypatch.setattr(Choice, "is_due", lambda choice, work: True)
+    monkeypatch.setattr(Choice, "prefers_bits", lambda choice, *figures: True)
+    monkeypatch.setattr(Choice, "prefers_cells", lambda choice, *figures: chance.random() < 0.3)
+    use_bits = ClosureIndex.use_bits
+
+    def attempt(index: ClosureIndex) -> None:
+        try:
+            use_bits(index)
+        finally:
+            changes[index.has_bits] += 1
+
+    monkeypatch.setattr(ClosureIndex, "use_bits", attempt)
+    for more in (1.0, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0):
+        assert sorted(pushed(int(limit * more))) == sorted(expected)
+    assert changes[True] and changes[False]
 
 
 def test_eight_words_at_a_time_agree_with_plain_python() -> None:

@@ -9,6 +9,7 @@ from what is pushed: the ratio of the two is measured at the change, and varies 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 STEP = 9.3
@@ -37,7 +38,9 @@ class Size(NamedTuple):
     slots: int
     steps_an_edge: float
     nbytes: int
-    """The bytes of rows and blocks."""
+    """The bytes of blocks."""
+    keeps_earlier: bool
+    """True if bits would have room for what an event takes."""
 
     @property
     def words(self) -> int:
@@ -50,8 +53,17 @@ class Size(NamedTuple):
         return walked * (WALKED + COMPUTED_WORD * self.words)
 
     def fits(self) -> bool:
-        """Return whether rows of bits take no more memory than cells."""
-        return 24 * self.nodes * self.words <= self.nbytes
+        """Return whether rows of bits take no more memory than cells; they grow by half."""
+        return 1.5 * bytes_of_rows(self.nodes * self.words, keeps_earlier=self.keeps_earlier) <= self.nbytes
+
+
+def bytes_of_rows(words: int, *, keeps_earlier: bool) -> int:
+    """Return the bytes of rows of so many words, of what is pushed, and of what an event takes where that is kept.
+
+    >>> bytes_of_rows(10, keeps_earlier=False), bytes_of_rows(10, keeps_earlier=True)
+    (160, 240)
+    """
+    return words * (24 if keeps_earlier else 16)
 
 
 class Choice:
@@ -62,46 +74,50 @@ class Choice:
         self._work = 0.0
         self._inserts = 0
         self._slide = 0
-        self._deletes = 0
         self._cells_each = 0.0
         """Nanoseconds of work of cells for each insert, when they were measured last."""
         self._cells_a_push = 0.0
         """How often the work of pushing words that of cells is; 0 until the first period of bits is over."""
         self._pushed = 0.0
+        self._loss = 0.0
+        """Nanoseconds that bits have cost beyond what cells would."""
 
-    def begin(self, work: float, inserts: int, slide: int, deletes: int) -> None:
+    def begin(self, work: float, inserts: int, slide: int) -> None:
         """Begin a period with what has been done so far."""
-        self._work, self._inserts, self._slide, self._deletes = work, inserts, slide, deletes
+        self._work, self._inserts, self._slide = work, inserts, slide
 
     def is_due(self, work: float) -> bool:
         """Return whether a period is over."""
         return work - self._work >= self._period
 
-    def prefers_bits(self, work: float, inserts: int, slide: int, deletes: int, size: Size) -> bool:
+    def prefers_bits(self, work: float, inserts: int, slide: int, size: Size) -> bool:
         """Return whether an index of cells should try bits; a period is over."""
         spent, came = work - self._work, max(1, inserts - self._inserts)
         self._cells_each = spent / came
         boundaries = min(slide - self._slide, came)
         is_cheap = boundaries * size.computation() < _LARGEST_PART * spent
-        if is_cheap and deletes == self._deletes and size.fits():
-            self._cells_a_push = self._pushed = 0.0
+        if is_cheap and size.fits():
+            self._cells_a_push = self._pushed = self._loss = 0.0
             return True
         if self._period < _LONGEST:
             self._period *= 1.25
         return False
 
-    def prefers_cells(self, work: float, pushed: float, inserts: int) -> bool:
+    def prefers_cells(self, work: float, pushed: float, inserts: int, change: Callable[[], float]) -> bool:
         """Return whether an index of bits should go back to cells; a period is over.
 
-        `pushed` is the work of pushing words since the change, a part of all `work`.
+        `pushed` is the work of pushing words since the change, a part of all `work`, and `change` gives the work of going
+        back: what bits have cost beyond cells must have come to as much before.
         """
         came = max(1, inserts - self._inserts)
         pushed_each = (pushed - self._pushed) / came
         self._pushed = pushed
         if self._cells_a_push == 0:
             self._cells_a_push = self._cells_each / max(1.0, pushed_each)
-        return (work - self._work) / came + INSERT > _TOLERANCE * self._cells_a_push * pushed_each
+        loss = (work - self._work) / came + INSERT - _TOLERANCE * self._cells_a_push * pushed_each
+        self._loss = max(0.0, self._loss + loss * came)
+        return self._loss > 0 and self._loss > change()
 
-    def postpone(self) -> None:
-        """Make the next trial wait four times as long."""
-        self._period *= 4
+    def postpone(self, work: float = 0.0) -> None:
+        """Make the next trial wait four times as long, and for four times the work of a change."""
+        self._period = 4 * max(self._period, work)

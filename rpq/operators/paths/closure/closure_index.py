@@ -1,12 +1,14 @@
 """An index that is one of bits or of cells, whichever costs less: it may change between any two tuples.
 
 Both have the same graph, slots and output. Bits become cells by raising the trees of all roots, cells bits by
-computing components; neither makes rows. A delete, and whoever needs more than to know what is reached, makes cells of bits.
+computing components; neither makes rows. Whoever needs more than to know what is reached makes cells of bits.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,26 +22,37 @@ from rpq.errors import MemoryLimitError
 from rpq.language.protocol import Guard
 from rpq.operators.paths.closure import kernels, layout
 from rpq.operators.paths.closure.check import check_closure
-from rpq.operators.paths.closure.choice import COMPUTED_WORD, PUSHED_WORD, STEP, WALKED, Choice, Size
-from rpq.operators.paths.closure.layout import Closure, closure_bytes, new_closure, with_more
+from rpq.operators.paths.closure.choice import COMPUTED_WORD, PUSHED_WORD, STEP, WALKED, Choice, Size, bytes_of_rows
+from rpq.operators.paths.closure.layout import Closure, blocks_of_cells, closure_bytes, new_closure, with_more
 from rpq.operators.paths.index import kernels as cell_kernels
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.judging import Judge
 from rpq.operators.paths.index.layout import (
+    BACKWARD,
     BLOCKS,
     DONE,
+    EDGE_SLIDE,
+    EVENT_OUT,
+    EXPLICIT,
     FREE_ROWS,
+    IDLE,
+    INSERTING,
     NEED_SUPPORTS,
+    NOW,
+    OUT,
     OUTCOMES,
+    PHASE,
     QUIET,
     ROWS,
     SLOTS,
     STARTED,
     STEPS,
+    TUPLE,
+    with_in_edges,
     without_rows,
 )
 from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.program import CLASSES, Program
+from rpq.operators.paths.program import ACCEPTING, CLASSES, Program
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import DELETED, INSERTED, REFRESHED
 from rpq.stream.edges.snapshot import Edges
@@ -50,7 +63,7 @@ _BATCH = 256
 
 
 class ClosureIndex(DeltaIndex):
-    """A Δ index of walks that may keep bits in place of cells; windows are implicit, rows without witnesses."""
+    """A Δ index of walks that may keep bits in place of cells; rows have no witnesses."""
 
     def __init__(self, program: Program, window: Window, *, capacity: int = 256, **options: Any) -> None:
         self._closure: Closure | None = None
@@ -58,6 +71,8 @@ class ClosureIndex(DeltaIndex):
         self._capacity = capacity
         self._apply_bits: Any = None  # bound when the first chunk comes to bits
         self._choice = Choice()
+        self._cells_bytes = 0  # the most bytes of cells that bits have been in place of
+        self._bytes_beside = 0  # of arrays that are kept until a change has succeeded
         super().__init__(program, window, capacity=capacity, **options)
 
     @property
@@ -75,12 +90,13 @@ class ClosureIndex(DeltaIndex):
     def _set_closure(self, closure: Closure | None) -> None:
         self._closure = closure
         self._closure_view = None
+        self.index = self.index._replace()  # whoever measures memory sees by this that there are other arrays
 
     # --- the change from one to the other --------------------------------------------------------------------
 
     def compiles_bits(self, tuples: Any) -> bool:
         """Return whether kernels of bits would have to be compiled; none is loaded. `tuples` is the view of any chunk."""
-        closure = view(new_closure(capacity=1, slots=0))
+        closure = view(new_closure(capacity=1, slots=0, accepting=1, keeps_earlier=False))
         calls: tuple[tuple[Any, *tuple[Any, ...]], ...] = (
             (kernels.apply_chunk, tuples, 1),
             (kernels.advance, 0),
@@ -89,19 +105,48 @@ class ClosureIndex(DeltaIndex):
             (kernels.count_live,),
             (kernels.live_pairs,),
             (kernels.count_cells, np.zeros(1, np.int64)),
+            (kernels.find_path, 0, 0),
         )
-        return any(reason_to_compile(kernel, self.view, closure, *others) is not None for kernel, *others in calls)
+        return reason_to_compile(kernels.keep_in_edges, self.view) is not None or any(
+            reason_to_compile(kernel, self.view, closure, *others) is not None for kernel, *others in calls
+        )
 
     def use_bits(self) -> None:
-        """Keep bits from now on. O(edges × roots / 512)."""
+        """Keep bits from now on. Raises `MemoryLimitError`; cells stay then. O(edges × roots / 512)."""
         if self._closure is not None:
             return
-        self.index = without_rows(self.index, self._capacity)
-        self._set_closure(new_closure(capacity=self._capacity, slots=int(self.state[SLOTS])))
-        self._settle()
+        cells, state, nbytes = self.index, self.state.copy(), super().nbytes
+        self._cells_bytes = int(state[BLOCKS]) * self._block_bytes
+        self.index = without_rows(cells, self._capacity)
+        self._bytes_beside = nbytes - super().nbytes
+        try:
+            self._begin_bits()
+            self._settle()
+        except MemoryLimitError:
+            self._forget_bits()
+            self.index = cells
+            self.state[:] = state
+            raise
+        finally:
+            self._bytes_beside = 0
+
+    def _begin_bits(self) -> None:
+        """Make bits of an index without rows; components are to be computed."""
+        closure = new_closure(
+            capacity=self._capacity,
+            slots=int(self.state[SLOTS]),
+            accepting=int(self.index.program.sizes[ACCEPTING]),
+            keeps_earlier=self._keeps_earlier,
+        )
+        self._set_closure(closure)
+
+    @property
+    def _keeps_earlier(self) -> bool:
+        """True if bits need room for what an event takes."""
+        return bool(self.index.settings[EXPLICIT]) or len(self.index.graph.into.entries) > 0
 
     def use_cells(self) -> None:
-        """Keep cells from now on. O(size of the index)."""
+        """Keep cells from now on. Raises `MemoryLimitError`; bits stay then. O(size of the index)."""
         if self._closure is None:
             return
         self._forget_bits()
@@ -112,85 +157,131 @@ class ClosureIndex(DeltaIndex):
             while (code := int(cell_kernels.grow_trees(self.view, roots))) != DONE:
                 self.provide(code)
         except MemoryLimitError:
-            self.use_bits()
+            self.index = without_rows(self.index, self._capacity)
+            with self._without_guard():  # they had room
+                self._begin_bits()
+                self._settle()
             raise
         finally:
             self.state[QUIET] = 0
+
+    @contextmanager
+    def _without_guard(self) -> Iterator[None]:
+        guard, self.guard = self.guard, lambda size, place: None
+        try:
+            yield
+        finally:
+            self.guard = guard
 
     def _forget_bits(self) -> None:
         kernels.dissolve(self.view, self._bits)
         self._set_closure(None)
 
-    def keep_supports(self, edges: Edges) -> None:
-        """Build the index anew with cells, hop counts and in-edges. O(size of the index)."""
-        if self._closure is not None:
-            self._forget_bits()
-        super().keep_supports(edges)
-
     def _settle(self) -> None:
         while (code := int(kernels.settle(self.view, self._bits))) != DONE:
             self.provide(code)
+
+    def _has_settled_bits(self) -> bool:
+        """Compute components if that has to be done, and return whether the index keeps bits: memory may lack for them."""
+        while self._closure is not None and (code := int(kernels.settle(self.view, self._bits))) != DONE:
+            self._provide_or_withdraw(code)
+        return self._closure is not None
 
     # --- state -----------------------------------------------------------------------------------------------
 
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        return super().nbytes + (closure_bytes(self._closure) if self._closure is not None else 0)
+        bits = closure_bytes(self._closure) if self._closure is not None else 0
+        return super().nbytes + bits + self._bytes_beside
 
     def live(self) -> tuple[int, int, int]:
         """Return Cells, answers and edges that are alive now. O(size of the index)."""
-        if self._closure is None:
+        if not self._has_settled_bits():
             return super().live()
-        self._settle()
         cells, answers = kernels.count_live(self.view, self._bits)
         return int(cells), int(answers), self._live_edges()
 
     def walks(self) -> np.ndarray:
         """Return the pairs that are answers, source << 32 | target. O(size of the index)."""
-        if self._closure is None:
+        if not self._has_settled_bits():
             return super().walks()
-        self._settle()
         pairs: np.ndarray = kernels.live_pairs(self.view, self._bits)
         return pairs
 
     def count_cells(self, cells: np.ndarray) -> None:
         """Add the product nodes that each root reaches now to its place in `cells` (int64 a vertex)."""
-        if self._closure is None:
+        if not self._has_settled_bits():
             super().count_cells(cells)
             return
-        self._settle()
         kernels.count_cells(self.view, self._bits, cells)
+
+    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
+        """Return the steps of a path that answers (source, target), first to last, or None."""
+        if not self._has_settled_bits():
+            return super().witness(source, target, edges)
+        length, steps = kernels.find_path(self.view, self._bits, source, target)
+        return steps if length > 0 else None
 
     # --- changes ---------------------------------------------------------------------------------------------
 
     def _apply_rest(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        count = len(chunk.timestamp)
-        if self._closure is not None and not self._apply_to_bits(tuples, count):
-            self.keep_supports(edges)
-            self._choice.postpone()
-        if self._closure is None:
+        if self._closure is not None:
+            self._apply_to_bits(chunk, tuples)
+        if self._closure is None:  # or not any more
             super()._apply_rest(chunk, tuples, edges)
-        if count >= _BATCH:
+        if len(chunk.timestamp) >= _BATCH:
             self._choose()
 
     def _choose(self) -> None:
-        """Change from bits to cells or back where that promises less work."""
+        """Change from bits to cells or back where that promises less work, or less memory."""
         work = self._work()
-        if not self._choice.is_due(work):
+        outgrows = self._closure is not None and self._outgrows_cells(self._closure)
+        if not outgrows and not self._choice.is_due(work):
             return
         state = self.state
         inserts = int(state[OUTCOMES + INSERTED] + state[OUTCOMES + REFRESHED])
-        slide, deletes = self.current, int(state[OUTCOMES + DELETED])
-        if self._closure is not None:
-            pushed = PUSHED_WORD * float(self._closure.fields[layout.PUSHED])
-            if self._choice.prefers_cells(work, pushed, inserts):
-                self._choice.postpone()
-                with suppress(MemoryLimitError):  # bits it is, then
+        try:
+            if self._closure is not None:
+                pushed = PUSHED_WORD * float(self._closure.fields[layout.PUSHED])
+                if outgrows or self._choice.prefers_cells(work, pushed, inserts, self._change):
+                    steps = int(state[STEPS])
                     self.use_cells()
-        elif self._choice.prefers_bits(work, inserts, slide, deletes, self._size()):
-            self.use_bits()
-        self._choice.begin(self._work(), inserts, slide, deletes)
+                    self._choice.postpone(STEP * float(state[STEPS] - steps))
+            elif self._choice.prefers_bits(work, inserts, self.current, self._size()):
+                self.use_bits()
+        except MemoryLimitError:  # there is no room for a change
+            self._choice.postpone()
+            self._cells_bytes = max(self._cells_bytes, self.nbytes)
+        self._choice.begin(self._work(), inserts, self.current)
+
+    def _outgrows_cells(self, closure: Closure) -> bool:
+        """Return whether rows of bits take more memory than blocks of cells would. O(1) until they have grown."""
+        fields = closure.fields
+        words = int(fields[layout.COMPONENTS] * fields[layout.WORDS])
+        held = bytes_of_rows(words, keeps_earlier=bool(fields[layout.KEEPS_EARLIER]))
+        if held > self._cells_bytes:
+            self._cells_bytes = max(self._cells_bytes, blocks_of_cells(closure) * self._block_bytes)
+        return held > self._cells_bytes
+
+    def _change(self) -> float:
+        """Return about the nanoseconds of work that a change from bits to cells takes."""
+        assert self._closure is not None
+        if not self._expires:
+            return math.inf  # all that was ever done would have to be done again
+        size = self._size()
+        nodes = int(self._closure.member_first[self._closure.fields[layout.COMPONENTS]])
+        return STEP * blocks_of_cells(self._closure) * (1 + size.edges * size.steps_an_edge / max(1, nodes))
+
+    @property
+    def _expires(self) -> bool:
+        """False if edges leave the window by deletes alone."""
+        return True
+
+    @property
+    def _block_bytes(self) -> int:
+        """The bytes of a block of cells, with hop counts where there are deletes."""
+        return LANES * (self.index.table.values.itemsize + (1 if self.state[BACKWARD] else 0))
 
     def _work(self) -> float:
         """Return the work of the present kind of index so far, in nanoseconds."""
@@ -201,34 +292,76 @@ class ClosureIndex(DeltaIndex):
         return words + WALKED * float(fields[layout.WALKED])
 
     def _size(self) -> Size:
-        table, program, state = self.index.table, self.index.program, self.state
+        program, state = self.index.program, self.state
         return Size(
             nodes=int(state[ROWS] - state[FREE_ROWS]),
             edges=self._live_edges(),
             slots=int(state[SLOTS]),
             steps_an_edge=len(program.step_source) / int(program.sizes[CLASSES]),
-            nbytes=int(state[BLOCKS]) * LANES * table.values.itemsize,
+            nbytes=int(state[BLOCKS]) * self._block_bytes,
+            keeps_earlier=self._keeps_earlier,
         )
 
-    def _apply_to_bits(self, tuples: Any, count: int) -> bool:
-        """Apply the tuples of a chunk, up to the first delete of an edge; return False if there is one."""
+    def _apply_to_bits(self, chunk: Chunk, tuples: Any) -> None:
+        """Apply the tuples of a chunk, up to one for which bits lack memory and cells take their place."""
+        count = len(chunk.timestamp)
         if self._apply_bits is None:
             self._apply_bits = bound(kernels.apply_chunk, self.view, self._bits, tuples, 1)
         while (code := self._apply_bits(self.view, self._bits, tuples, count)) != DONE:
-            if code == NEED_SUPPORTS:
-                return False
             compiled = compiling_seconds()
-            self.provide(code)
+            if not self._provide_or_withdraw(code, int(chunk.edge[self.state[TUPLE]])):
+                return
             if compiling_seconds() > compiled:
                 self.state[STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+
+    def _provide_or_withdraw(self, code: int, edge: int = -1) -> bool:
+        """Give a kernel of bits the memory that it asked for. Return False if there is none, and cells take their place.
+
+        They apply the present tuple, of that edge, from its beginning.
+        """
+        try:
+            self.provide(code)
+        except MemoryLimitError:
+            self._withdraw(edge)
+            self._choice.postpone()
+            self.use_cells()
+            return False
         return True
+
+    def _withdraw(self, edge: int) -> None:
+        """Undo what the present tuple, or the boundary before it, has done so far."""
+        assert self._closure is not None
+        state, expiry, bits = self.state, self.index.graph.expiry, self._closure.fields
+        if bits[layout.STAGE] != layout.RESTING and state[PHASE] == IDLE:
+            state[NOW] = bits[layout.NOW_BEFORE]
+        elif state[PHASE] == INSERTING:  # an edge that was not in the window
+            expiry[edge] = 0
+            state[OUTCOMES + INSERTED] -= 1
+        elif state[PHASE] != IDLE:
+            expiry[edge] = state[EDGE_SLIDE]
+            state[OUTCOMES + DELETED] -= 1
+        state[OUT] = state[EVENT_OUT]
+        state[PHASE] = IDLE
+
+    def _keep_in_edges(self) -> None:
+        """Keep in-edges from now on, which deletes need. O(edges)."""
+        room = 64 + 2 * int(self.index.graph.out.length.sum())
+        while True:
+            self.index = with_in_edges(self.index, room)
+            if kernels.keep_in_edges(self.view) == DONE:
+                return
+            room *= 2
 
     def advance(self, time: int) -> PathDelta:
         """Move the stream time without a tuple."""
         if self._closure is None:
             return super().advance(time)
         self._begin_output()
-        kernels.advance(self.view, self._bits, time)
+        while (code := int(kernels.advance(self.view, self._bits, time))) != DONE:
+            if not self._provide_or_withdraw(code):
+                while (code := int(cell_kernels.advance(self.view, time))) != DONE:
+                    self.provide(code)
+                break
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
@@ -238,6 +371,8 @@ class ClosureIndex(DeltaIndex):
 
     def grow(self, roots: np.ndarray) -> PathDelta:
         """Make vertices roots that were none; their answers are one event, at the present time."""
+        if self._closure is not None:
+            self._choice.postpone()  # who makes some makes more
         self.use_cells()
         return super().grow(roots)
 
@@ -248,25 +383,35 @@ class ClosureIndex(DeltaIndex):
 
     def provide(self, code: int) -> None:
         """Give a kernel the memory that it asked for; the guard may refuse."""
-        if self._closure is None or code < layout.NEED_WORDS:
+        if self._closure is None or (code < layout.NEED_WORDS and code != NEED_SUPPORTS):
             super().provide(code)
             return
         self.request_memory()
+        if code == NEED_SUPPORTS:
+            self._keep_in_edges()
+            return
         self._set_closure(with_more(self._closure, code, int(self.state[SLOTS])))
 
     def sweep(self) -> None:
         """Release everything that has left the window."""
-        if self._closure is not None:
-            self._settle()
+        self._has_settled_bits()
         super().sweep()
 
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(size of the index × degree)."""
-        if self._closure is None:
+        if not self._has_settled_bits():
             super()._check()
             return
-        self._settle()
+        assert self._closure is not None
         check_closure(self.index, self._closure)
+
+
+class NumberedClosureIndex(NumberedIndex, ClosureIndex):
+    """The same over a count window, or an unbounded one."""
+
+    @property
+    def _expires(self) -> bool:
+        return self._counts
 
 
 def index_over(
@@ -282,8 +427,7 @@ def index_over(
 ) -> DeltaIndex:
     """Return the index of an expression over a window of any kind."""
     options: dict[str, Any] = {"witness": witness, "judge": judge, "turned": turned, "capacity": capacity, "guard": guard}
+    may_have_bits = not witness and (judge is None or (judge.walks_return and not judge.doubts))
     if isinstance(window, Window):
-        if not explicit and not witness and (judge is None or (judge.walks_return and not judge.doubts)):
-            return ClosureIndex(program, window, **options)
-        return DeltaIndex(program, window, explicit=explicit, **options)
-    return NumberedIndex(program, window, explicit=explicit, **options)
+        return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, explicit=explicit, **options)
+    return (NumberedClosureIndex if may_have_bits else NumberedIndex)(program, window, explicit=explicit, **options)

@@ -27,6 +27,7 @@ from rpq.operators.paths.closure.layout import (
     SETTLED,
     STALE,
     SUCCESSOR_CAPACITY,
+    UPWARD,
     VISITED,
     WALKED,
     WORDS,
@@ -66,6 +67,7 @@ def forget(index, closure):
     for field in (COMPONENTS, SETTLED, EXTRAS, QUEUED, FIRST, VISITED, FOUND):
         fields[field] = 0
     fields[LEAVING] = NEVER
+    fields[UPWARD] = -1
     closure.member_first[0] = 0
     fields[STALE] = 1
 

@@ -6,24 +6,40 @@ from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles, population, trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.closure.components import compute, forget
-from rpq.operators.paths.closure.layout import COMPONENTS, EXTRAS, LEAVING, SETTLED, STALE, WORDS
+from rpq.operators.paths.closure.layout import (
+    COMPONENTS,
+    EXTRAS,
+    LEAVING,
+    NOW_BEFORE,
+    RESTING,
+    SETTLED,
+    STAGE,
+    STALE,
+    WORDS,
+)
+from rpq.operators.paths.closure.loss import begin_loss, recompute, report_loss, reverse_links
 from rpq.operators.paths.closure.push import push_edge
-from rpq.operators.paths.index.apply import begin_delete, begin_insert, start_clock
+from rpq.operators.paths.closure.witness import search_path
+from rpq.operators.paths.index.apply import begin_insert, start_clock
 from rpq.operators.paths.index.expiry import cross
 from rpq.operators.paths.index.layout import (
     BASE,
+    CEILING,
     DONE,
     EDGE_SLIDE,
     ENTERED,
     EVENT_CAPACITY,
     EVENTS,
+    EXPLICIT,
     HAS_TIME,
     IDLE,
     INSERTING,
     NEED_OUTPUT,
     NEXT_BOUNDARY,
+    NOW,
     OUTCOMES,
     PHASE,
+    REFILLING,
     SLIDE,
     STARTED,
     STATE_BITS,
@@ -52,31 +68,38 @@ def apply_chunk(index, closure, chunk, count):
                 if fields[EVENTS] >= fields[EVENT_CAPACITY]:
                     return np.int64(NEED_OUTPUT)
                 fields[STARTED] = cycles()
-            _move_clock(index, closure, chunk.timestamp[i])
+            code = _move_clock(index, closure, chunk.timestamp[i], 2 * i)
+            if code != DONE:
+                return code
             if not relevant:
                 fields[OUTCOMES + IRRELEVANT] += 1
                 fields[TUPLE] += 1
                 continue
-            code = np.int64(DONE)
+            if closure.fields[STALE] or _is_scattered(closure):
+                code = compute(index, closure)
+                if code != DONE:
+                    return code
             if chunk.delete[i]:
-                code = begin_delete(index, chunk, i, u, v, forward, inverse)
+                code = begin_loss(index, closure, chunk, i, u, v, forward, inverse)
             else:
-                if closure.fields[STALE] or _is_scattered(closure):
-                    code = compute(index, closure)
-                if code == DONE:
-                    code = begin_insert(index, chunk, i, u, v, forward, inverse)
+                code = begin_insert(index, chunk, i, u, v, forward, inverse)
             if code != DONE:
                 return code
             if fields[PHASE] == INSERTING and not fields[ENTERED]:
                 fields[PHASE] = IDLE  # nobody asks how young a pair is
             if fields[PHASE] == INSERTING:
                 closure.fields[LEAVING] = min(closure.fields[LEAVING], fields[BASE] + fields[EDGE_SLIDE])
-        if fields[PHASE] == INSERTING:
-            code = push_edge(index, closure, u, v, forward, inverse)
+        if fields[PHASE] != IDLE:
+            if fields[PHASE] == INSERTING:
+                code = push_edge(index, closure, u, v, forward, inverse)
+            elif fields[PHASE] == REFILLING:
+                code = recompute(index, closure)
+            else:
+                code = report_loss(index, closure)
             if code != DONE:
                 return code
             fields[PHASE] = IDLE
-            end_event(index, fields[TIME], 1, 2 * i + 1)
+            end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
         spent = cycles() - fields[STARTED]
         count_ticks(index.latency, spent)
         if i < fields[TIMED]:
@@ -93,24 +116,49 @@ def _is_scattered(closure):
 
 
 @njit(cache=True, nogil=True)
-def _move_clock(index, closure, time):
-    """Make `time` the stream time if it is larger. What leaves on the way leaves in silence."""
+def _move_clock(index, closure, time, order):
+    """Make `time` the stream time if it is larger; boundaries on the way have events of this place in the chunk."""
     fields, settings = index.state, index.settings
     if not fields[HAS_TIME]:
         start_clock(index, time)
     elif time > fields[TIME]:
         if time >= fields[NEXT_BOUNDARY]:
             slide = time // settings[SLIDE]
-            if slide >= closure.fields[LEAVING]:
+            if settings[EXPLICIT]:
+                code = _expire(index, closure, slide, order)
+                if code != DONE:
+                    return code
+            elif slide >= closure.fields[LEAVING]:
                 closure.fields[STALE] = 1
             cross(index, slide)
         fields[TIME] = time
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _expire(index, closure, slide, order):
+    """Report what leaves up to an absolute slide, boundary by boundary; called again after codes, it goes on."""
+    fields, settings, bits = index.state, index.settings, closure.fields
+    last = slide - fields[BASE]
+    if last < 0 or last > settings[CEILING]:
+        last = np.int64(settings[CEILING])
+    while bits[STAGE] != RESTING or bits[LEAVING] <= fields[BASE] + last:
+        if bits[STAGE] == RESTING:
+            if fields[EVENTS] + 2 > fields[EVENT_CAPACITY]:
+                return np.int64(NEED_OUTPUT)
+            bits[NOW_BEFORE] = fields[NOW]
+            fields[NOW] = bits[LEAVING] - fields[BASE]
+        code = recompute(index, closure)
+        if code != DONE:
+            return code
+        end_event(index, (fields[BASE] + fields[NOW]) * settings[SLIDE], -1, order)
+    return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def advance(index, closure, time):
-    """Move the stream time."""
-    _move_clock(index, closure, time)
+    """Move the stream time; codes as `apply_chunk`."""
+    return _move_clock(index, closure, time, np.int64(0))
 
 
 @njit(cache=True, nogil=True)
@@ -120,9 +168,21 @@ def settle(index, closure):
 
 
 @njit(cache=True, nogil=True)
+def keep_in_edges(index):
+    """Enter all edges in the empty lists of in-edges; codes as `apply_chunk`, after which the lists must be empty again."""
+    return reverse_links(index)
+
+
+@njit(cache=True, nogil=True)
 def dissolve(index, closure):
     """Take the component from every product node."""
     forget(index, closure)
+
+
+@njit(cache=True, nogil=True)
+def find_path(index, closure, source, target):
+    """Return the steps of a path that answers a pair, first to last: (their number or -1, steps)."""
+    return search_path(index, closure, source, target)
 
 
 @njit(cache=True, nogil=True)

@@ -12,6 +12,7 @@ others. At a boundary on which edges leave, components and rows are computed ane
   `SETTLED` on.
 * **Successors** of a settled component are in `next`, and those that an edge brought since then in a chain of `extra`.
   Those of a later component are found in the adjacency lists of the graph, which are those of the Δ index.
+* **What an event takes** is in `lost`, with room from the first delete on, and in explicit windows (`loss.py`).
 * `Table.row_of` has the component of a product node in place of its row; the table has no rows meanwhile.
 
 Kernels return codes as those of the Δ index do, and are called again with more memory.
@@ -29,7 +30,7 @@ NEED_NODES = 202
 NEED_COMPONENTS = 203
 NEED_SUCCESSORS = 204
 NEED_EXTRAS = 205
-NEED_CELLS = 206  # a delete, which the Δ index has to apply
+NEED_EARLIER = 206  # room to remember components and rows, which deletes and explicit windows need
 
 # Fields of `Closure.fields`.
 WORDS = 0  # words of a row
@@ -50,7 +51,19 @@ WALKED = 14  # links and nodes that computations have looked at so far
 LEAVING = 15  # no edge that rows are due to leaves before this absolute slide
 VISITED = 16  # product nodes that the present computation has met
 FOUND = 17  # entries of `next`
-FIELDS = 18
+STAGE = 18  # of computing components anew with rows for what is lost, as below
+TOUCHED = 19  # entries of `touched`
+KEEPS_EARLIER = 20  # 1: there is room for what was lost
+UPWARD = 21  # the highest settled component that an edge from a lower or later one leads to, -1 none
+BESIDE = 22  # accepting states of the automaton where there are several, or 0
+LOST_COMPONENTS = 23  # entries of `lost_first` but one
+NOW_BEFORE = 24  # NOW before the boundary that is being reported
+FIELDS = 25
+
+# Values of STAGE.
+RESTING = 0
+EARLIER = 1  # what was before has been copied
+REPORTING = 2  # components are computed
 
 
 class Closure(NamedTuple):
@@ -79,31 +92,45 @@ class Closure(NamedTuple):
     leave: np.ndarray  # int32 of each of these: the transition that is being followed
     place: np.ndarray  # int32 of each of these: the next link of this transition
     top: np.ndarray  # int32 of each of these: where the stack of successors ended when it was met
+    touch: np.ndarray  # uint8 a component: what the present delete does to it (`loss.py`); 0 between events
+    touched: np.ndarray  # int32: the components with a touch
+    lost: np.ndarray  # uint64, `WORDS` a component: what an event took; length 0 until needed, as the following
+    lost_member: np.ndarray  # int64 a product node: `member` before components were computed anew
+    lost_first: np.ndarray  # int32 a component + 1: `member_first` before
+    lost_beside: np.ndarray  # int32 a product node and accepting state: the component of that state of its vertex before
     new: np.ndarray  # uint64 a word: scratch
     roots: np.ndarray  # int64 a slot: scratch
     fields: np.ndarray  # int64[FIELDS]
 
 
 _OF_COMPONENTS = (
-    "low", "high", "is_queued", "queue", "member_first", "accepting", "next_first", "next_end", "extra_head", "seen"
+    "low", "high", "is_queued", "queue", "member_first", "accepting", "next_first", "next_end", "extra_head", "seen",
+    "touch", "touched",
 )  # fmt: skip
 _OF_NODES = ("member", "node", "lowest", "waiting", "path", "leave", "place", "top")
+_OF_ROWS = ("rows", "fresh")
 
 
-def new_closure(*, capacity: int, slots: int) -> Closure:
-    """Return an empty index of bits with room for `capacity` components and nodes, and for some slots."""
+def new_closure(*, capacity: int, slots: int, accepting: int, keeps_earlier: bool) -> Closure:
+    """Return an empty index of bits with room for `capacity` components and nodes, and for some slots.
+
+    `accepting` is the number of accepting states. If it `keeps_earlier`, there is room for what an event takes.
+    """
     words = words_for(slots)
-    types: dict[str, type] = {"rows": np.uint64, "fresh": np.uint64, "new": np.uint64, "is_queued": np.uint8}
-    types |= {"member": np.int64, "node": np.int64, "roots": np.int64, "fields": np.int64}
+    types: dict[str, type] = dict.fromkeys(("rows", "fresh", "lost", "new"), np.uint64)
+    types |= dict.fromkeys(("is_queued", "touch"), np.uint8)
+    types |= dict.fromkeys(("member", "lost_member", "node", "roots", "fields"), np.int64)
     arrays: dict[str, np.ndarray] = {name: np.zeros(0, types.get(name, np.int32)) for name in Closure._fields}
     arrays |= {name: np.zeros(capacity + 1, arrays[name].dtype) for name in (*_OF_COMPONENTS, *_OF_NODES)}
     arrays |= {name: np.zeros(capacity, np.int32) for name in ("next", "extra_next", "extra_to")}
-    arrays |= {name: np.zeros(capacity * words, np.uint64) for name in ("rows", "fresh")}
+    arrays |= {name: np.zeros(capacity * words, np.uint64) for name in _OF_ROWS}
     arrays |= {"new": np.zeros(words, np.uint64), "roots": np.zeros(64 * words, np.int64)}
     closure = Closure(**(arrays | {"fields": np.zeros(FIELDS, np.int64)}))
     closure.fields[WORDS] = words
     closure.fields[STALE] = 1
-    return _noted(closure)
+    closure.fields[UPWARD] = -1
+    closure.fields[BESIDE] = accepting if accepting > 1 else 0
+    return _with_earlier(_noted(closure)) if keeps_earlier else _noted(closure)
 
 
 def words_for(slots: int) -> int:
@@ -120,27 +147,48 @@ def closure_bytes(closure: Closure) -> int:
     return sum(array.nbytes for array in closure)
 
 
+def blocks_of_cells(closure: Closure) -> int:
+    """Return how many blocks of 64 cells hold something where there are cells in place of the rows. O(rows)."""
+    components, words = int(closure.fields[COMPONENTS]), int(closure.fields[WORDS])
+    blocks = np.count_nonzero(closure.rows[: components * words].reshape(components, words), axis=1)
+    return int(blocks @ np.diff(closure.member_first[: components + 1]))
+
+
 def with_more(closure: Closure, code: int, slots: int) -> Closure:
     """Return the index of bits with more of the memory that a kernel lacked when it returned `code`."""
     fields = closure.fields
     if code == NEED_WORDS:
         return _with_words(closure, words_for(max(slots, 64 * int(fields[WORDS]))))
     if code == NEED_NODES:
-        return _longer(closure, _OF_NODES, int(fields[NODE_CAPACITY]))
+        more = max(16, int(fields[NODE_CAPACITY]))
+        longer = _longer(closure, (*_OF_NODES, *(("lost_member",) if fields[KEEPS_EARLIER] else ())), more)
+        return _longer(longer, ("lost_beside",), more * int(fields[BESIDE])) if fields[KEEPS_EARLIER] else longer
     if code == NEED_COMPONENTS:
         room = int(fields[COMPONENT_CAPACITY])
         more = max(16, room // 2, int(fields[NEEDED]) * 5 // 4 - room)
         closure.queue[:room] = np.roll(closure.queue[:room], -int(fields[FIRST]))  # where the ring ends changes
         fields[FIRST] = 0
-        wider = _longer(closure, _OF_COMPONENTS, more)
-        words = more * int(fields[WORDS])
-        rows, fresh = (np.concatenate([array, np.zeros(words, np.uint64)]) for array in (closure.rows, closure.fresh))
-        return _noted(wider._replace(rows=rows, fresh=fresh))
+        wider = _longer(closure, (*_OF_COMPONENTS, *(("lost_first",) if fields[KEEPS_EARLIER] else ())), more)
+        rows = (*_OF_ROWS, *(("lost",) if fields[KEEPS_EARLIER] else ()))
+        return _longer(wider, rows, more * int(fields[WORDS]))
     if code == NEED_SUCCESSORS:
         return _longer(closure, ("next",), len(closure.next))
     if code == NEED_EXTRAS:
         return _longer(closure, ("extra_next", "extra_to"), len(closure.extra_to))
+    if code == NEED_EARLIER:
+        return _with_earlier(closure)
     raise AssertionError(f"a kernel returned {code}")
+
+
+def _with_earlier(closure: Closure) -> Closure:
+    closure.fields[KEEPS_EARLIER] = 1
+    nodes = len(closure.member)
+    return closure._replace(
+        lost=np.zeros(len(closure.rows), np.uint64),
+        lost_member=np.zeros(nodes, np.int64),
+        lost_first=np.zeros(len(closure.member_first), np.int32),
+        lost_beside=np.zeros(nodes * int(closure.fields[BESIDE]), np.int32),
+    )
 
 
 def _with_words(closure: Closure, words: int) -> Closure:
@@ -152,6 +200,7 @@ def _with_words(closure: Closure, words: int) -> Closure:
     return closure._replace(
         rows=rows.ravel(),
         fresh=np.zeros(room * words, np.uint64),
+        lost=np.zeros(room * words if closure.fields[KEEPS_EARLIER] else 0, np.uint64),
         new=np.zeros(words, np.uint64),
         roots=np.zeros(64 * words, np.int64),
     )

@@ -4,6 +4,8 @@ Every function here can be called again after a code that asks for memory: a bit
 written then.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rpq.compiled.arrays.words import join, lacking
@@ -25,9 +27,21 @@ from rpq.operators.paths.closure.layout import (
     PUSHED,
     QUEUED,
     SETTLED,
+    UPWARD,
     WORDS,
 )
-from rpq.operators.paths.index.layout import BASE, DONE, FREE_SLOT, NEED_OUTPUT, NOW, OUT, OUT_CAPACITY, SLOTS, STATE_BITS
+from rpq.operators.paths.index.layout import (
+    BASE,
+    DONE,
+    FREE_SLOT,
+    NEED_OUTPUT,
+    NOW,
+    OUT,
+    OUT_CAPACITY,
+    QUIET,
+    SLOTS,
+    STATE_BITS,
+)
 from rpq.operators.paths.index.rows import ONE, ZERO, lane_of, root_slot, slide_of
 from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 
@@ -35,7 +49,7 @@ from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 @njit(cache=True, nogil=True)
 def push_edge(index, closure, u, v, forward, inverse):
     """Follow a new edge in both its directions, to the fixpoint."""
-    code = _settle(index, closure)  # what an interrupted call has left
+    code = push_on(index, closure)  # what an interrupted call has left
     if code == DONE and forward >= 0:
         code = _push_step(index, closure, u, v, forward)
     if code == DONE and inverse >= 0:
@@ -72,6 +86,8 @@ def _push_step(index, closure, u, v, transition_class):
             return -target
         if source == target:
             continue
+        if target < fields[SETTLED] and (source < target or source >= fields[SETTLED]):
+            fields[UPWARD] = max(fields[UPWARD], target)
         if source < fields[SETTLED]:
             head = np.int64(closure.extra_head[source])
             if head < 0 or closure.extra_to[head] != target:
@@ -84,7 +100,7 @@ def _push_step(index, closure, u, v, transition_class):
         code = _offer(index, closure, target, closure.rows, source * words, np.int64(0), words)
         if code != DONE:
             return code
-    return _settle(index, closure)
+    return push_on(index, closure)
 
 
 @njit(cache=True, nogil=True)
@@ -113,7 +129,7 @@ def _component_at(index, closure, vertex, state):
 
 
 @njit(cache=True, nogil=True)
-def _settle(index, closure):
+def push_on(index, closure):
     """Push the bits that components have not pushed on, first come first served."""
     program, graph, fields = index.program, index.graph, closure.fields
     classes, words = program.sizes[CLASSES], fields[WORDS]
@@ -147,6 +163,8 @@ def _settle(index, closure):
                     target = _component_at(index, closure, link >> 32, target_state)
                     if target < 0:
                         return -target
+                    if target < fields[SETTLED]:
+                        fields[UPWARD] = max(fields[UPWARD], target)
                     if target != component:
                         code = _offer(index, closure, target, closure.fresh, source, low, high)
                         if code != DONE:
@@ -155,6 +173,60 @@ def _settle(index, closure):
         fields[FIRST] = fields[FIRST] + 1 if fields[FIRST] + 1 < fields[COMPONENT_CAPACITY] else 0
         fields[QUEUED] -= 1
     return np.int64(DONE)
+
+
+class Walk(NamedTuple):
+    """The place of a walk over the successors of a component."""
+
+    component: np.int64
+    target: np.int64  # -1 behind the last
+    next: np.int64  # the next entry of `next`, or the place of the next link
+    end: np.int64  # behind the last, of the links of this transition
+    extra: np.int64  # the next of the chain
+    leave: np.int64  # the next transition, for a component that came later
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def successors(index, closure, component):
+    """Begin a walk over the successors of a component, some of which may come several times."""
+    no = np.int64(-1)
+    if component < closure.fields[SETTLED]:
+        first, end = np.int64(closure.next_first[component]), np.int64(closure.next_end[component])
+        return Walk(component, no, first, end, np.int64(closure.extra_head[component]), no)
+    state = closure.member[np.int64(closure.member_first[component])] & STATE_BITS
+    return Walk(component, no, np.int64(0), np.int64(0), no, np.int64(index.program.leave_first[state]))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def next_successor(index, closure, walk):
+    """Move on to the next successor; its `target` is -1 where there is none."""
+    program, graph = index.program, index.graph
+    component, end, extra, leave = walk.component, walk.end, walk.extra, walk.leave
+    place = walk.next
+    if component < closure.fields[SETTLED]:
+        if place < end:
+            return Walk(component, np.int64(closure.next[place]), place + 1, end, extra, leave)
+        if extra >= 0:
+            return Walk(component, np.int64(closure.extra_to[extra]), place, end, np.int64(closure.extra_next[extra]), leave)
+        return Walk(component, np.int64(-1), place, end, extra, leave)
+    node = closure.member[np.int64(closure.member_first[component])]
+    vertex, state = node >> 16, node & STATE_BITS
+    last = np.int64(program.leave_first[state + 1])
+    while True:
+        while place < end:
+            link = graph.out.entries[place]
+            place += 1
+            if slide_of(graph, link) > index.state[NOW]:
+                beside = (link >> 32) * program.sizes[STATES] + program.leave_target[leave - 1]
+                target = np.int64(index.table.row_of[beside])
+                if target >= 0 and target != component:
+                    return Walk(component, target, place, end, extra, leave)
+        if leave >= last:
+            return Walk(component, np.int64(-1), place, end, extra, leave)
+        links = vertex * program.sizes[CLASSES] + program.leave_class[leave]
+        place = np.int64(graph.out.start[links])
+        end = place + np.int64(graph.out.length[links])
+        leave += 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -175,9 +247,9 @@ def _offer(index, closure, component, bits, source, low, high):
 @njit(cache=True, nogil=True)
 def _accept(index, closure, component, low, high):
     """Enter the bits of the scratch, which are new to a component, report their pairs, and enqueue it."""
-    rows, fresh, new, fields = closure.rows, closure.fresh, closure.new, closure.fields
-    base = component * fields[WORDS]
-    if closure.accepting[component] > 0:
+    rows, new = closure.rows, closure.new
+    base = component * closure.fields[WORDS]
+    if closure.accepting[component] > 0 and index.state[QUIET] == 0:
         count = np.int64(0)
         for word in range(low, high):
             count += population(new[word])
@@ -186,6 +258,15 @@ def _accept(index, closure, component, low, high):
         _report(index, closure, component, low, high)
     for word in range(low, high, 8):
         join(rows, base + word, new, word)
+    enqueue(closure, component, new, np.int64(0), low, high)
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def enqueue(closure, component, bits, source, low, high):
+    """Give a component words of a row of bits, which begins at `source`, to look at when it is its turn."""
+    fresh, fields = closure.fresh, closure.fields
+    base = component * fields[WORDS]
     if not closure.is_queued[component]:
         place = fields[FIRST] + fields[QUEUED]
         if place >= fields[COMPONENT_CAPACITY]:
@@ -196,8 +277,8 @@ def _accept(index, closure, component, low, high):
         closure.low[component] = low
         closure.high[component] = high
         for word in range(low, high):
-            fresh[base + word] = new[word]
-        return np.int64(DONE)
+            fresh[base + word] = bits[source + word]
+        return
     before, behind = np.int64(closure.low[component]), np.int64(closure.high[component])
     for word in range(low, before):
         fresh[base + word] = ZERO
@@ -206,8 +287,7 @@ def _accept(index, closure, component, low, high):
     closure.low[component] = min(before, low)
     closure.high[component] = max(behind, high)
     for word in range(low, high, 8):
-        join(fresh, base + word, new, word)
-    return np.int64(DONE)
+        join(fresh, base + word, bits, source + word)
 
 
 @njit(cache=True, nogil=True)

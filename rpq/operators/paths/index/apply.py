@@ -11,6 +11,7 @@ from rpq.operators.paths.index.delete import refill, report_lost, suspect_step, 
 from rpq.operators.paths.index.expiry import cross, expire
 from rpq.operators.paths.index.insert import fixpoint, raise_step
 from rpq.operators.paths.index.layout import (
+    BACKWARD,
     BASE,
     CEILING,
     CONFLICTED,
@@ -108,7 +109,7 @@ def link(index, edge, u, v, forward, inverse):
     """Enter an edge in the adjacency lists; return NEED_LINKS, with nothing done, where a pool is full."""
     graph, classes = index.graph, index.program.sizes[CLASSES]
     both = 2 if u == v and forward == inverse else 1
-    backward = index.state[SUPPORTS] != 0
+    backward = index.state[BACKWARD] != 0
     if forward >= 0:
         if not reserve(graph.out, u * classes + forward, both):
             return np.int64(NEED_LINKS)
@@ -146,7 +147,7 @@ def _drop_link(lists, i, edge):
 def unlink(index, edge, u, v, forward, inverse):
     """Take an edge out of the adjacency lists."""
     graph, classes = index.graph, index.program.sizes[CLASSES]
-    backward = index.state[SUPPORTS] != 0
+    backward = index.state[BACKWARD] != 0
     if forward >= 0:
         _drop_link(graph.out, u * classes + forward, edge)
         if backward:

@@ -8,6 +8,7 @@ from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import doubted
 from rpq.operators.paths.index.layout import (
+    BACKWARD,
     BASE,
     BLOCKS,
     CEILING,
@@ -29,7 +30,6 @@ from rpq.operators.paths.index.layout import (
     SLOTS,
     STATE_BITS,
     STATICS,
-    SUPPORTS,
     SWEEP_EVERY,
     SWEPT,
     SWEPT_TUPLES,
@@ -113,7 +113,7 @@ def sweep(index):
     graph = index.graph
     lists = index.state[VERTICES] * index.program.sizes[CLASSES]
     _sweep_links(graph, graph.out, lists, index.state[NOW])
-    if index.state[SUPPORTS]:
+    if index.state[BACKWARD]:
         _sweep_links(graph, graph.into, lists, index.state[NOW])
     for edge in range(index.state[EDGES]):
         if graph.linked[edge] and np.int64(graph.expiry[edge]) <= index.state[NOW]:

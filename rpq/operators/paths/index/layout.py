@@ -99,14 +99,15 @@ OUT_CAPACITY = 39
 EVENT_CAPACITY = 40
 PATH_CAPACITY = 41
 PATH_END_CAPACITY = 42
-SUPPORTS = 43  # 1: hop counts and in-edges are kept
+SUPPORTS = 43  # 1: hop counts are kept, and in-edges
 CONFLICTED = 44  # simple paths: roots in `Table.conflicted`
 CONFLICTS = 45  # simple paths: how often a root came to be one of them
 ENTERED = 46  # 1: the current insert brought an edge that was not in the window
 SWEPT_TUPLES = 47  # inserts when the last sweep was
 STATICS = 48  # 1: there are static edges, and `Graph.within`
 TIMED = 49  # tuples of a chunk whose cycles are added up in `spent`
-STATE_FIELDS = 50
+BACKWARD = 50  # 1: in-edges are kept
+STATE_FIELDS = 51
 
 # Fields of `Index.settings`.
 SIZE = 0
@@ -144,7 +145,7 @@ class Graph(NamedTuple):
     within: np.ndarray  # cell type an edge: the expiry slide from the window of one that is static; length 0 without such
     linked: np.ndarray  # uint8 an edge: 1 while adjacency lists name it
     out: Lists  # vertex * classes + class -> target << 32 | edge << 1 | against
-    into: Lists  # the same from the target; empty until supports are kept
+    into: Lists  # the same from the target; empty until supports are kept, or bits see a delete
 
 
 class Table(NamedTuple):
@@ -313,6 +314,7 @@ def note_capacities(index: Index) -> None:
     state[PATH_CAPACITY] = len(index.output.paths)
     state[PATH_END_CAPACITY] = len(index.output.path_end)
     state[SUPPORTS] = len(index.table.hops) > 0
+    state[BACKWARD] = len(index.graph.into.entries) > 0
     state[STATICS] = len(index.graph.within) > 0
 
 
@@ -329,8 +331,7 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
         graph = graph._replace(expiry=_longer(graph.expiry, more, 0), within=within, linked=_longer(graph.linked, more, 0))
     if vertices > len(table.slot_of):
         more = vertices - len(table.slot_of)
-        # Without supports there are no in-edges, for which there need be no room then.
-        into = with_count(graph.into, vertices * classes) if len(table.hops) else graph.into
+        into = with_count(graph.into, vertices * classes) if len(graph.into.entries) else graph.into
         graph = graph._replace(out=with_count(graph.out, vertices * classes), into=into)
         numbers = block_numbers(vertices)
         table = table._replace(
@@ -379,8 +380,13 @@ def without_cells(index: Index, edges: int) -> Index:
     )
 
 
+def with_in_edges(index: Index, room: int) -> Index:
+    """Return an index with empty lists of in-edges, which have room for so many entries."""
+    return index._replace(graph=index.graph._replace(into=new_lists(len(index.graph.out.start), room)))
+
+
 def without_rows(index: Index, capacity: int) -> Index:
-    """Return an index with the same edges and slots, and without rows and supports; with room for `capacity` rows."""
+    """Return an index with the same edges and slots, and without rows and hop counts; with room for `capacity` rows."""
     state = index.state
     empty = new_index(index.program, index.settings, index.table.values.dtype, supports=False, capacity=capacity)
     for field in (ROWS, FREE_ROWS):
@@ -390,7 +396,6 @@ def without_rows(index: Index, capacity: int) -> Index:
     shared = {name: getattr(index.table, name) for name in of_vertices}
     row_of = np.full_like(index.table.row_of, -1)
     return index._replace(
-        graph=index.graph._replace(into=new_lists(0, 0)),
         table=empty.table._replace(row_of=row_of, **shared),
         queue=empty.queue._replace(number=index.queue.number, block=index.queue.block),
     )

@@ -1,0 +1,586 @@
+"""Bits that go: at a boundary on which edges leave, where that gives rows, and with a delete.
+
+At a boundary components and rows are computed anew, and what is missing then is reported (`recompute`). A delete looks
+at what the edge joined first.
+
+1. Another edge between the same components takes its place; within a component it is enough that the ends of the deleted
+   edge still reach each other. Where they do not, the component falls apart, and all is computed anew.
+2. Otherwise the roots that reached the end through the edge are doubted there. A doubted bit stays where a predecessor
+   has it whose support cannot be circular: one that the edge does not lead to, or one that comes before in the
+   topological order. That order holds above `UPWARD`, the highest component that an edge against the order leads to,
+   which may have come since components were computed. All other doubted bits are taken out, and doubted at the successors.
+3. What a component lost while another predecessor had it is entered again from all predecessors, and pushed.
+4. What is still missing is reported.
+
+All that can lack memory is the room for rows, after 3: a delete is done once, and reported when there is room.
+"""
+
+import numpy as np
+
+from rpq.compiled.arrays.lists import append, reserve
+from rpq.compiled.arrays.words import WORDS as WORDS_AT_ONCE
+from rpq.compiled.arrays.words import lacking
+from rpq.compiled.intrinsics import trailing_zeros
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.closure.components import compute
+from rpq.operators.paths.closure.layout import (
+    COMPONENT_CAPACITY,
+    COMPONENTS,
+    EARLIER,
+    FIRST,
+    KEEPS_EARLIER,
+    LOST_COMPONENTS,
+    NEED_EARLIER,
+    NODE_CAPACITY,
+    PUSHED,
+    QUEUED,
+    REPORTING,
+    RESTING,
+    SETTLED,
+    STAGE,
+    TOUCHED,
+    UPWARD,
+    WALKED,
+    WORDS,
+)
+from rpq.operators.paths.closure.push import enqueue, next_successor, push_on, successors
+from rpq.operators.paths.index.layout import (
+    BACKWARD,
+    CEILING,
+    DONE,
+    EDGE_SLIDE,
+    EVENT_OUT,
+    LOSING,
+    LOW_HALF,
+    NEED_LINKS,
+    NEED_OUTPUT,
+    NEED_SUPPORTS,
+    NOW,
+    OUT,
+    OUT_CAPACITY,
+    OUTCOMES,
+    PHASE,
+    QUIET,
+    REFILLING,
+    STATE_BITS,
+    VERTICES,
+)
+from rpq.operators.paths.index.rows import ONE, ZERO, lane_of, slide_of
+from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
+from rpq.stream.edges.outcomes import ABSENT, DELETED, outcome_of
+
+_LOST = np.uint8(1)  # bits of it are in `lost`
+_UNCERTAIN = np.uint8(2)  # some of which may come back
+_BELOW = np.uint8(4)  # the deleted edge leads to it
+"""What `Closure.touch` says of a component."""
+
+
+# --- all anew ------------------------------------------------------------------------------------------------
+
+@njit(cache=True, nogil=True)
+def recompute(index, closure):
+    """Compute components and rows anew, and report the pairs that are missing then; called again after codes."""
+    fields = closure.fields
+    if fields[STAGE] == RESTING:
+        if not fields[KEEPS_EARLIER]:
+            return np.int64(NEED_EARLIER)
+        _keep(index, closure)
+        fields[STAGE] = EARLIER
+    if fields[STAGE] == EARLIER:
+        code = compute(index, closure)
+        if code != DONE:
+            return code
+        fields[STAGE] = REPORTING
+    code = _report_missing(index, closure)
+    if code == DONE:
+        fields[STAGE] = RESTING
+    return code
+
+
+@njit(cache=True, nogil=True)
+def _keep(index, closure):
+    """Copy components and rows before they are computed anew."""
+    program, fields = index.program, closure.fields
+    count, accepting, states = fields[COMPONENTS], program.sizes[ACCEPTING], program.sizes[STATES]
+    fields[LOST_COMPONENTS] = count
+    for component in range(count + 1):
+        closure.lost_first[component] = closure.member_first[component]
+    for component in range(count):
+        if closure.accepting[component] == 0:
+            continue
+        for word in range(component * fields[WORDS], (component + 1) * fields[WORDS]):
+            closure.lost[word] = closure.rows[word]
+        for i in range(np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])):
+            node = closure.member[i]
+            closure.lost_member[i] = node
+            if accepting > 1:
+                for j in range(accepting):
+                    place = (node >> 16) * states + program.accepting_states[j]
+                    closure.lost_beside[i * accepting + j] = index.table.row_of[place]
+        closure.touch[component] = 1
+
+
+@njit(cache=True, nogil=True)
+def _report_missing(index, closure):
+    """Write the pairs of the rows before that are no answers any more; NEED_OUTPUT where there is no room."""
+    program, table, fields = index.program, index.table, closure.fields
+    count, words, accepting = fields[LOST_COMPONENTS], fields[WORDS], program.sizes[ACCEPTING]
+    index.state[OUT] = index.state[EVENT_OUT]
+    for component in range(count):
+        if not closure.touch[component]:
+            continue
+        base = component * words
+        for i in range(np.int64(closure.lost_first[component]), np.int64(closure.lost_first[component + 1])):
+            vertex, state = closure.lost_member[i] >> 16, closure.lost_member[i] & STATE_BITS
+            if not program.accepting[state] or not table.is_target[vertex]:
+                continue
+            now = np.int64(table.row_of[vertex * program.sizes[STATES] + state])
+            for first in range(0, words, WORDS_AT_ONCE):
+                if now >= 0:
+                    if lacking(closure.lost, base + first, closure.rows, now * words + first, closure.new, first) == 0:
+                        continue
+                else:
+                    for word in range(first, first + WORDS_AT_ONCE):
+                        closure.new[word] = closure.lost[base + word]
+                if index.state[OUT] + 64 * WORDS_AT_ONCE > index.state[OUT_CAPACITY]:
+                    return np.int64(NEED_OUTPUT)
+                for word in range(first, first + WORDS_AT_ONCE):
+                    bits = closure.new[word]
+                    if bits == ZERO:
+                        continue
+                    for j in range(accepting if accepting > 1 else 0):
+                        other = np.int64(program.accepting_states[j])
+                        beside = np.int64(table.row_of[vertex * program.sizes[STATES] + other])
+                        if beside >= 0:
+                            bits &= ~closure.rows[beside * words + word]
+                        beside = np.int64(closure.lost_beside[i * accepting + j])
+                        if other < state and beside >= 0:
+                            bits &= ~closure.lost[beside * words + word]
+                    _write(index, vertex, word, bits)
+    for component in range(count):
+        closure.touch[component] = 0
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _write(index, vertex, word, bits):
+    if index.state[QUIET]:
+        return
+    out = index.state[OUT]
+    while bits != ZERO:
+        index.output.pairs[out] = np.int64(index.table.slot_vertex[word * 64 + trailing_zeros(bits)]) << 32 | vertex
+        out += 1
+        bits &= bits - ONE
+    index.state[OUT] = out
+
+
+# --- deletes -------------------------------------------------------------------------------------------------
+
+@njit(cache=True, nogil=True)
+def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
+    """Apply a delete; PHASE says afterwards what is to do: REFILLING to compute all anew, LOSING to report what was lost."""
+    fields, graph = index.state, index.graph
+    edge = np.int64(chunk.edge[i])
+    expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
+    is_static = expiry > index.settings[CEILING]
+    inside = np.int64(graph.within[edge]) if is_static else expiry
+    outcome = outcome_of(True, inside > fields[NOW], False)
+    if outcome == DELETED and not is_static:
+        if not fields[BACKWARD]:
+            return np.int64(NEED_SUPPORTS)
+        if not closure.fields[KEEPS_EARLIER]:
+            return np.int64(NEED_EARLIER)
+    fields[OUTCOMES + outcome] += 1
+    if is_static:
+        graph.within[edge] = 0
+    if is_static or outcome == ABSENT:
+        return np.int64(DONE)
+    graph.expiry[edge] = 0
+    fields[EDGE_SLIDE] = expiry
+    closure.fields[FIRST] = 0
+    if (forward >= 0 and _divides(index, closure, u, v, forward)) or (
+        inverse >= 0 and _divides(index, closure, v, u, inverse)
+    ):
+        fields[PHASE] = REFILLING
+        return np.int64(DONE)
+    if forward >= 0:
+        _doubt_step(index, closure, u, v, forward)
+    if inverse >= 0:
+        _doubt_step(index, closure, v, u, inverse)
+    if closure.fields[QUEUED] > 0:
+        if closure.fields[UPWARD] >= 0:
+            _mark_below(index, closure)
+        _take_out(index, closure)
+        _enter_again(index, closure)
+        fields[PHASE] = LOSING
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _divides(index, closure, u, v, transition_class):
+    """Return whether a component falls apart without an edge that has left the graph."""
+    program, row_of = index.program, index.table.row_of
+    states = program.sizes[STATES]
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        source, target = np.int64(program.step_source[step]), np.int64(program.step_target[step])
+        component = np.int64(row_of[u * states + source])
+        if component >= 0 and component == row_of[v * states + target] and component < closure.fields[SETTLED]:
+            if not _reaches(index, closure, component, u << 16 | source, v << 16 | target):
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _reaches(index, closure, component, source, target):
+    """Return whether a node reaches another within their component, by searches from both that take turns."""
+    program, graph, row_of, node = index.program, index.graph, index.table.row_of, closure.node
+    classes, states, now = program.sizes[CLASSES], program.sizes[STATES], index.state[NOW]
+    if source == target:
+        return True
+    # Nodes that a search has met have -2, -3 in place of the component, and are listed from either end of `node`.
+    last = closure.fields[NODE_CAPACITY] - 1
+    first, count, before, found = np.int64(0), np.int64(1), last, np.int64(1)
+    node[0], node[last] = source, target
+    row_of[(source >> 16) * states + (source & STATE_BITS)] = -2
+    row_of[(target >> 16) * states + (target & STATE_BITS)] = -3
+    meets = False
+    while not meets and first < count and last - before < found:
+        vertex, state = node[first] >> 16, node[first] & STATE_BITS
+        first += 1
+        for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+            links = vertex * classes + program.leave_class[leave]
+            start = np.int64(graph.out.start[links])
+            for place in range(start, start + np.int64(graph.out.length[links])):
+                link = graph.out.entries[place]
+                if slide_of(graph, link) <= now:
+                    continue
+                beside = (link >> 32) * states + np.int64(program.leave_target[leave])
+                if row_of[beside] == component:
+                    row_of[beside] = -2
+                    node[count] = (link >> 32) << 16 | np.int64(program.leave_target[leave])
+                    count += 1
+                meets |= row_of[beside] == -3
+        if meets:
+            break
+        vertex, state = node[before] >> 16, node[before] & STATE_BITS
+        before -= 1
+        for enter in range(program.enter_first[state], program.enter_first[state + 1]):
+            source_state = np.int64(program.enter_source[enter])
+            if source_state == 0:
+                continue
+            links = vertex * classes + program.enter_class[enter]
+            start = np.int64(graph.into.start[links])
+            for place in range(start, start + np.int64(graph.into.length[links])):
+                link = graph.into.entries[place]
+                if slide_of(graph, link) <= now:
+                    continue
+                beside = (link >> 32) * states + source_state
+                if row_of[beside] == component:
+                    row_of[beside] = -3
+                    node[last - found] = (link >> 32) << 16 | source_state
+                    found += 1
+                meets |= row_of[beside] == -2
+    closure.fields[WALKED] += 2 * (count + found)  # nodes and links, about
+    for i in range(count):
+        row_of[(node[i] >> 16) * states + (node[i] & STATE_BITS)] = component
+    for i in range(last - found + 1, last + 1):
+        row_of[(node[i] >> 16) * states + (node[i] & STATE_BITS)] = component
+    return meets
+
+
+@njit(cache=True, nogil=True)
+def _doubt_step(index, closure, u, v, transition_class):
+    """Doubt the bits that came along a step of an edge that has left the graph."""
+    program, table, fields = index.program, index.table, closure.fields
+    states, words = program.sizes[STATES], fields[WORDS]
+    start = np.int64(program.start_target[transition_class])
+    slot = np.int64(table.slot_of[u])
+    if start >= 0 and slot >= 0 and table.is_root[u]:
+        reached = np.int64(table.row_of[v * states + start])
+        if reached >= 0 and not _is_entered(index, u, reached):
+            first = slot >> 9 << 3
+            for word in range(first, first + 8):
+                closure.new[word] = ZERO
+            closure.new[slot >> 6] = lane_of(slot)
+            _doubt(closure, reached, closure.new, np.int64(0), first, first + 8)
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        source = np.int64(table.row_of[u * states + program.step_source[step]])
+        target = np.int64(table.row_of[v * states + program.step_target[step]])
+        if source < 0 or target < 0 or source == target or _is_linked(index, closure, source, target):
+            continue
+        _unlink(closure, source, target)
+        _doubt(closure, target, closure.rows, source * words, np.int64(0), words)
+
+
+@njit(cache=True, nogil=True)
+def _is_entered(index, root, component):
+    """Return whether an edge leads from a root to a component."""
+    program, graph, row_of = index.program, index.graph, index.table.row_of
+    classes, states = program.sizes[CLASSES], program.sizes[STATES]
+    for first_class in range(classes):
+        state = np.int64(program.start_target[first_class])
+        if state < 0:
+            continue
+        start = np.int64(graph.out.start[root * classes + first_class])
+        for place in range(start, start + np.int64(graph.out.length[root * classes + first_class])):
+            link = graph.out.entries[place]
+            if row_of[(link >> 32) * states + state] == component and slide_of(graph, link) > index.state[NOW]:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _is_linked(index, closure, source, target):
+    """Return whether an edge leads from one component to another; looks at the edges of the smaller one."""
+    program, graph, row_of, first = index.program, index.graph, index.table.row_of, closure.member_first
+    classes, states, now = program.sizes[CLASSES], program.sizes[STATES], index.state[NOW]
+    if first[source + 1] - first[source] <= first[target + 1] - first[target]:
+        for i in range(np.int64(first[source]), np.int64(first[source + 1])):
+            vertex, state = closure.member[i] >> 16, closure.member[i] & STATE_BITS
+            for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+                links = vertex * classes + program.leave_class[leave]
+                start = np.int64(graph.out.start[links])
+                closure.fields[WALKED] += np.int64(graph.out.length[links])
+                for place in range(start, start + np.int64(graph.out.length[links])):
+                    link = graph.out.entries[place]
+                    if row_of[(link >> 32) * states + program.leave_target[leave]] == target and slide_of(graph, link) > now:
+                        return True
+        return False
+    for i in range(np.int64(first[target]), np.int64(first[target + 1])):
+        vertex, state = closure.member[i] >> 16, closure.member[i] & STATE_BITS
+        for enter in range(program.enter_first[state], program.enter_first[state + 1]):
+            links = vertex * classes + program.enter_class[enter]
+            start = np.int64(graph.into.start[links])
+            closure.fields[WALKED] += np.int64(graph.into.length[links])
+            for place in range(start, start + np.int64(graph.into.length[links])):
+                link = graph.into.entries[place]
+                if program.enter_source[enter] == 0:
+                    continue
+                if row_of[(link >> 32) * states + program.enter_source[enter]] == source and slide_of(graph, link) > now:
+                    return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _unlink(closure, source, target):
+    """Take a component out of the successors of another."""
+    if source >= closure.fields[SETTLED]:
+        return
+    end = np.int64(closure.next_end[source])
+    for i in range(np.int64(closure.next_first[source]), end):
+        if closure.next[i] == target:
+            closure.next[i] = closure.next[end - 1]
+            closure.next_end[source] = end - 1
+            break
+    before, extra = np.int64(-1), np.int64(closure.extra_head[source])
+    while extra >= 0:
+        following = np.int64(closure.extra_next[extra])
+        if closure.extra_to[extra] != target:
+            before = extra
+        elif before < 0:
+            closure.extra_head[source] = following
+        else:
+            closure.extra_next[before] = following
+        extra = following
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _doubt(closure, component, bits, source, low, high):
+    """Make a component look at those words of a row of bits, which begins at `source`, that it has."""
+    base = component * closure.fields[WORDS]
+    closure.fields[PUSHED] += high - low
+    some = ZERO
+    for word in range(low, high):
+        some |= bits[source + word] & closure.rows[base + word]
+    if some != ZERO:
+        enqueue(closure, component, bits, source, low, high)
+
+
+@njit(cache=True, nogil=True)
+def _mark_below(index, closure):
+    """Mark the components that those with doubted bits lead to."""
+    fields = closure.fields
+    for i in range(fields[QUEUED]):
+        component = np.int64(closure.queue[i])  # nothing was taken from the queue yet, which begins at its front then
+        closure.touch[component] = _BELOW
+        closure.touched[i] = component
+    fields[TOUCHED] = fields[QUEUED]
+    begun = 0
+    while begun < fields[TOUCHED]:
+        walk = successors(index, closure, np.int64(closure.touched[begun]))
+        while True:
+            walk = next_successor(index, closure, walk)
+            if walk.target < 0:
+                break
+            fields[WALKED] += 1
+            if closure.touch[walk.target] == 0:
+                closure.touch[walk.target] = _BELOW
+                closure.touched[fields[TOUCHED]] = walk.target
+                fields[TOUCHED] += 1
+        begun += 1
+
+
+@njit(cache=True, nogil=True)
+def _take_out(index, closure):
+    """Look at doubted bits until none is left, and take out those without support."""
+    fields = closure.fields
+    words = fields[WORDS]
+    while fields[QUEUED] > 0:
+        component = np.int64(closure.queue[fields[FIRST]])
+        base, low, high = component * words, np.int64(closure.low[component]), np.int64(closure.high[component])
+        closure.is_queued[component] = 0
+        fields[FIRST] = fields[FIRST] + 1 if fields[FIRST] + 1 < fields[COMPONENT_CAPACITY] else 0
+        fields[QUEUED] -= 1
+        for word in range(low, high):
+            closure.new[word] = closure.fresh[base + word] & closure.rows[base + word]
+        is_uncertain = _discard_supported(index, closure, component, low, high, False)
+        some = ZERO
+        for word in range(low, high):
+            some |= closure.new[word]
+        if some == ZERO:
+            continue
+        if closure.touch[component] == 0:
+            closure.touched[fields[TOUCHED]] = component
+            fields[TOUCHED] += 1
+        if closure.touch[component] & _LOST == 0:
+            for word in range(base, base + words):
+                closure.lost[word] = ZERO
+        closure.touch[component] |= _LOST
+        if is_uncertain:
+            closure.touch[component] |= _UNCERTAIN
+        for word in range(low, high):
+            closure.lost[base + word] |= closure.new[word]
+            closure.rows[base + word] &= ~closure.new[word]
+        walk = successors(index, closure, component)
+        while True:
+            walk = next_successor(index, closure, walk)
+            if walk.target < 0:
+                break
+            _doubt(closure, walk.target, closure.new, np.int64(0), low, high)
+
+
+@njit(cache=True, nogil=True)
+def _discard_supported(index, closure, component, low, high, by_all):
+    """Take those bits out of the scratch that a root or a predecessor gives a component: one that is sure of them, or any.
+
+    Return whether a predecessor that does not count has some of them.
+    """
+    program, table, graph, fields = index.program, index.table, index.graph, closure.fields
+    classes, states, words, now = program.sizes[CLASSES], program.sizes[STATES], fields[WORDS], index.state[NOW]
+    above, marks = max(component, fields[UPWARD]), fields[UPWARD] >= 0
+    is_uncertain, last = False, np.int64(-1)
+    for i in range(np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])):
+        vertex, state = closure.member[i] >> 16, closure.member[i] & STATE_BITS
+        for enter in range(program.enter_first[state], program.enter_first[state + 1]):
+            source_state = np.int64(program.enter_source[enter])
+            links = vertex * classes + program.enter_class[enter]
+            start = np.int64(graph.into.start[links])
+            fields[WALKED] += np.int64(graph.into.length[links])
+            for place in range(start, start + np.int64(graph.into.length[links])):
+                link = graph.into.entries[place]
+                source = link >> 32
+                if source_state == 0:
+                    slot = np.int64(table.slot_of[source])
+                    if slot >= 64 * low and slot < 64 * high and table.is_root[source] and slide_of(graph, link) > now:
+                        closure.new[slot >> 6] &= ~lane_of(slot)
+                    continue
+                before = np.int64(table.row_of[source * states + source_state])
+                if before < 0 or before == component or before == last or slide_of(graph, link) <= now:
+                    continue
+                last = before
+                some = ZERO
+                if by_all or above < before < fields[SETTLED] or (marks and closure.touch[before] == 0):
+                    for word in range(low, high):
+                        closure.new[word] &= ~closure.rows[before * words + word]
+                        some |= closure.new[word]
+                    if some == ZERO:
+                        return False
+                elif not is_uncertain:
+                    for word in range(low, high):
+                        some |= closure.new[word] & closure.rows[before * words + word]
+                    is_uncertain = some != ZERO
+    return is_uncertain
+
+
+@njit(cache=True, nogil=True)
+def _enter_again(index, closure):
+    """Enter again what predecessors still give, push it on, and leave in `lost` what is missing."""
+    fields = closure.fields
+    words = fields[WORDS]
+    for i in range(fields[TOUCHED]):
+        component = np.int64(closure.touched[i])
+        if closure.touch[component] & _UNCERTAIN == 0:
+            continue
+        base = component * words
+        for word in range(words):
+            closure.new[word] = closure.lost[base + word]
+        _discard_supported(index, closure, component, np.int64(0), words, True)
+        some = ZERO
+        for word in range(words):
+            closure.new[word] = closure.lost[base + word] & ~closure.new[word] & ~closure.rows[base + word]
+            closure.rows[base + word] |= closure.new[word]
+            some |= closure.new[word]
+        if some != ZERO:
+            enqueue(closure, component, closure.new, np.int64(0), np.int64(0), words)
+    quiet = index.state[QUIET]
+    index.state[QUIET] = 1
+    push_on(index, closure)  # nothing is reached that was not before: it lacks no memory
+    index.state[QUIET] = quiet
+    for i in range(fields[TOUCHED]):
+        base = np.int64(closure.touched[i]) * words
+        if closure.touch[np.int64(closure.touched[i])] & _LOST == 0:
+            continue
+        for word in range(base, base + words):
+            closure.lost[word] &= ~closure.rows[word]
+
+
+@njit(cache=True, nogil=True)
+def report_loss(index, closure):
+    """Write the pairs that a delete took; NEED_OUTPUT where there is no room for them."""
+    program, table, fields = index.program, index.table, closure.fields
+    words, states, accepting = fields[WORDS], program.sizes[STATES], program.sizes[ACCEPTING]
+    index.state[OUT] = index.state[EVENT_OUT]
+    for j in range(fields[TOUCHED]):
+        component = np.int64(closure.touched[j])
+        if closure.accepting[component] == 0 or closure.touch[component] & _LOST == 0:
+            continue
+        for word in range(words):
+            lost = closure.lost[component * words + word]
+            if lost == ZERO:
+                continue
+            for i in range(np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])):
+                vertex, state = closure.member[i] >> 16, closure.member[i] & STATE_BITS
+                if not program.accepting[state] or not table.is_target[vertex]:
+                    continue
+                if index.state[OUT] + 64 > index.state[OUT_CAPACITY]:
+                    return np.int64(NEED_OUTPUT)
+                bits = lost
+                for k in range(accepting if accepting > 1 else 0):
+                    other = np.int64(program.accepting_states[k])
+                    beside = np.int64(table.row_of[vertex * states + other])
+                    if beside >= 0:
+                        bits &= ~closure.rows[beside * words + word]
+                        if other < state and closure.touch[beside] & _LOST != 0:
+                            bits &= ~closure.lost[beside * words + word]
+                _write(index, vertex, word, bits)
+    for j in range(fields[TOUCHED]):
+        closure.touch[np.int64(closure.touched[j])] = 0
+    fields[TOUCHED] = 0
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def reverse_links(index):
+    """Enter all links in the empty lists by target; return NEED_LINKS where there is no room for all."""
+    graph, classes = index.graph, index.program.sizes[CLASSES]
+    for vertex in range(index.state[VERTICES]):
+        for transition_class in range(classes):
+            links = vertex * classes + transition_class
+            start = np.int64(graph.out.start[links])
+            for place in range(start, start + np.int64(graph.out.length[links])):
+                link = graph.out.entries[place]
+                reverse = (link >> 32) * classes + transition_class
+                if not reserve(graph.into, reverse, 1):
+                    return np.int64(NEED_LINKS)
+                append(graph.into, reverse, vertex << 32 | link & LOW_HALF)
+    return np.int64(DONE)
