@@ -259,6 +259,10 @@ def test_all_experiments_continue_after_one_that_fails_and_after_an_interruption
     (tmp_path / "automata.json").write_text(json.dumps(result))
     ran = CliRunner().invoke(bench, [*options, "automata"])
     assert ran.exit_code == 0 and "automata: measured at another already" in ran.output
+    (tmp_path / "automata.json").write_text(json.dumps(result | {"complete": False}))
+    ran = CliRunner().invoke(bench, [*options, "automata"])
+    assert ran.exit_code == 0 and "automata: done" in ran.output
+    assert json.loads((tmp_path / "automata.json").read_text())["complete"] is True
     ran = CliRunner().invoke(bench, [*options, "nothing"])
     assert ran.exit_code == 2 and "no such experiment" in ran.output
 

@@ -84,4 +84,5 @@ EXPERIMENT = Experiment(
     ),
     measure=measure,
     plot=plot,
+    repeat=3,
 )
