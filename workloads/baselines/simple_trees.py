@@ -209,8 +209,8 @@ def _expire(forest, stack, bound, transitions, accepting, contains):
             is_left = node[parent, TIME] > bound and forest.edge[edge, SOURCE] != NONE
             candidates[place, 4], candidates[place, 5] = parent if is_left else NONE, edge
             place += 1
-    for number in cut:
-        _remove_node(forest, number)
+    for place in range(found):
+        _remove_node(forest, cut[place])
     for place in range(found):
         root, vertex, state = candidates[place, 0], candidates[place, 1], candidates[place, 2]
         parent, edge, height = candidates[place, 4], candidates[place, 5], 0
