@@ -20,6 +20,7 @@ from rpq.workloads.bench.paper.deletes import PERCENT
 from rpq.workloads.bench.paper.windows import FACTORS, expiry_of
 from rpq.workloads.bench.streams import DATA_SETS, generate, load_files
 from rpq.workloads.bench.versions import Verdict
+from rpq.workloads.rivals import driver
 
 ROOT = Path(__file__).parents[2]
 SPEED = ("mathoverflow", "ldbc")  # tests of their own
@@ -42,6 +43,16 @@ def run(tmp_path):
         return result
 
     return call
+
+
+@pytest.fixture(autouse=True)
+def no_build(monkeypatch):
+    """No other engine is built by these tests."""
+
+    def build(folder, command, *, needs, cache=None):
+        raise driver.RivalError(f"{folder} needs {needs}")
+
+    monkeypatch.setattr(driver, "build", build)
 
 
 def test_a_tuple_that_is_timed_by_itself_is_inserted_or_deleted_without_a_table(monkeypatch):
@@ -220,6 +231,7 @@ def test_graphs_of_one_size_and_of_ten_times_that_have_a_figure_each(run):
     others = {record["algorithm"] for record in result["records"] if record["figure"] == "12f"}
     assert others == {"shared", "nothing shared", "INV", "INV+", "INC", "INC+"}
     assert shared[9]["rows"] > 0 and shared[-1]["rows"] > 0
+    assert result["facts"]["left out: Neo4j"] == "java needs a JDK 17 and Maven"
 
 
 @pytest.mark.ci
@@ -259,6 +271,10 @@ def test_all_experiments_continue_after_one_that_fails_and_after_an_interruption
     (tmp_path / "automata.json").write_text(json.dumps(result))
     ran = CliRunner().invoke(bench, [*options, "automata"])
     assert ran.exit_code == 0 and "automata: measured at another already" in ran.output
+    (tmp_path / "automata.json").write_text(json.dumps(result | {"complete": False}))
+    ran = CliRunner().invoke(bench, [*options, "automata"])
+    assert ran.exit_code == 0 and "automata: done" in ran.output
+    assert json.loads((tmp_path / "automata.json").read_text())["complete"] is True
     ran = CliRunner().invoke(bench, [*options, "nothing"])
     assert ran.exit_code == 2 and "no such experiment" in ran.output
 

@@ -60,9 +60,17 @@ def test_sections_tables_and_values_are_filled_in_and_only_they(results):
     assert report(text, results, "--check")[0] == 1
 
 
+def test_a_text_that_waits_for_a_result_is_left_as_it_is(results):
+    text = "<!-- bench windows optional=yes -->\nNot measured yet.\n<!-- /bench -->"
+    assert report(text, results)[::2] == (0, text)
+    status, _, made = report(text.replace("windows", "throughput"), results)
+    assert status == 0 and "| yago | Q1 |" in made and "Not measured" not in made
+
+
 @pytest.mark.parametrize(
     "marker",
     [
+        "<!-- bench nothing optional=yes --><!-- /bench -->",
         "<!-- bench windows --><!-- /bench -->",
         "<!-- bench nothing --><!-- /bench -->",
         "<!-- bench throughput -->",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -14,6 +17,8 @@ from rpq.cli.group import main
 from rpq.workloads.baselines.inverted_index import InvertedIndex, covering_paths
 from rpq.workloads.generate.generators import KINDS
 from rpq.workloads.generate.pattern_sets import query_set
+from rpq.workloads.rivals import driver
+from rpq.workloads.rivals.pattern_sets import PatternSet
 
 
 def stream(kind: str, edges: int) -> list[tuple[str, str, str]]:
@@ -48,6 +53,56 @@ def test_baselines_and_the_engine_agree_on_every_solution(kind: str) -> None:
                 index.register(f"q{i}", [(terms[x], label, terms[y]) for x, label, y in one.atoms])
             assert [*index.push(edges[:1]), *index.push(edges[1:300]), *index.push(edges[300:])] == expected
             assert index.push(edges[:3]) == [{}, {}, {}] and index.nbytes > 0
+
+
+def table_of(edges: list[tuple[str, str, str]]) -> pa.Table:
+    names = ("source", "label", "target")
+    columns = dict(zip(names, map(list, zip(*edges, strict=True)), strict=True))
+    return pa.table({**columns, "timestamp": [*range(len(edges))]})
+
+
+@pytest.mark.parametrize("kind", ["ldbc", "biogrid"])
+def test_the_files_of_a_set_mean_what_the_engine_is_asked(kind: str, tmp_path: Path) -> None:
+    """A baseline that knows only the files has the engine's solutions."""
+    edges = stream(kind, 300)
+    drawn = list(query_set(edges, 30, seed=3, length=3, most=50))
+    queries = [rpq.Query(one.text, name=f"{one.kind} {i}", window=rpq.UnboundedWindow()) for i, one in enumerate(drawn)]
+    known = PatternSet(drawn, table_of(edges))
+    ours = known.reading(rpq.Engine(*queries).push(table_of(edges)), updates=len(edges))
+    edges_file, patterns_file = known.write(tmp_path)
+    index, variables = InvertedIndex(incremental=True, caching=False), {}
+    for number, line in enumerate(patterns_file.read_text().splitlines()):
+        atoms = [cell.split(",") for cell in line.split("\t")]
+        terms = [[f"?{-int(end)}" if int(end) < 0 else end for end in (source, target)] for source, _, target in atoms]
+        index.register(str(number), [(x, label, y) for (x, y), (_, label, _) in zip(terms, atoms, strict=True)])
+        variables[str(number)] = [term for term in dict.fromkeys(chain.from_iterable(terms)) if term.startswith("?")]
+    answers = checksum = 0
+    for solutions in index.push([tuple(line.split("\t")) for line in edges_file.read_text().splitlines()]):
+        for name, rows in solutions.items():
+            for row in rows:
+                values = dict(zip(variables[name], map(int, row), strict=True))
+                ordered = [int(name), *(values[one] for one in sorted(values, key=lambda term: int(term[1:])))]
+                checksum += int(driver.checksums([np.array([value]) for value in ordered])[0])
+                answers += 1
+    assert answers > 0 and (ours.answers, ours.checksum) == (answers, checksum % 2**64)
+
+
+@pytest.mark.long
+def test_neo4j_and_the_engine_agree_on_sets_of_patterns(tmp_path: Path) -> None:
+    """Needs a JDK 17 and Maven."""
+    for kind in ("ldbc", "taxi", "biogrid"):
+        edges = stream(kind, 400)
+        drawn = list(query_set(edges, 60, seed=3, length=4, most=50))
+        queries = [rpq.Query(one.text, name=f"{one.kind} {i}", window=rpq.UnboundedWindow()) for i, one in enumerate(drawn)]
+        known = PatternSet(drawn, table_of(edges))
+        edges_file, patterns_file = known.write(tmp_path)
+        run = driver.run(driver.neo4j_patterns(patterns_file), edges_file, seconds=300, start_seconds=300)
+        assert run.problem is None and run.readings[-1].slide == len(edges)
+        ours = {
+            one.slide: known.reading(rpq.Engine(*queries).push(table_of(edges[: one.slide])), updates=one.slide)
+            for one in run.readings
+        }
+        assert driver.compare("Neo4j", run.readings, ours) is not None and run.readings[-1].answers > 0
 
 
 def test_a_set_follows_from_its_seed_and_has_what_was_asked() -> None:

@@ -1,12 +1,14 @@
-"""RAPQ as it was published (Pacaci, Bonifati, Özsu 2020, algorithms 1 to 3): a spanning tree for each root, compiled.
+"""RAPQ as it was published (Pacaci, Bonifati, Özsu 2020, algorithms 1 to 4): a spanning tree for each root, compiled.
 
-The stream is append-only and in the order of time. A node (vertex, state) is in a tree at most once, with the smallest
-timestamp of the edges on its path in the tree, and is not updated when a younger path appears. At a slide boundary the nodes
-whose timestamp left the window are cut; each is hung on again if an edge in the window leads to it from a node that is left.
+The stream is in the order of time. A node (vertex, state) is in a tree at most once, with the smallest timestamp of the
+edges on its path in the tree, and is not updated when a younger path appears. At a slide boundary the nodes whose timestamp
+left the window are cut; each is hung on again if an edge in the window leads to it from a node that is left. A deleted edge
+that is in trees has the subtrees below it treated in the same way.
 
 Nodes, edges, hash chains and lists are records in flat arrays, so nothing is allocated for a node. Two things favour the
-algorithm over its description: all trees are scanned in one pass over an array, and pairs are counted, not written. The
-start state has a copy that no step enters, so that (x, x) is an answer where a cycle spells a word, as in the engine.
+algorithm over its description: all trees are scanned in one pass over an array (with a delete, only what is below the edge
+is looked at), and pairs are counted, not written. The start state has a copy that no step enters, so (x, x) is an answer
+where a cycle spells a word, as in the engine.
 """
 
 from __future__ import annotations
@@ -21,14 +23,16 @@ from rpq.compiled.arrays.hashing import mixed
 from rpq.compiled.kernel_cache import njit
 
 NONE = -1
-FOREVER = np.iinfo(np.int64).max
-ROOT, VERTEX, STATE, TIME, CHAIN, NEXT, PREVIOUS = range(7)
-"""The fields of a node; `NEXT` and `PREVIOUS` link the nodes of all trees with the same vertex and state."""
+FOREVER, EXPIRED = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+ROOT, VERTEX, STATE, TIME, CHAIN, NEXT, PREVIOUS, PARENT, EDGE = range(9)
+"""The fields of a node; `NEXT` and `PREVIOUS` link the nodes of all trees with the same vertex and state, and `EDGE` is the
+edge that leads to it from its parent."""
 SOURCE, TARGET, SYMBOL, EDGE_TIME, EDGE_CHAIN, OUT_NEXT, OUT_PREVIOUS, IN_NEXT, IN_PREVIOUS = range(9)
 """The fields of an edge; it is linked with the other edges out of its source, and with those into its target."""
 assert CHAIN == EDGE_CHAIN, "nodes and edges, which have three fields as their key, are chained alike"
-NODES, FREE_NODE, EDGES, FREE_EDGE, OLDEST, ARRIVALS, PAIRS, BOUND = range(8)
-"""The fields of `Forest.counts`: records in use with those freed, the first free record, and the ends of the arrivals."""
+NODES, FREE_NODE, EDGES, FREE_EDGE, OLDEST, ARRIVALS, BOUND, PAIRS, LOST = range(9)
+"""The fields of `Forest.counts`: records in use with those freed, the first free record, the ends of the arrivals, the lower
+bound of the window, and the pairs that entered and that a delete took."""
 
 
 class Forest(NamedTuple):
@@ -49,13 +53,16 @@ class Forest(NamedTuple):
 
 
 class SpanningTrees:
-    """The published algorithm over a stream whose vertices are numbered; counts the pairs that enter the answer.
+    """The published algorithm over a stream whose vertices are numbered; counts the pairs that enter and leave the answer.
 
     >>> window = rpq.Window(size=10, slide=5)
     >>> trees = SpanningTrees("a/b*", window, vertices=3, labels=["a", "b"], tuples=3)
     >>> trees.push(np.array([0, 1, 0]), np.array([1, 2, 1]), np.array([0, 1, 0]), np.array([0, 1, 12]))
     >>> trees.pairs
     4
+    >>> trees.push(np.array([0]), np.array([1]), np.array([0]), np.array([13]), np.array([True]))
+    >>> trees.lost
+    2
     """
 
     def __init__(self, expression: str, window: rpq.Window, *, vertices: int, labels: list[str], tuples: int) -> None:
@@ -69,7 +76,7 @@ class SpanningTrees:
         self._accepting = np.append(dfa.accepting, False)
         self._window = window
         self._forest = Forest(
-            node=np.full((1024, 7), NONE, np.int64),
+            node=np.full((1024, 9), NONE, np.int64),
             node_chain=np.full(1024, NONE, np.int64),
             holders=np.full(vertices * len(self._accepting), NONE, np.int64),
             tree_size=np.zeros(vertices, np.int64),
@@ -78,19 +85,32 @@ class SpanningTrees:
             out=np.full(vertices, NONE, np.int64),
             into=np.full(vertices, NONE, np.int64),
             arrival=np.empty((tuples, 2), np.int64),
-            counts=np.array([0, NONE, 0, NONE, 0, 0, 0, np.iinfo(np.int64).min], np.int64),
+            counts=np.array([0, NONE, 0, NONE, 0, 0, EXPIRED, 0, 0], np.int64),
         )
 
-    def push(self, sources: np.ndarray, targets: np.ndarray, labels: np.ndarray, times: np.ndarray) -> None:
-        """Insert edges in the order of their times; labels are places in the list of labels."""
+    def push(
+        self,
+        sources: np.ndarray,
+        targets: np.ndarray,
+        labels: np.ndarray,
+        times: np.ndarray,
+        deletes: np.ndarray | None = None,
+    ) -> None:
+        """Insert edges in the order of their times, or delete them; labels are places in the list of labels."""
         bounds = times // self._window.slide * self._window.slide - self._window.size
         columns = (column.astype(np.int64) for column in (sources, targets, labels, times, bounds))
-        self._forest = _push(self._forest, *columns, self._transitions, self._accepting)
+        deletes = np.zeros(len(times), np.bool_) if deletes is None else deletes.astype(np.bool_)
+        self._forest = _push(self._forest, *columns, deletes, self._transitions, self._accepting)
 
     @property
     def pairs(self) -> int:
         """The number of pairs that entered the answer; those that left it and came back count again."""
         return int(self._forest.counts[PAIRS])
+
+    @property
+    def lost(self) -> int:
+        """The number of pairs that left the answer because an edge was deleted."""
+        return int(self._forest.counts[LOST])
 
     @property
     def nodes(self) -> int:
@@ -99,7 +119,7 @@ class SpanningTrees:
 
 
 def numbered_columns(table: pa.Table) -> tuple[list[np.ndarray], int, list[str]]:
-    """Return source, target, label and timestamp as numbers, the number of vertices, and the labels."""
+    """Return source, target, label, timestamp and delete as numbers, the number of vertices, and the labels."""
     ends = pa.chunked_array([*table["source"].chunks, *table["target"].chunks]).combine_chunks().dictionary_encode()
     numbers = ends.indices.to_numpy().astype(np.int64)
     labels = table["label"].cast(pa.string()).combine_chunks().dictionary_encode()
@@ -107,6 +127,7 @@ def numbered_columns(table: pa.Table) -> tuple[list[np.ndarray], int, list[str]]
         labels = labels.combine_chunks()
     size = table.num_rows
     columns: list[Any] = [numbers[:size], numbers[size:], labels.indices.to_numpy(), table["timestamp"].to_numpy()]
+    columns.append(table["delete"].to_numpy() if "delete" in table.column_names else np.zeros(size))
     return [column.astype(np.int64) for column in columns], len(ends.dictionary), labels.dictionary.to_pylist()
 
 
@@ -156,8 +177,8 @@ def _larger(forest):
 
 
 @njit(cache=True)
-def _add_node(forest, root, vertex, state, time):
-    """Add a node, for which there is room."""
+def _add_node(forest, root, vertex, state, time, parent, edge):
+    """Add a node, for which there is room; return it."""
     node, counts = forest.node, forest.counts
     number = counts[FREE_NODE]
     if number != NONE:
@@ -166,6 +187,7 @@ def _add_node(forest, root, vertex, state, time):
         number = counts[NODES]
         counts[NODES] += 1
     node[number, ROOT], node[number, VERTEX], node[number, STATE], node[number, TIME] = root, vertex, state, time
+    node[number, PARENT], node[number, EDGE] = parent, edge
     slot = _slot(root, vertex, state, forest.node_chain)
     node[number, CHAIN] = forest.node_chain[slot]
     forest.node_chain[slot] = number
@@ -176,6 +198,7 @@ def _add_node(forest, root, vertex, state, time):
         node[first, PREVIOUS] = number
     forest.holders[place] = number
     forest.tree_size[root] += 1
+    return number
 
 
 @njit(cache=True)
@@ -204,17 +227,24 @@ def _remove_node(forest, number):
 
 
 @njit(cache=True)
+def _find_edge(forest, source, target, symbol):
+    """Return the edge in the window, or NONE."""
+    edge, number = forest.edge, forest.edge_chain[_slot(source, target, symbol, forest.edge_chain)]
+    while number != NONE:
+        if edge[number, SOURCE] == source and edge[number, TARGET] == target and edge[number, SYMBOL] == symbol:
+            return number
+        number = edge[number, EDGE_CHAIN]
+    return number
+
+
+@njit(cache=True)
 def _enter_edge(forest, source, target, symbol, time):
     """Put an edge into the window, for which there is room; return whether it is new."""
     edge, counts = forest.edge, forest.counts
-    slot = _slot(source, target, symbol, forest.edge_chain)
-    number, is_new = forest.edge_chain[slot], False
-    while number != NONE:
-        if edge[number, SOURCE] == source and edge[number, TARGET] == target and edge[number, SYMBOL] == symbol:
-            break
-        number = edge[number, EDGE_CHAIN]
+    number, is_new = _find_edge(forest, source, target, symbol), False
     if number == NONE:
         is_new, number = True, counts[FREE_EDGE]
+        slot = _slot(source, target, symbol, forest.edge_chain)
         if number != NONE:
             counts[FREE_EDGE] = edge[number, EDGE_CHAIN]
         else:
@@ -259,21 +289,27 @@ def _expire_edges(forest, bound):
     while counts[OLDEST] < counts[ARRIVALS] and forest.arrival[counts[OLDEST], 1] <= bound:
         number = forest.arrival[counts[OLDEST], 0]
         counts[OLDEST] += 1
-        if edge[number, EDGE_TIME] > bound or edge[number, SOURCE] == NONE:
-            continue
-        source, target = edge[number, SOURCE], edge[number, TARGET]
-        slot = _slot(source, target, edge[number, SYMBOL], forest.edge_chain)
-        if forest.edge_chain[slot] == number:
-            forest.edge_chain[slot] = edge[number, EDGE_CHAIN]
-        else:
-            before = forest.edge_chain[slot]
-            while edge[before, EDGE_CHAIN] != number:
-                before = edge[before, EDGE_CHAIN]
-            edge[before, EDGE_CHAIN] = edge[number, EDGE_CHAIN]
-        _unlink(edge, forest.out, source, number, OUT_NEXT)
-        _unlink(edge, forest.into, target, number, IN_NEXT)
-        edge[number, SOURCE], edge[number, EDGE_CHAIN] = NONE, counts[FREE_EDGE]
-        counts[FREE_EDGE] = number
+        if edge[number, EDGE_TIME] <= bound and edge[number, SOURCE] != NONE:
+            _remove_edge(forest, number)
+
+
+@njit(cache=True)
+def _remove_edge(forest, number):
+    """Take an edge out of the window; its record becomes free."""
+    edge, counts = forest.edge, forest.counts
+    source, target = edge[number, SOURCE], edge[number, TARGET]
+    slot = _slot(source, target, edge[number, SYMBOL], forest.edge_chain)
+    if forest.edge_chain[slot] == number:
+        forest.edge_chain[slot] = edge[number, EDGE_CHAIN]
+    else:
+        before = forest.edge_chain[slot]
+        while edge[before, EDGE_CHAIN] != number:
+            before = edge[before, EDGE_CHAIN]
+        edge[before, EDGE_CHAIN] = edge[number, EDGE_CHAIN]
+    _unlink(edge, forest.out, source, number, OUT_NEXT)
+    _unlink(edge, forest.into, target, number, IN_NEXT)
+    edge[number, SOURCE], edge[number, EDGE_CHAIN] = NONE, counts[FREE_EDGE]
+    counts[FREE_EDGE] = number
 
 
 @njit(cache=True)
@@ -286,36 +322,40 @@ def _is_answer(forest, root, vertex, accepting):
 
 
 @njit(cache=True)
-def _pushed(stack, height, root, vertex, state, time):
+def _pushed(stack, height, root, vertex, state, time, parent, edge):
     """Return the stack with a node to be added on top."""
     if height == len(stack):
-        larger = np.empty((2 * height, 4), np.int64)
+        larger = np.empty((2 * height, 6), np.int64)
         larger[:height] = stack
         stack = larger
     stack[height, 0], stack[height, 1], stack[height, 2], stack[height, 3] = root, vertex, state, time
+    stack[height, 4], stack[height, 5] = parent, edge
     return stack
 
 
 @njit(cache=True)
-def _insert(forest, stack, height, transitions, accepting, counts_pairs):
-    """Add the nodes on the stack that their trees lack, with all that follows (algorithm 2)."""
+def _insert(forest, stack, height, transitions, accepting, counter, change):
+    """Add the nodes on the stack that their trees lack, with all that follows (algorithm 2).
+
+    For each pair that enters the answer a counter changes.
+    """
     while height > 0:
         height -= 1
         root, vertex, state, time = stack[height, 0], stack[height, 1], stack[height, 2], stack[height, 3]
         if _find_node(forest.node, forest.node_chain, root, vertex, state) != NONE:
             continue
-        if counts_pairs and accepting[state] and not _is_answer(forest, root, vertex, accepting):
-            forest.counts[PAIRS] += 1
+        if change != 0 and accepting[state] and not _is_answer(forest, root, vertex, accepting):
+            forest.counts[counter] += change
         if forest.counts[FREE_NODE] == NONE and forest.counts[NODES] == len(forest.node):
             forest = _larger(forest)
-        _add_node(forest, root, vertex, state, time)
+        added = _add_node(forest, root, vertex, state, time, stack[height, 4], stack[height, 5])
         number = forest.out[vertex]
         while number != NONE:
             after = transitions[state, forest.edge[number, SYMBOL]]
             target = forest.edge[number, TARGET]
             if after != NONE and _find_node(forest.node, forest.node_chain, root, target, after) == NONE:
                 younger = min(time, forest.edge[number, EDGE_TIME])
-                stack = _pushed(stack, height, root, target, after, younger)
+                stack = _pushed(stack, height, root, target, after, younger, added, number)
                 height += 1
             number = forest.edge[number, OUT_NEXT]
     return forest, stack
@@ -326,15 +366,77 @@ def _expire(forest, stack, bound, transitions, accepting):
     """Cut the nodes that left the window, and hang on again those that an edge in the window leads to (algorithm 3)."""
     _expire_edges(forest, bound)
     node = forest.node
-    start = len(accepting) - 1
-    candidates = np.empty((16, 4), np.int64)
-    found = 0
+    expired, found = np.empty(16, np.int64), 0
     for number in range(forest.counts[NODES]):
         if node[number, ROOT] != NONE and node[number, TIME] <= bound:
-            candidates = _pushed(candidates, found, node[number, ROOT], node[number, VERTEX], node[number, STATE], 0)
+            expired = _appended(expired, found, number)
             found += 1
-            _remove_node(forest, number)
-    for place in range(found):
+    return _reconnect(forest, stack, expired[:found], transitions, accepting, 0)
+
+
+@njit(cache=True)
+def _delete(forest, stack, source, target, symbol, transitions, accepting):
+    """Delete an edge, if it is there, and cut the subtrees below it, whose nodes are hung on again (algorithm 4)."""
+    deleted = _find_edge(forest, source, target, symbol)
+    if deleted == NONE:
+        return forest, stack
+    node = forest.node
+    expired, found = np.empty(16, np.int64), 0
+    for state in range(len(accepting)):
+        number = forest.holders[target * len(accepting) + state]
+        while number != NONE:
+            if node[number, EDGE] == deleted:
+                node[number, TIME] = EXPIRED
+                expired = _appended(expired, found, number)
+                found += 1
+            number = node[number, NEXT]
+    _remove_edge(forest, deleted)
+    place = 0
+    while place < found:
+        parent = expired[place]
+        place += 1
+        number = forest.out[node[parent, VERTEX]]
+        while number != NONE:
+            after = transitions[node[parent, STATE], forest.edge[number, SYMBOL]]
+            child = NONE
+            if after != NONE:
+                child = _find_node(node, forest.node_chain, node[parent, ROOT], forest.edge[number, TARGET], after)
+            if child != NONE and node[child, PARENT] == parent and node[child, TIME] != EXPIRED:
+                node[child, TIME] = EXPIRED
+                expired = _appended(expired, found, child)
+                found += 1
+            number = forest.edge[number, OUT_NEXT]
+    return _reconnect(forest, stack, expired[:found], transitions, accepting, 1)
+
+
+@njit(cache=True)
+def _appended(numbers, size, number):
+    """Return an array with a number at the place `size`."""
+    if size == len(numbers):
+        larger = np.empty(2 * size, np.int64)
+        larger[:size] = numbers
+        numbers = larger
+    numbers[size] = number
+    return numbers
+
+
+@njit(cache=True)
+def _reconnect(forest, stack, expired, transitions, accepting, change):
+    """Cut nodes, and hang on again those that an edge in the window leads to.
+
+    The counter of lost pairs is raised by `change` for each pair that leaves the answer.
+    """
+    start = len(accepting) - 1
+    candidates = np.empty((len(expired), 3), np.int64)
+    for place in range(len(expired)):
+        number = expired[place]
+        for field in range(3):
+            candidates[place, field] = forest.node[number, ROOT + field]
+        root, vertex, state = candidates[place, 0], candidates[place, 1], candidates[place, 2]
+        _remove_node(forest, number)
+        if change != 0 and accepting[state] and not _is_answer(forest, root, vertex, accepting):
+            forest.counts[LOST] += change
+    for place in range(len(expired)):
         root, vertex, state = candidates[place, 0], candidates[place, 1], candidates[place, 2]
         if _find_node(forest.node, forest.node_chain, root, vertex, state) != NONE:
             continue
@@ -345,12 +447,12 @@ def _expire(forest, stack, bound, transitions, accepting):
                     parent = _find_node(forest.node, forest.node_chain, root, forest.edge[number, SOURCE], before)
                     if parent != NONE:
                         time = min(forest.node[parent, TIME], forest.edge[number, EDGE_TIME])
-                        stack = _pushed(stack, height, root, vertex, state, time)
+                        stack = _pushed(stack, height, root, vertex, state, time, parent, number)
                         height = 1
                         break
             number = forest.edge[number, IN_NEXT]
-        forest, stack = _insert(forest, stack, height, transitions, accepting, False)
-    for place in range(found):
+        forest, stack = _insert(forest, stack, height, transitions, accepting, LOST, -change)
+    for place in range(len(expired)):
         root = candidates[place, 0]
         if forest.tree_size[root] == 1:
             _remove_node(forest, _find_node(forest.node, forest.node_chain, root, root, start))
@@ -358,10 +460,10 @@ def _expire(forest, stack, bound, transitions, accepting):
 
 
 @njit(cache=True)
-def _push(forest, sources, targets, symbols, times, bounds, transitions, accepting):
-    """Insert edges (algorithm 1), with the expiry at each boundary before them."""
+def _push(forest, sources, targets, symbols, times, bounds, deletes, transitions, accepting):
+    """Insert edges (algorithm 1), or delete them, with the expiry at each boundary before them."""
     counts, start = forest.counts, len(accepting) - 1
-    stack = np.empty((1024, 4), np.int64)
+    stack = np.empty((1024, 6), np.int64)
     for row in range(len(sources)):
         if bounds[row] > counts[BOUND]:
             counts[BOUND] = bounds[row]
@@ -372,6 +474,9 @@ def _push(forest, sources, targets, symbols, times, bounds, transitions, accepti
             is_relevant |= transitions[state, symbol] != NONE
         if not is_relevant:
             continue
+        if deletes[row]:
+            forest, stack = _delete(forest, stack, source, target, symbol, transitions, accepting)
+            continue
         if counts[FREE_EDGE] == NONE and counts[EDGES] == len(forest.edge):
             forest = _larger(forest)
         if not _enter_edge(forest, source, target, symbol, times[row]):
@@ -379,8 +484,8 @@ def _push(forest, sources, targets, symbols, times, bounds, transitions, accepti
         if transitions[start, symbol] != NONE and _find_node(forest.node, forest.node_chain, source, source, start) == NONE:
             if counts[FREE_NODE] == NONE and counts[NODES] == len(forest.node):
                 forest = _larger(forest)
-            _add_node(forest, source, source, start, FOREVER)
-        height = 0
+            _add_node(forest, source, source, start, FOREVER, NONE, NONE)
+        entered, height = _find_edge(forest, source, target, symbol), 0
         for state in range(len(accepting)):
             after = transitions[state, symbol]
             if after == NONE:
@@ -388,8 +493,8 @@ def _push(forest, sources, targets, symbols, times, bounds, transitions, accepti
             number = forest.holders[source * len(accepting) + state]
             while number != NONE:
                 time = min(forest.node[number, TIME], times[row])
-                stack = _pushed(stack, height, forest.node[number, ROOT], target, after, time)
+                stack = _pushed(stack, height, forest.node[number, ROOT], target, after, time, number, entered)
                 height += 1
                 number = forest.node[number, NEXT]
-        forest, stack = _insert(forest, stack, height, transitions, accepting, True)
+        forest, stack = _insert(forest, stack, height, transitions, accepting, PAIRS, 1)
     return forest

@@ -95,15 +95,16 @@ def load(name: str) -> Experiment:
 @click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR", required=True,
               help="Folder of real data sets: stackoverflow/, ldbc/, yago/, gmark/.")  # fmt: skip
 @click.option("--only", metavar="NAME,NAME", default="", help="Run only these experiments.")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
-              help="Time limit of a baseline for a query.")  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True),
+              help="Time limit of a baseline for a query.  [default: that of each experiment]")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Folder for results.  [default: workloads/results of a checkout, or results]")  # fmt: skip
-def run_all(data: Path, only: str, seconds: float, output: Path | None) -> None:
+def run_all(data: Path, only: str, seconds: float | None, output: Path | None) -> None:
     """Run all experiments on real data, except `versions`, which needs another installation.
 
-    An experiment whose result in --output is of this commit is not run again, so the same command continues a run that was
-    interrupted. An experiment that fails is named at the end, and the others run.
+    An experiment whose complete result in --output is of this commit is not run again, so the same command continues a run
+    that was interrupted; experiments with --resume continue at the line at which they ended. An experiment that fails is
+    named at the end, and the others run.
     """
     from rpq.workloads.bench.experiment import default_directory, read_result
     from rpq.workloads.bench.machine import commit_of_checkout
@@ -115,14 +116,16 @@ def run_all(data: Path, only: str, seconds: float, output: Path | None) -> None:
     commit, failed = commit_of_checkout(), []
     for name in names:
         try:
-            measured = read_result(output, name)["machine"]["commit"]
+            earlier = read_result(output, name)
+            measured = earlier["machine"]["commit"] if earlier.get("complete", True) else None
         except (FileNotFoundError, KeyError, ValueError):
             measured = None
         if commit is not None and measured == commit:
             click.echo(f"{name}: measured at {commit} already", err=True)
             continue
         started = time.monotonic()
-        options = ["--data", str(data), "--seconds", str(seconds), "--output", str(output)]
+        options = ["--data", str(data), "--output", str(output), "--resume"]
+        options += [] if seconds is None else ["--seconds", str(seconds)]
         ran = subprocess.run([sys.executable, "-m", "rpq.cli", "bench", name, *options], check=False)
         if ran.returncode:
             failed.append(name)
@@ -196,18 +199,18 @@ def _command(name: str, help_text: str) -> click.Command:
                      help="Folder of real data sets: stackoverflow/, ldbc/, yago/, gmark/, or their files directly."),
         click.Option(["--scale"], type=click.FloatRange(0, 100, min_open=True), default=1.0, show_default=True,
                      help="Part of each stream to use; for generated streams it can be more than 1."),
-        click.Option(["--edges"], type=click.IntRange(min=100), default=1_000_000, show_default=True,
-                     help="Edges of a generated stream at scale 1."),
+        click.Option(["--edges"], type=click.IntRange(min=100),
+                     help="Edges of a generated stream at scale 1.  [default: 1000000; for rsp-benchmarks 300000]"),
         click.Option(["--only", "--queries", "queries"], metavar="Q1,Q2", default="",
                      help="Run only these queries; for versions, these figures: 'P*,insert/*'."),
         click.Option(["--resume", "resumes"], is_flag=True,
-                     help="For cliffs: measure only lines that the file in --output lacks, or has of another commit."),
+                     help="For cliffs, spark-commands: measure only lines that --output lacks, or has of another commit."),
         click.Option(["--repeat"], type=click.IntRange(min=1),
-                     help="Number of runs, whose median counts.  [default: 5; for versions 7]"),
+                     help="Number of runs, whose median counts.  [default: 1 to 7, by experiment]"),
         click.Option(["--sample"], type=click.IntRange(min=1), default=200, show_default=True,
                      help="Tuples pushed one at a time, in experiments that measure this."),
-        click.Option(["--seconds"], type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
-                     help="Time limit of a baseline for a query."),
+        click.Option(["--seconds"], type=click.FloatRange(min=0, min_open=True),
+                     help="Time limit of a baseline for a query.  [default: 60, or less, as the experiment needs]"),
         click.Option(["--seed"], type=int, default=1, show_default=True, help="Seed of generated streams and samples."),
         click.Option(["--cold", "is_cold"], is_flag=True, help="Also measure a start without compiled kernels."),
         click.Option(["--other"], type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="PYTHON",
@@ -236,7 +239,8 @@ def _run(name: str, values: dict[str, Any]) -> None:
     values["output"] = values["output"] or default_directory()
     values["queries"] = tuple(filter(None, values["queries"].replace(" ", "").split(",")))
     experiment = load(name)
-    values["repeat"] = values["repeat"] or experiment.repeat
+    for setting in ("repeat", "edges", "seconds"):
+        values[setting] = values[setting] or getattr(experiment, setting)
     try:
         values["output"].mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -124,7 +124,8 @@ class Experiment:
 
     `paper` is the finding of the paper; `how` describes the measurement. `measure` returns the outcome, or yields one
     whenever there is more of it, so that an interrupted run leaves what it has measured. `plot` draws the records into a
-    figure. `repeat` is the default number of runs.
+    figure. `repeat` is the default number of runs, `edges` that of edges of a generated stream, `seconds` the default time
+    limit of a baseline or of another engine.
     """
 
     name: str
@@ -135,6 +136,8 @@ class Experiment:
     paper: str = ""
     plot: Callable[[Figure, list[Record]], None] | None = None
     repeat: int = 5
+    edges: int = 1_000_000
+    seconds: float = 60.0
 
     def run(self, settings: Settings, say: Say) -> dict[str, Any]:
         """Measure, write NAME.json and NAME.png, and return the content of the JSON."""
@@ -145,8 +148,9 @@ class Experiment:
         result: dict[str, Any] = {}
         for outcome in [measured] if isinstance(measured, Outcome) else measured:
             result = self._result(settings, machine, outcome)
-            path = write_result(settings.output, self.name, result)
-        say(f"wrote {path}")
+            write_result(settings.output, self.name, result | {"complete": False})
+        result["complete"] = True
+        say(f"wrote {write_result(settings.output, self.name, result)}")
         if self.plot is not None:
             self._draw(settings.output / f"{self.name}.png", result["records"], say)
         return result

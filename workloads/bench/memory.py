@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,22 +45,21 @@ class Resident:
         return self.run - self.kernels
 
 
-def resident_memory(query: rpq.Query, stream: Stream) -> Resident:
-    """Measure three processes: one runs a query, one only imports, and one only loads kernels."""
+def resident_memory(query: rpq.Query, stream: Stream, *, static: pa.RecordBatch | None = None) -> Resident:
+    """Measure three processes: one runs a query over static edges and a stream, one only imports, one only loads kernels."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "stream.arrow")
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, stream.table.schema) as writer:
-            for batch in stream.batches():
-                writer.write_batch(batch)
-        specification = {
-            "expression": query.expression,
-            "size": query.window.size,
-            "slide": query.window.slide,
-            "semantics": query.semantics,
-            "stream": str(path),
-        }
-        peaks = {step: _child({**specification, "step": step}) for step in ("imports", "kernels", "run")}
+        _write_arrow(Path(folder, "stream.arrow"), stream.table.schema, stream.batches())
+        if static is not None:
+            _write_arrow(Path(folder, "static.arrow"), static.schema, [static])
+        Path(folder, "query.pickle").write_bytes(pickle.dumps(query))
+        peaks = {step: _child({"folder": folder, "step": step}) for step in ("imports", "kernels", "run")}
     return Resident(**peaks)
+
+
+def _write_arrow(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
 
 
 def command_memory(query: rpq.Query, stream: Stream) -> int:
@@ -104,13 +105,16 @@ def _work(specification: dict[str, Any]) -> None:
 
     if specification["step"] == "imports":
         return
-    window = rpq.Window(size=specification["size"], slide=specification["slide"])
-    query = rpq.Query(specification["expression"], window=window, semantics=specification["semantics"])
+    folder = Path(specification["folder"])
+    query = pickle.loads((folder / "query.pickle").read_bytes())
     rpq.warm_up(query)
     if specification["step"] == "kernels":
         return
     engine = rpq.Engine(query)
-    with pa.OSFile(specification["stream"], "rb") as file, pa.ipc.open_stream(file) as reader:
+    if (folder / "static.arrow").exists():
+        with pa.OSFile(str(folder / "static.arrow"), "rb") as file, pa.ipc.open_stream(file) as reader:
+            engine.load_static(reader.read_all())
+    with pa.OSFile(str(folder / "stream.arrow"), "rb") as file, pa.ipc.open_stream(file) as reader:
         for batch in reader:
             engine.push(batch, collect=False)
 

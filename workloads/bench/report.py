@@ -7,7 +7,7 @@
 
 A value has the format of its column, or `format=.1f`. `value=max:KEY` and `value=min:KEY` are the largest and the smallest
 value of the records, `value=machine:KEY` and `value=fact:KEY` other values of the result. With `in=FOLDER` the result is
-read from this subfolder of the results.
+read from this subfolder of the results. With `optional=yes` a text is left as it is until there is a result.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ def fill_report(text: str, *, results: Path, file: Path, load: Callable[[str], E
         name, options = match["name"], dict(option.split("=", 1) for option in match["options"].split())
         folder = results / options.get("in", ".")
         try:
-            result = read_result(folder, name)
             experiment = load(name)
+            if "optional" in options and not (folder / f"{name}.json").exists():
+                return match[0]
+            result = read_result(folder, name)
         except (FileNotFoundError, KeyError) as error:
             raise ReportError(f"{file}: no result of {name!r} in {folder}") from error
         if "value" in options:

@@ -3,8 +3,9 @@
     driver            builds a rival on first use, runs it within a time limit, and checks its answers
     questions         path queries and patterns in the notations of the rivals
     rdf_changes       SPARQL over streams of RDF for Jena, RDF4J and pyoxigraph: terms, and the changes of windows
-    stores            the rivals in Python: pyoxigraph and DuckDB, which evaluate after each slide
-    java/             Jena and RDF4J, which evaluate after each slide, and Esper (needs a JDK 17 and Maven)
+    pattern_sets      sets of patterns over a growing graph for Neo4j: its files, and the answers of this engine
+    stores            the rivals in Python: pyoxigraph, DuckDB and ladybug, which evaluate after each slide
+    java/             Jena, RDF4J and Neo4j, which evaluate after each slide, and Esper (needs a JDK 17 and Maven)
     differential/     differential-dataflow, which updates the answer (needs cargo)
 
 A rival reads a file of the edges that enter and leave the window, a line each with five cells between tabs:
@@ -13,11 +14,18 @@ A rival reads a file of the edges that enter and leave the window, a line each w
 
 Slides ascend; within a slide edges leave before others enter. Sources, targets and labels are numbers from 0. An edge is in
 the window once, however often it came: the window is that of the engine at the end of the slide, and no rival pays for it.
-SPARQL names the vertex 7 `<urn:v:7>` and the label 0 `<urn:l:0>`; SQL reads a table `edges(source, label, target)`.
+SPARQL names the vertex 7 `<urn:v:7>` and the label 0 `<urn:l:0>`; SQL reads a table `edges(source, label, target)`; Cypher
+names the label 0 `L0`. A rival that needs files has them below `$TMPDIR`, which is in memory where the system has such a
+folder.
 
 For SPARQL over RDF a second file has the terms that the numbers mean, a line each: an IRI, or the lexical form of a literal
 and its type with a tab between them. Changes can then have a sixth cell, the number of a named graph; "=" marks edges that
 are in the store before its seconds begin, and "0" in place of the last four cells empties it.
+
+For many patterns at once the first file has the edges that are inserted, a line each with source, label and target between
+tabs, and a second one the patterns, a line each with atoms between tabs: source, label and target with commas between them,
+where -1 - v is the variable v. "Slides" are then the numbers of edges so far, and answers the solutions of all patterns so
+far that an edge completed; in the checksum of one the number of its pattern stands before the values of its variables.
 
 When it has read the file, and warmed up if its code is compiled while it runs, a rival prints the line `ready`, with a tab
 and the bytes of the edges that it loaded, without their terms, if there are any. Then it prints after each slide, with tabs

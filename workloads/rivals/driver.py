@@ -29,6 +29,9 @@ WALL_FACTOR = 3
 """Seconds on the clock for each second of CPU that a rival may take: other programs take their part of the machine."""
 TOLERANCE = 1e-5
 """The part by which totals of numbers may differ: an average of `xsd:float` has seven digits, in the order of its sum."""
+MEMORY_FOLDER = Path("/dev/shm")
+"""The folder below which rivals that need files have them, if the system keeps such a folder in memory."""
+_NEO4J_OPTIONS = tuple(f"--add-opens=java.base/{one}=ALL-UNNAMED" for one in ("java.nio", "java.io", "sun.nio.ch"))
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
@@ -139,14 +142,15 @@ def build(folder: str, command: Sequence[str], *, needs: str, cache: Path | None
     return target
 
 
-def _java(main: str) -> Callable[[Question], list[str]]:
-    def command(question: Question) -> list[str]:
-        folder = build("java", ["mvn", "-q", "-B", "package"], needs="a JDK 17 and Maven")
-        places = f"{folder / 'target' / 'classes'}{os.pathsep}{folder / 'target' / 'libraries'}/*"
-        options = ["-Xmx4g", "-XX:+UseParallelGC", "-cp", places]
-        return ["java", *options, f"rivals.{main}", "{changes}", *_sparql(question)]
+def _java(main: str, *words: str, options: Sequence[str] = ()) -> list[str]:
+    folder = build("java", ["mvn", "-q", "-B", "package"], needs="a JDK 17 and Maven")
+    places = f"{folder / 'target' / 'classes'}{os.pathsep}{folder / 'target' / 'libraries'}/*"
+    options = ["-Xmx4g", "-XX:+UseParallelGC", "-Dslf4j.provider=org.slf4j.nop.NOPServiceProvider", *options]
+    return ["java", *options, "-cp", places, f"rivals.{main}", *words]
 
-    return command
+
+def _store(main: str) -> Callable[[Question], list[str]]:
+    return lambda question: _java(main, "{changes}", *_sparql(question))
 
 
 def _sparql(question: Question) -> list[str]:
@@ -163,15 +167,33 @@ def _differential(question: Question) -> list[str]:
 def _esper(question: Question) -> list[str]:
     if not isinstance(question, RdfQuestion) or not question.epl:
         raise RivalError("Esper evaluates statements over windows, no SPARQL")
-    command = _java("Esper")(question)
-    tuples = question.terms.with_name("tuples.tsv")
-    return [*command[: command.index("{changes}")], str(tuples), question.epl, str(question.terms)]
+    return _java("Esper", str(question.terms.with_name("tuples.tsv")), question.epl, str(question.terms))
+
+
+def _neo4j(question: Question) -> list[str]:
+    if isinstance(question, RdfQuestion):
+        raise RivalError("Neo4j evaluates path queries and patterns, no SPARQL")
+    return _java("Neo4j", "{changes}", question.cypher, options=_NEO4J_OPTIONS)
+
+
+def neo4j_patterns(patterns: Path) -> list[str]:
+    """Return the command for a file of patterns over a file of edges, which is inserted at the place `{changes}`.
+
+    Both are described in `rpq.workloads.rivals`. Raises `RivalError` if Neo4j cannot be built.
+    """
+    return _java("Neo4jPatterns", "{changes}", str(patterns), options=_NEO4J_OPTIONS)
 
 
 def _sql(question: Question) -> list[str]:
     if isinstance(question, RdfQuestion):
         raise RivalError("DuckDB evaluates path queries and patterns, no SPARQL")
     return [question.sql]
+
+
+def _ladybug(question: Question) -> list[str]:
+    if isinstance(question, RdfQuestion):
+        raise RivalError("ladybug evaluates path queries and patterns, no SPARQL")
+    return [question.ladybug]
 
 
 def _python(name: str, words: Callable[[Question], list[str]]) -> Callable[[Question], list[str]]:
@@ -203,16 +225,24 @@ def rivals() -> dict[str, Rival]:
             settings="one thread, a table in memory, recursive common tables",
         ),
         Rival(
+            name="ladybug", version=_version("ladybug") or "", is_incremental=False, command=_python("ladybug", _ladybug),
+            settings="one thread, a database in memory, a table for each label, vertices created before, shortest paths",
+        ),
+        Rival(
             name="pyoxigraph", version=_version("pyoxigraph") or "", is_incremental=False,
             command=_python("pyoxigraph", _sparql), settings="a store in memory",
         ),
         Rival(
-            name="Jena", version="5.5.0", is_incremental=False, command=_java("Jena"),
+            name="Jena", version="5.5.0", is_incremental=False, command=_store("Jena"),
             settings="GraphMem2Fast, the query parsed once; CPU of the evaluating thread, without compiler and collector",
         ),
         Rival(
-            name="RDF4J", version="5.2.0", is_incremental=False, command=_java("Rdf4j"),
+            name="RDF4J", version="5.2.0", is_incremental=False, command=_store("Rdf4j"),
             settings="MemoryStore without isolation or inference; CPU of the evaluating thread, as for Jena",
+        ),
+        Rival(
+            name="Neo4j", version="5.26.0", is_incremental=False, command=_neo4j,
+            settings="in this process, a store in memory, nodes by their numbers, plans in the cache; CPU as for Jena",
         ),
         Rival(
             name="Esper", version="9.0.0", is_incremental=True, command=_esper,
@@ -222,18 +252,28 @@ def rivals() -> dict[str, Rival]:
     return {rival.name: rival for rival in known}
 
 
-def run(command: Sequence[str], changes: Path, *, seconds: float, start_seconds: float = START_SECONDS) -> RivalRun:
+def run(
+    command: Sequence[str],
+    changes: Path,
+    *,
+    seconds: float,
+    start_seconds: float = START_SECONDS,
+    clock_seconds: float | None = None,
+) -> RivalRun:
     """Run the command of a rival over a file of changes until its slides have taken `seconds` of CPU.
 
-    A slide that takes much longer is stopped by the clock, `WALL_FACTOR` times as late.
+    What takes much longer is stopped by the clock, after `clock_seconds`, by default `WALL_FACTOR` times as many.
 
     Raises `RivalError` if it fails, is not ready in time or prints something else.
     """
+    clock_seconds = clock_seconds or WALL_FACTOR * seconds
     words = [str(changes) if word == "{changes}" else word for word in command]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     readings: list[Reading] = []
     problem: list[str] = []
-    with tempfile.TemporaryFile("w+") as errors:
+    memory = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
+    with tempfile.TemporaryFile("w+") as errors, tempfile.TemporaryDirectory(prefix="rpq-rival-", dir=memory) as files:
+        environment["TMPDIR"] = files
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
 
         def stop(limit: str) -> None:
@@ -247,7 +287,7 @@ def run(command: Sequence[str], changes: Path, *, seconds: float, start_seconds:
             is_ready, loaded_bytes = _ready(process.stdout.readline())
             timer.cancel()
             if is_ready:
-                timer = threading.Timer(WALL_FACTOR * seconds, stop, [f"{WALL_FACTOR * seconds:g} s on the clock"])
+                timer = threading.Timer(clock_seconds, stop, [f"{clock_seconds:g} s on the clock"])
                 timer.start()
                 for line in process.stdout:
                     if line.endswith("\n"):

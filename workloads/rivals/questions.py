@@ -9,6 +9,9 @@ from typing import Literal
 LABELS = ("a2q", "c2a", "c2q")
 """The labels of the questions; their places are their numbers."""
 
+MOST_HOPS = 100_000
+"""The bound on the length of a path in ladybug, which wants one: more than there are vertices in a window."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
@@ -25,6 +28,9 @@ class PathQuestion:
     >>> question = PathQuestion(name="Q2", text="a2q/c2a*", steps=(Step(labels=(0,)), Step(labels=(1,), repetition="*")))
     >>> question.sparql
     'SELECT DISTINCT ?v0 ?v1 WHERE { ?v0 <urn:l:0>/<urn:l:1>* ?v1 }'
+    >>> question.cypher  # doctest: +NORMALIZE_WHITESPACE
+    'MATCH (v0)-[:L0]->(v1) WITH DISTINCT v0, v1 MATCH (v1)-[:L1*0..]->(v2) WITH DISTINCT v0, v2
+     RETURN id(v0) AS v0, id(v2) AS v1'
     >>> question.arguments
     ['path', '0', '1*']
     """
@@ -58,6 +64,35 @@ class PathQuestion:
             again = f" UNION SELECT {following.format(f'r{number}')}" if step.repetition else ""
             tables.append(f"r{number}(x, y) AS ({base}{again})")
         return f"WITH RECURSIVE {', '.join(tables)} SELECT DISTINCT x, y FROM r{len(self.steps) - 1}"
+
+    @property
+    def cypher(self) -> str:
+        """The query in Cypher, a clause for each step, between which equal pairs are one."""
+        clauses = []
+        for number, step in enumerate(self.steps):
+            types = "|".join(f"L{label}" for label in step.labels)
+            hops = {"": "", "*": "*0..", "+": "*1.."}[step.repetition]
+            clauses.append(f"MATCH (v{number})-[:{types}{hops}]->(v{number + 1}) WITH DISTINCT v0, v{number + 1}")
+        return f"{' '.join(clauses)} RETURN id(v0) AS v0, id(v{len(self.steps)}) AS v1"
+
+    @property
+    def ladybug(self) -> str:
+        """The query in the Cypher of ladybug, whose shortest paths have an edge and no cycle. A repetition must be last."""
+        *before, last = self.steps
+        chain = [*before, last] if last.repetition != "*" else before
+        if any(step.repetition for step in before):
+            raise ValueError(f"{self.name} has a repetition before its last step, which is not written for ladybug")
+        types = ["|".join(f"L{label}" for label in step.labels) for step in [*chain, last]]
+        clauses = [
+            f"MATCH (v{number}:V)-[:{types[number]}]->(v{number + 1}:V) WITH DISTINCT v0, v{number + 1}"
+            for number in range(len(chain))
+        ]
+        near, far = len(chain), len(chain) + 1
+        text = f"{' '.join(clauses)} RETURN v0.id AS x, v{near}.id AS y"
+        if last.repetition:
+            closure = f"MATCH (v{near})-[:{types[-1]}* SHORTEST 1..{MOST_HOPS}]->(v{far}:V)"
+            text += f" UNION {' '.join(clauses)} {closure} RETURN v0.id AS x, v{far}.id AS y"
+        return text
 
     @property
     def arguments(self) -> list[str]:
@@ -98,6 +133,18 @@ class PatternQuestion:
         tables = ", ".join(f"edges e{number}" for number in range(len(self.atoms)))
         selected = ", ".join(f"{columns[number]} AS v{number}" for number in range(self.variables))
         return f"SELECT {selected} FROM {tables} WHERE {' AND '.join(conditions)}"
+
+    @property
+    def cypher(self) -> str:
+        """The query in Cypher, a clause for each atom, so that two atoms can be the same edge."""
+        atoms = " ".join(f"MATCH (v{x})-[:L{label}]->(v{y})" for x, label, y in self.atoms)
+        return f"{atoms} RETURN {', '.join(f'id(v{number}) AS v{number}' for number in range(self.variables))}"
+
+    @property
+    def ladybug(self) -> str:
+        """The query in the Cypher of ladybug."""
+        atoms = ", ".join(f"(v{x}:V)-[:L{label}]->(v{y}:V)" for x, label, y in self.atoms)
+        return f"MATCH {atoms} RETURN {', '.join(f'v{number}.id' for number in range(self.variables))}"
 
     @property
     def arguments(self) -> list[str]:

@@ -1,7 +1,9 @@
 """The rivals in Python, which evaluate after each slide: `python -m rpq.workloads.rivals.stores NAME CHANGES QUERY [TERMS]`.
 
 pyoxigraph has a store in memory, to which the changes of a slide are added in one call. DuckDB has a table in memory and one
-thread; the changes of a slide are one DELETE and one INSERT from Arrow, and the answer is fetched as columns.
+thread; the changes of a slide are one DELETE and one INSERT from Arrow, and the answer is fetched as columns. ladybug has a
+database in memory and one thread, with a table of relationships for each label; vertices are created before its seconds
+begin, edges enter by COPY from Arrow and leave by one DELETE a label, and the answer is fetched as Arrow.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.workloads.rivals.driver import checksums, totals
+from rpq.workloads.rivals.questions import MOST_HOPS
 from rpq.workloads.rivals.rdf_changes import NUMBER, NUMBERS, UNBOUND
 
 Edge = tuple[int, ...]
@@ -26,6 +29,9 @@ Edge = tuple[int, ...]
 
 class Store(Protocol):
     """A store of the edges of the window, with a query."""
+
+    def prepare(self, edges: Iterable[Edge]) -> None:
+        """Create what edges that come later are made of, if the store has it apart from them."""
 
     def clear(self) -> None:
         """Remove all edges."""
@@ -40,7 +46,7 @@ class Store(Protocol):
         """Return the answer as columns of numbers of terms, and the sum of the other numbers in each row."""
 
 
-class Pyoxigraph:
+class Pyoxigraph(Store):
     """A store of triples; its answer is a list of solutions. Terms are made while reading, if there is a file of them."""
 
     def __init__(self, query: str, terms: str = "") -> None:
@@ -96,7 +102,7 @@ class Pyoxigraph:
         return self._package.Quad(node(f"urn:v:{source}"), node(f"urn:l:{label}"), node(f"urn:v:{target}"))
 
 
-class DuckDB:
+class DuckDB(Store):
     """A table of edges; its answer is a mapping of columns."""
 
     def __init__(self, query: str) -> None:
@@ -132,7 +138,59 @@ class DuckDB:
         return answer, 0.0
 
 
-STORES: dict[str, Callable[..., Store]] = {"pyoxigraph": Pyoxigraph, "duckdb": DuckDB}
+class Ladybug(Store):
+    """A graph with nodes of one table; its answer is a table of Arrow."""
+
+    def __init__(self, query: str) -> None:
+        import ladybug
+
+        self._connection = ladybug.Connection(ladybug.Database(":memory:"), num_threads=1)
+        self._connection.execute(f"CALL var_length_extend_max_depth={MOST_HOPS}")
+        self._connection.execute("CREATE NODE TABLE V(id INT64, PRIMARY KEY (id))")
+        self._query = query
+
+    def prepare(self, edges: Iterable[Edge]) -> None:
+        """Create the vertices, and the tables of the labels."""
+        sources, labels, targets = (set(column) for column in zip(*edges, strict=True))
+        nodes = pa.table({"id": pa.array(sorted(sources | targets), pa.int64())})  # noqa: F841 - COPY reads the variable
+        self._connection.execute("COPY V FROM nodes")
+        for label in labels:
+            self._connection.execute(f"CREATE REL TABLE L{label}(FROM V TO V)")
+
+    def clear(self) -> None:
+        """Remove all edges."""
+        self._connection.execute("MATCH (:V)-[r]->(:V) DELETE r")
+
+    def change(self, removed: list[Edge], added: list[Edge]) -> None:
+        """Remove and add edges."""
+        for label, pairs in _by_label(removed).items():
+            self._connection.execute(
+                f"UNWIND $pairs AS pair MATCH (a:V {{id: pair[1]}})-[r:L{label}]->(b:V {{id: pair[2]}}) DELETE r",
+                {"pairs": pairs},
+            )
+        for label, pairs in _by_label(added).items():
+            edges = pa.table([pa.array(column, pa.int64()) for column in zip(*pairs, strict=True)], ["from", "to"])  # noqa: F841
+            self._connection.execute(f"COPY L{label} FROM edges")
+
+    def evaluate(self) -> pa.Table:
+        """Return the answer."""
+        answer: Any = self._connection.execute(self._query)
+        return answer.get_as_arrow()
+
+    def columns(self, answer: pa.Table) -> tuple[list[np.ndarray], np.ndarray | float]:
+        """Return the columns of the answer."""
+        return [column.to_numpy() for column in answer.columns], 0.0
+
+
+STORES: dict[str, Callable[..., Store]] = {"pyoxigraph": Pyoxigraph, "duckdb": DuckDB, "ladybug": Ladybug}
+
+
+def _by_label(edges: list[Edge]) -> dict[int, list[list[int]]]:
+    """Return the ends of edges by label."""
+    found: dict[int, list[list[int]]] = {}
+    for source, label, target in edges:
+        found.setdefault(label, []).append([source, target])
+    return found
 
 
 def _table(edges: list[Edge]) -> pa.Table:
@@ -160,6 +218,7 @@ def main(name: str, changes: str, query: str, terms: str = "") -> None:
     """Run a store over a file of changes."""
     store = STORES[name](query, *([terms] if terms else []))
     initial, read = initial_edges(Path(changes)), list(slides(Path(changes)))
+    store.prepare([*initial, *(edge for _, _, added in read for edge in added)])
     before = _resident_bytes()
     store.change([], initial)
     print("ready", *([max(0, _resident_bytes() - before)] if initial else []), sep="\t", flush=True)

@@ -24,7 +24,7 @@ from rpq.workloads.rivals.questions import LABELS, QUESTIONS, Question
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ENGINES = ("differential-dataflow", "DuckDB", "pyoxigraph", "Jena", "RDF4J")
+ENGINES = ("differential-dataflow", "DuckDB", "ladybug", "Neo4j", "pyoxigraph", "Jena", "RDF4J")
 """The rivals that evaluate path queries and patterns."""
 
 COLUMNS = (
@@ -173,4 +173,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     plot=plot,
     repeat=1,
+    seconds=3.0,
 )

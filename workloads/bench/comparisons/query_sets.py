@@ -12,9 +12,11 @@ the SNB generator, taxi rides and proteins; here the graphs are from generators,
 from __future__ import annotations
 
 import random
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -29,6 +31,8 @@ from rpq.workloads.bench.plots import legend_above, lines
 from rpq.workloads.bench.streams import DATA_SETS, generate
 from rpq.workloads.generate.generators import KINDS
 from rpq.workloads.generate.pattern_sets import PatternQuery, query_set
+from rpq.workloads.rivals import driver
+from rpq.workloads.rivals.pattern_sets import PatternSet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,6 +140,11 @@ BASELINE_PART = 1 / 12
 """The part of the seconds of a baseline that are available for one point of a figure."""
 BASELINE_BATCH = 20
 """The number of updates that a baseline receives between two looks at the clock."""
+NEO4J = "Neo4j"
+NEO4J_EDGES = 100_000
+"""The first updates that Neo4j is given, many more than it processes in its time."""
+NEO4J_START_SECONDS, NEO4J_CLOCK_SECONDS = 300.0, 30.0
+"""The seconds on the clock in which Neo4j must have created the vertices and warmed up, and those that it then has."""
 PATHS, PATH_QUERY = 1000, "a2q/c2a*"
 MICROSECOND = 1e-6
 
@@ -146,7 +155,10 @@ HOW = (
     "the figure varies a parameter. Registering: CPU time for each query, before the stream. Memory: the memory that the "
     "engine reports, and that of a baseline's arrays. Nothing shared and the baselines INV, INV+, INC, INC+ (the paper's, "
     "compiled as the kernels are) receive only the first updates, as many as they process in a given time; each must find "
-    "as many solutions in them as the engine. "
+    "as many solutions in them as the engine. Neo4j too, and its solutions must be the same: embedded, its store in memory, "
+    "with an index from atoms to patterns as in the paper; a pattern that an update affects is a query in Cypher with "
+    "parameters that starts at both ends of the edge, and is executed only if all of its atoms have edges. Vertices are "
+    "created before, plans are made outside of its seconds, after a warm-up over the same updates. "
     f"Concerned: {BASE:,} patterns of this stream, and all patterns beyond these drawn from a generated stream with the "
     "same labels and other vertices. "
     f"Paths: {PATHS:,} queries {PATH_QUERY}, each from one source, over MathOverflow."
@@ -167,6 +179,7 @@ COLUMNS = (
     Column(key="rows", heading="rows", format=","),
     Column(key="satisfied", heading="satisfied", format=","),
     Column(key="memory_mb", heading="memory, MB", format=",.0f"),
+    Column(key="ended", heading="ended"),
 )
 
 
@@ -229,7 +242,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
         "rows are the same when nothing is shared": runs.sharing_agrees,
         "baselines find the same solutions": runs.baselines_agree,
     }
-    return Outcome(records=runs.records, streams=described, checks=checks)
+    return Outcome(records=runs.records, streams=described, checks=checks, facts=runs.facts)
 
 
 def _streams(settings: Settings, say: Say) -> Iterator[tuple[str, pa.Table, str]]:
@@ -263,6 +276,8 @@ class Runs:
     def __init__(self, settings: Settings, say: Say) -> None:
         self.records: list[Record] = []
         self.sharing_agrees = self.baselines_agree = True
+        neo4j = driver.rivals()[NEO4J]
+        self.facts: dict[str, str] = {NEO4J: f"{neo4j.version}; {neo4j.settings}"}
         self._say = say
         self._repeat = min(settings.repeat, 3)
         self._seconds = settings.seconds * BASELINE_PART
@@ -270,7 +285,7 @@ class Runs:
     def compare(
         self, setting: Setting, drawn: Sequence[PatternQuery], table: pa.Table, *, seconds: float = float("inf")
     ) -> None:
-        """Run the engine for at most `seconds`, then without sharing, then the baselines, as far as their time allows."""
+        """Run the engine for at most `seconds`, then the engine without sharing, baselines and Neo4j for their time."""
         self.engine(setting, drawn, table, seconds=seconds)
         self._without_sharing(setting, drawn, table)
         for algorithm, ways in BASELINES.items():
@@ -278,6 +293,43 @@ class Runs:
             record = setting.record(algorithm, **_run_baseline(drawn, table, *ways, seconds=self._seconds))
             self.records.append(record)
             self.baselines_agree &= record["rows"] == _rows_of_engine(drawn, table.slice(0, record["updates"]))
+        self.neo4j(setting, drawn, table)
+
+    def neo4j(self, setting: Setting, drawn: Sequence[PatternQuery], table: pa.Table) -> None:
+        """Run Neo4j over the first updates as far as its time allows, unless it cannot be built or run here."""
+        missing = f"left out: {NEO4J}"
+        if missing in self.facts:
+            return
+        self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns, {NEO4J} …")
+        first = table.slice(0, NEO4J_EDGES)
+        known = PatternSet(drawn, first)
+        with tempfile.TemporaryDirectory(prefix="rpq-rivals-") as folder:
+            edges, patterns = known.write(Path(folder))
+            try:
+                command = driver.neo4j_patterns(patterns)
+                run = driver.run(
+                    command,
+                    edges,
+                    seconds=self._seconds,
+                    start_seconds=NEO4J_START_SECONDS,
+                    clock_seconds=max(NEO4J_CLOCK_SECONDS, driver.WALL_FACTOR * self._seconds),
+                )
+            except driver.RivalError as error:
+                self._say(f"{NEO4J} is left out: {error}")
+                self.facts[missing] = str(error)
+                return
+        if not run.readings:
+            self.records.append(setting.record(NEO4J, updates=0, ended=run.problem))
+            return
+        last = run.readings[-1]
+        ours = known.reading(rpq.Engine(*_queries(drawn)).push(first.slice(0, last.slide)), updates=last.slide)
+        try:
+            driver.compare(NEO4J, [last], {ours.slide: ours})
+        except driver.AnswersDifferError as error:
+            self._say(str(error))
+            self.baselines_agree = False
+        us = last.seconds / last.slide / MICROSECOND
+        self.records.append(setting.record(NEO4J, updates=last.slide, update_us=us, rows=last.answers, ended=run.problem))
 
     def engine(
         self,
@@ -431,6 +483,7 @@ def _run_baseline(
         "rows": sum(found.values()),
         "satisfied": len(found),
         "memory_mb": index.nbytes / 1e6,
+        "ended": None if updates == len(edges) else f"stopped after {seconds:g} s of CPU",
     }
 
 
@@ -442,6 +495,8 @@ EXPERIMENT = Experiment(
     measure=measure,
     paper="TriC+ answers 5,000 patterns over 100,000 edges of SNB in 0.1 to 1 ms an update, in Java (figure 12).",
     plot=plot,
+    repeat=1,
+    seconds=24.0,
 )
 
 
@@ -459,7 +514,7 @@ GROWTH_HOW = (
     "from the whole of each stream. The paper ends a run after 24 hours; here the engine ends with the piece in "
     f"which it has taken {ENGINE_PART} times --seconds. Nothing shared and the baselines receive the first updates of the "
     "streams of a million edges, as many as they process in a given time, and each must find as many solutions in them as "
-    "the engine."
+    f"the engine; Neo4j is as there, and has at most the first {NEO4J_EDGES:,} updates, also of ten million."
 )
 
 
@@ -485,11 +540,12 @@ def measure_growth(settings: Settings, say: Say) -> Outcome:
             runs.compare(setting, drawn, table, seconds=seconds)
         else:
             runs.engine(setting, drawn, table, pieces=LARGER_PIECES, seconds=seconds)
+            runs.neo4j(setting, drawn, table)
     checks = {
         "rows are the same when nothing is shared": runs.sharing_agrees,
         "baselines find the same solutions": runs.baselines_agree,
     }
-    return Outcome(records=runs.records, streams=origins, checks=checks)
+    return Outcome(records=runs.records, streams=origins, checks=checks, facts=runs.facts)
 
 
 GROWTH = Experiment(

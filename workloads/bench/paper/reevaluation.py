@@ -278,4 +278,5 @@ EXPERIMENT = Experiment(
     ),
     measure=measure,
     plot=plot,
+    seconds=3.0,
 )

@@ -159,4 +159,5 @@ EXPERIMENT = Experiment(
     ),
     measure=measure,
     plot=plot,
+    repeat=3,
 )

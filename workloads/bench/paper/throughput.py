@@ -61,7 +61,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
             done = {record["query"] for record in records if record["data"] == stream.name}
             checks[f"all queries of {stream.name} are there"] = done == {*named_queries.names(stream.queries)}
     checks["rows given equal the rows that the engine counts"] = all(r["rows_given"] == r["rows_counted"] for r in records)
-    checks["the published algorithm counts the same rows"] = all(r["rapq_rows"] == r["rapq_engine_rows"] for r in records)
+    checks["the published algorithm counts the same rows"] = all(record["rapq_agrees"] for record in records)
     return Outcome(records=records, streams=streams, checks=checks)
 
 
@@ -73,7 +73,7 @@ def published(name: str, stream: Stream) -> Record:
 
 
 def published_algorithm(query: rpq.Query, stream: Stream, seconds: float) -> Record:
-    """Run RAPQ as published, compiled, for some seconds of CPU, and the engine over the same tuples."""
+    """Run RAPQ as published, compiled, for some seconds of CPU, and the engine over the same tuples; compare their rows."""
     columns, vertices, labels = numbered_columns(stream.table)
 
     def trees() -> SpanningTrees:
@@ -93,7 +93,7 @@ def published_algorithm(query: rpq.Query, stream: Stream, seconds: float) -> Rec
         "rapq_per_second": done / spent,
         "rapq_ratio": measuring.ratio(spent, ours.cpu_seconds),
         "rapq_rows": published.pairs,
-        "rapq_engine_rows": ours.rows_added,
+        "rapq_agrees": (published.pairs, published.lost) == (ours.rows_added, ours.rows_removed),
     }
 
 
@@ -162,4 +162,6 @@ EXPERIMENT = Experiment(
     ),
     measure=measure,
     plot=plot,
+    repeat=3,
+    seconds=24.0,
 )

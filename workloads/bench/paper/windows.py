@@ -116,6 +116,7 @@ EXPERIMENT = Experiment(
     columns=COLUMNS,
     measure=measure,
     plot=plot,
+    repeat=3,
 )
 
 

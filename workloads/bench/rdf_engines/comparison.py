@@ -48,6 +48,7 @@ COLUMNS = (
     Column(key="published", heading="published", format=",.0f"),
     Column(key="bytes", heading="our bytes", format=",.0f"),
     Column(key="rival_bytes", heading="its bytes", format=",.0f"),
+    Column(key="published_mb", heading="published, MB", format=",.0f"),
     Column(key="window_tuples", heading="triples before", format=",.0f"),
     Column(key="change_part", heading="its part of changes", format=".0%"),
     Column(key="slides", heading="slides", format=","),
@@ -69,10 +70,16 @@ HOW = (
     "that we lose first."
 )
 
+MEMORY = (
+    " Bytes: ours are the peak of a process that fills the windows, minus that of one that only loads its kernels, with all "
+    "terms; a store's are what loading the full windows added, live on the heap after collection (pyoxigraph: resident), "
+    "without terms."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A query in the unit of its stream, beside all stores: what it is about, its stream, and a published figure.
+    """A query in the unit of its stream, beside all stores: what it is about, its stream, and published figures.
 
     `epl` is the query for Esper, empty for none. `memory` measures the bytes of this engine when the first slide begins.
     """
@@ -82,6 +89,7 @@ class Line:
     stream: RdfStream
     origin: str
     published: float | None = None
+    published_mb: float | None = None
     memory: Callable[[], int] | None = None
     epl: str = ""
 
@@ -209,6 +217,7 @@ def _record(line: Line, store: driver.Rival, found: driver.RivalRun, ours: Seque
         "line": f"{line.query.name}, {line.about}",
         "rival": store.name,
         "published": line.published,
+        "published_mb": line.published_mb,
         **own,
         "rival_bytes": found.loaded_bytes if own["bytes"] else None,
         "window_tuples": (len(line.stream.slides) - len(slides)) or None,

@@ -94,4 +94,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     plot=plot_by("line"),
     repeat=1,
+    seconds=2.0,
 )

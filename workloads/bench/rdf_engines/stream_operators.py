@@ -16,7 +16,7 @@ import rpq
 from rpq.language.sparql.query import SparqlQuery
 from rpq.workloads.bench.experiment import Experiment, Outcome, Say, Settings
 from rpq.workloads.bench.memory import resident_memory
-from rpq.workloads.bench.rdf_engines.comparison import COLUMNS, HOW, Line, compare_lines, plot_by, selected
+from rpq.workloads.bench.rdf_engines.comparison import COLUMNS, HOW, MEMORY, Line, compare_lines, plot_by, selected
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.rdf.terms import choose_terms, integers, numbered_iris
 from rpq.workloads.generate.sampling import uniform
@@ -144,9 +144,7 @@ EXPERIMENT = Experiment(
     how=HOW
     + " Esper is given edges as objects of a number and a value, keeps the windows itself and gives each change to a "
     "listener; it has no DISTINCT over a join, for which it counts groups, and no negation that a later event takes back. A "
-    "window moves by a hundredth of its length. Bytes: ours are the peak of a process that fills the windows, minus that of "
-    "one that has only loaded its kernels, with all terms; a store's are what loading the full windows added, live on the "
-    "heap after collection (pyoxigraph: resident), without terms.",
+    "window moves by a hundredth of its length." + MEMORY,
     paper="CQELS (Le-Phuoc 2016, figure 13 and table 2): orders of magnitude faster than re-evaluation; ad-hoc code is "
     "faster on averages and on aggregates over joins with more than one answer an edge. Joins of 2 to 8 windows of 10,000 "
     "take 12 to 19 MB, in Esper 9 to 27 MB.",
@@ -154,4 +152,5 @@ EXPERIMENT = Experiment(
     measure=measure,
     plot=plot_by("line"),
     repeat=1,
+    seconds=2.0,
 )
