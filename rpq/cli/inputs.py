@@ -424,10 +424,11 @@ def rules_of(settings: RunSettings, properties: Sequence[str] = ()) -> EdgeRules
     for option, value in (("--columns", settings.columns), ("--label", settings.label)):
         if value is not None:
             raise click.UsageError(f"{option}: --edges-from names the columns and labels of edges; leave out one of the two")
-    if settings.events is not None:
-        raise click.UsageError("--events: a record with several edges is no event; leave out --events, or --edges-from")
     try:
-        return replace(EdgeRules.read(settings.edges_from), changes=settings.changes)
+        rules = replace(EdgeRules.read(settings.edges_from), changes=settings.changes)
+        if settings.events is None:
+            rules.refuse_events()
+        return rules
     except InputError as error:
         raise click.UsageError(f"--edges-from {error}") from error
 
@@ -719,6 +720,7 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
     from rpq.kafka.message_reader import MessageColumns
     from rpq.kafka.topic_reader import TopicInput, reader_of
 
+    rules = rules_of(settings, properties)
     try:
         names = ColumnNames.parse(
             settings.columns,
@@ -730,7 +732,7 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
         if settings.changes is not None:
             names = replace(names, renamed=(), constant_label=None)
         unit = settings.time_unit or (DEFAULT_UNIT if settings.changes is not None else None)
-        columns = MessageColumns.of(names, unit)
+        columns = MessageColumns.of(names, unit, rules=rules)
     except InputError as error:
         raise InputError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
     streams: dict[str, str | None] = {}
@@ -747,7 +749,7 @@ def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInp
         where=parse_where(settings.where) if settings.where is not None else None,
         only_json=settings.format == "jsonl",
         rdf=rdf_documents(settings).reading if settings.format == "rdf" else None,
-        rules=rules_of(settings, properties),
+        rules=rules,
         registry=_schema_registry(settings),
         max_delay=settings.max_delay,
         on_error="skip" if is_topic(settings.on_error) else settings.on_error,

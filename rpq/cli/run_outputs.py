@@ -28,7 +28,7 @@ from rpq.language.query import tells_leaving
 from rpq.language.query_file import QueryEntry
 from rpq.rows.typed_columns import without_terms
 from rpq.run.loop import Sink as RunSink
-from rpq.run.table_names import MOST_BYTES, is_table, table_in
+from rpq.run.table_names import MOST_BYTES, is_table
 
 if TYPE_CHECKING:
     from rpq.kafka.row_outputs import RowMessages
@@ -345,7 +345,7 @@ def table_outputs(
     )
     if not any(map(is_table, outputs.values())):
         return None
-    from rpq.run.table_output import COMMIT_SECONDS, AnswerTable, PostgresTables, TableOutputs
+    from rpq.run.table_output import COMMIT_SECONDS, PostgresTables, TableOutputs, answer_tables
 
     if any(query.semantics != "explicit" for query in queries):
         raise click.UsageError(
@@ -356,15 +356,10 @@ def table_outputs(
         raise click.UsageError(
             "--times iso: the times of this input have nanoseconds, and those of PostgreSQL microseconds; leave it out"
         )
-    found: dict[str, AnswerTable] = {}
-    for query in queries:
-        output = outputs[query.name if request.entries else ""]
-        if output is not None:
-            name, before = table_in(output), found.get(output_key(output))
-            columns = (*((QUERY_COLUMN,) * bool(request.entries)), *query.columns)
-            names = frozenset({query.name}) | (before.queries if before is not None else frozenset())
-            found[output_key(output)] = AnswerTable(name=name, columns=columns, queries=names)
-    tables = [*found.values()]
+    given = ((query, outputs[query.name if request.entries else ""]) for query in queries)
+    tables = answer_tables(
+        ((query, output) for query, output in given if output is not None), names_queries=bool(request.entries)
+    )
     return TableOutputs(
         tables,
         PostgresTables(

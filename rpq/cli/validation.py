@@ -116,7 +116,7 @@ _OF_FILES = {
     "deletes": "deletes are made up over files alone",
     "drop_self_loops": "--where 'source != target' does the same",
     "flush": "a topic has no end; the last report is written when a later message comes",
-    "events": "a message is an event of its own",
+    "events": "each tuple of a message is a change of its own",
     "late": "late tuples are counted, in the summary and in the metrics",
 }
 

@@ -31,7 +31,7 @@ from rpq.readers.key_paths import names_in, value_at
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.changes import ChangeParser, tombstone
 from rpq.readers.text.detection import SEPARATORS
-from rpq.readers.text.edge_rules import EdgeReader, EdgeRules, RecordParser, json_records
+from rpq.readers.text.edge_rules import EdgeReader, EdgeRules, Metadata, RecordParser, json_records
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import (
     FURTHER,
@@ -88,8 +88,12 @@ class MessageColumns:
     time_unit: str | None = None
 
     @classmethod
-    def of(cls, names: ColumnNames, time_unit: str | None = None) -> MessageColumns:
+    def of(
+        cls, names: ColumnNames, time_unit: str | None = None, *, rules: EdgeRules | None = None
+    ) -> MessageColumns:
         """Divide names into those of values and of metadata.  Raises `InputError` for an unknown name with an @.
+
+        Where `rules` name `@time` as a timestamp, the unit is that of `@time` if none is given.
 
         >>> MessageColumns.of(ColumnNames.parse("source=@key,target=item")).beside
         (('source', '@key'),)
@@ -109,6 +113,8 @@ class MessageColumns:
             time_format=names.time_format,
             text_vertices=names.text_vertices,
         )
+        if time_unit is None and rules is not None and any(rule.names["timestamp"] == "@time" for rule in rules.rules):
+            time_unit = "ms"
         return cls(values=values, beside=beside, time_unit=time_unit)
 
     @property
@@ -139,11 +145,17 @@ class MessageColumns:
         return checks.get(column, check_text)(value, name)
 
     def _time(self, message: Any) -> int:
-        kind, milliseconds = message.timestamp()
-        if kind == 0:
+        time = time_of(message, self.unit or "ms")
+        if time is None:
             raise FieldError("is not there: the message has no time", "@time")
-        times, over = MILLISECONDS[self.unit or "ms"]
-        return int(milliseconds * times // over)
+        return time
+
+
+def time_of(message: Any, unit: str) -> int | None:
+    """Return the time of a message in a unit, None if it has none."""
+    kind, milliseconds = message.timestamp()
+    times, over = MILLISECONDS[unit]
+    return int(milliseconds * times // over) if kind else None
 
 
 def is_beside(name: str) -> bool:
@@ -274,8 +286,7 @@ class MessageReader:
         self._metadata = tuple(sorted(name for name in where.names if is_beside(name))) if where is not None else ()
         for name in self._metadata:
             check_beside(name)
-        if rules is not None:
-            _refuse_metadata(rules)
+        self._of_rules = () if rules is None else _metadata_of(rules, columns.values.properties)
         if layout is not None and rules is not None:
             self._use_rules(rules, layout["times"])
         elif layout is not None:
@@ -308,9 +319,10 @@ class MessageReader:
             return Tuples(None, np.empty(0, np.int64), bad)
         data = b"" if bad else _as_lines(values)
         if count_lines(data) == len(values):
-            pieces = list(self._parse(data))
+            numbers = np.arange(len(values))
+            pieces = self._parse(data, self._metadata_of_lines(messages, numbers, beside))
             if sum(piece.data_lines for piece in pieces) == len(values):
-                return self._tuples(messages, np.arange(len(values)), pieces, beside, bad)
+                return self._tuples(messages, numbers, pieces, beside, bad)
         message_of_line, lines = [], []
         for number, value in enumerate(values):
             if number in bad:
@@ -321,12 +333,28 @@ class MessageReader:
                 bad[number] = BadMessage(messages[number], _reason(error, value))
             else:
                 message_of_line.append(number)
-        pieces = list(self._parse(b"\n".join(lines) + b"\n")) if lines else []
-        return self._tuples(messages, np.array(message_of_line, np.int64), pieces, beside, bad)
+        numbers = np.array(message_of_line, np.int64)
+        metadata = self._metadata_of_lines(messages, numbers, beside)
+        pieces = self._parse(b"\n".join(lines) + b"\n", metadata) if lines else []
+        return self._tuples(messages, numbers, pieces, beside, bad)
 
-    def _parse(self, data: bytes) -> list[Rows]:
+    def _parse(self, data: bytes, metadata: Metadata) -> list[Rows]:
         assert self._parser is not None
+        if isinstance(self._parser, RecordParser):
+            return list(self._parser.parse(Block(data, 1), stop=False, metadata=metadata))
         return list(self._parser.parse(Block(data, 1), stop=False))
+
+    def _metadata_of_lines(self, messages: Sequence[Any], numbers: np.ndarray, beside: dict[str, list[Any]]) -> Metadata:
+        """Return the metadata that the rules read, of the messages with these numbers."""
+        values = {
+            name: pa.array([beside[FURTHER + name][number] for number in numbers], pa.string()) for name in self._of_rules
+        }
+        timestamps = {}
+        if "@time" in values:
+            unit = self._columns.unit or DEFAULT_UNIT
+            times = [time_of(messages[number], unit) for number in numbers]
+            timestamps = {"@time": pa.array(times, pa.int64()).cast(pa.timestamp(unit))}
+        return Metadata(values=values, timestamps=timestamps)
 
     def _value(self, message: Any, value: bytes | None) -> bytes | None:
         """Return the value of a message, or the change that a tombstone of a table stands for.  Raises `FieldError`."""
@@ -410,7 +438,7 @@ class MessageReader:
         of_condition = frozenset() if self._where is None else self._where.names - {*kinds, *self._metadata}
         further = tuple(sorted(of_condition))
         names, unit = self._columns.values, self._columns.unit or DEFAULT_UNIT
-        reader = EdgeReader(rules, names, unit=unit, times=times, further=further)
+        reader = EdgeReader(rules, names, unit=unit, times=times, further=further, metadata=self._of_rules)
         if rules.changes is not None:
             self._parser = ChangeParser(reader, has_ids=names.has_ids, unit=self._columns.time_unit)
         else:
@@ -451,13 +479,14 @@ class MessageReader:
     def _read_beside(self, messages: Sequence[Any], bad: dict[int, BadMessage]) -> dict[str, list[Any]]:
         """Return the metadata of messages by column, with nulls for bad messages."""
         columns: dict[str, list[Any]] = {column: [] for column, _ in self._columns.beside}
-        columns |= {FURTHER + name: [] for name in self._metadata}
+        names = tuple({*self._metadata, *self._of_rules})
+        columns |= {FURTHER + name: [] for name in names}
         if not columns:
             return columns
         for number, message in enumerate(messages):
             try:
                 values = self._columns.read(message, self._registry)
-                values |= {FURTHER + name: text_beside(name, message, self._registry) for name in self._metadata}
+                values |= {FURTHER + name: text_beside(name, message, self._registry) for name in names}
             except FieldError as error:
                 bad[number] = BadMessage(message, _reason(error, b""))
                 values = dict.fromkeys(columns)
@@ -547,12 +576,23 @@ class MessageReader:
         return {**found, **{name: FURTHER + name for name in beside}}
 
 
-def _refuse_metadata(rules: EdgeRules) -> None:
+def _metadata_of(rules: EdgeRules, properties: Sequence[str]) -> tuple[str, ...]:
+    """Return the metadata that rules read, for edges with these properties.  Raises `InputError` for unknown names."""
+    found = set()
     for rule in rules.rules:
-        for key, name in rule.names.items():
-            if is_beside(name):
-                message = f"{name} is metadata of a message; expected a key of values"
+        of_condition = () if rule.when is None else (("when", name) for name in sorted(rule.when.names))
+        for key, name in (*rule.names.items(), *rule.properties.items(), *of_condition):
+            if not is_beside(name):
+                continue
+            try:
+                check_beside(name)
+            except InputError as error:
+                raise InputError(f"{rules.file}: {rule}, key {key!r}: {error}") from None
+            if name == "@time" and key not in ("timestamp", "when"):
+                message = 'a time is a timestamp; expected timestamp = "@time"'
                 raise InputError(f"{rules.file}: {rule}, key {key!r}: {message}")
+            found.add(name)
+    return tuple(name for name in rules.all_names(properties) if name in found)
 
 
 def _as_lines(values: Sequence[bytes | None]) -> bytes:

@@ -6,10 +6,10 @@ is written more rarely, after a commit.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,7 +31,9 @@ from rpq.readers.column_names import ColumnNames
 from rpq.readers.text.changes import SOURCE_TIME
 from rpq.readers.text.edge_rules import EdgeRules
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
-from rpq.run.loop import OutputError, Rejected, Run
+from rpq.run.loop import OutputError, Rejected, Run, Sink
+from rpq.run.table_names import is_table, one_database, table_in
+from rpq.run.table_output import PostgresTables, TableOutputs, answer_tables
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE, check_time_format
 
 if TYPE_CHECKING:
@@ -173,6 +175,10 @@ UPSERT_NEEDS_EXPLICIT = (
     "upsert needs semantics 'explicit': with 'implicit' answers that expire leave without a row, and would stay in the topic"
 )
 
+TABLES_NEED_EXPLICIT = (
+    "tables need semantics 'explicit': with 'implicit' answers that expire leave without a row, and would stay in the table"
+)
+
 
 def run_topics(
     *queries: Query,
@@ -194,6 +200,7 @@ def run_topics(
     max_delay: float = 1.0,
     on_error: str = "stop",
     upsert: bool = False,
+    replace: bool = False,
     witness: bool = False,
     message: str | None = None,
     until_end: bool = False,
@@ -205,20 +212,22 @@ def run_topics(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     check: Callable[[], None] = lambda: None,
 ) -> TopicFigures:
-    """Run queries from topics to topics, exactly once, until `check` raises; with `until_end`, until the topics end.
+    """Run queries from topics to topics or tables, exactly once, until `check` raises or, with `until_end`, the topics end.
 
     `input` is one or several URIs `kafka://BROKER/TOPIC,TOPIC`, or `NAME=kafka://…` for the tuples of a stream; `output` is
-    one URI for all queries, or one for each by its name.  With a `checkpoint` a later run resumes where this one ended, also
-    after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.  A tuple waits for other partitions for
-    at most `max_delay` seconds.  `edges` is that of an engine; messages have the properties that queries read, and with
-    "id" the id of an edge, as further fields.  With `rdf` a message is a document of RDF, whose triples have the time that
-    it names, or that of columns="timestamp=@time"; with `rules` it is a record that they make edges of.  With `changes` it
-    is a change of a row of a table, whose edge has the `columns`, or whose edges the `rules` name.  `time_format` and
-    `text_vertices` are those of the command.  A `schema_registry` (its URL) has the schemas of messages in Avro or JSON
-    Schema.  `on_error` is "stop", "skip", or a topic for messages that are no tuples.  With `upsert` rows that leave are
-    tombstones.  `message` is a text with columns in braces, which becomes a column `message`.  `threads`, `memory_limit`,
-    `max_rows`, `max_ahead` and `witness` are those of an engine.  Raises
-    `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
+    one URI for all queries, or one for each by its name: of topics, or of tables of one database
+    (`postgresql://HOST/DATABASE?table=NAME`), which are kept equal to the answers.  With a `checkpoint` a later run resumes
+    where this one ended, also after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.  A tuple
+    waits for other partitions for at most `max_delay` seconds.  `edges` is that of an engine; messages have the properties
+    that queries read, and with "id" the id of an edge, as further fields.  With `rdf` a message is a document of RDF, whose
+    triples have the time that it names, or that of columns="timestamp=@time"; with `rules` it is a record that they make
+    edges of.  With `changes` it is a change of a row of a table, whose edge has the `columns`, or whose edges the `rules`
+    name.  `time_format` and `text_vertices` are those of the command.  A `schema_registry` (its URL) has the schemas of
+    messages in Avro or JSON Schema.  `on_error` is "stop", "skip", or a topic for messages that are no tuples.  With
+    `upsert` rows that leave are tombstones; with `replace` a new run empties tables that have rows.  `message` is a text
+    with columns in braces, which becomes a column `message`.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and
+    `witness` are those of an engine.  Raises `InputError`, `KafkaError` and `OutputError` (which are `RpqError`s), and the
+    errors of an engine.
 
     >>> import rpq
     >>> from rpq.kafka import run_topics
@@ -238,8 +247,15 @@ def run_topics(
         uris.append(checked_topic(uri))
         streams |= dict.fromkeys(topics_in(uri).topics, stream)
     outputs = {query.name: output if isinstance(output, str) else output[query.name] for query in queries}
+    are_tables = any(map(is_table, outputs.values()))
     letters = [checked_topic(on_error)] if on_error not in ("stop", "skip") else []
-    cluster = one_cluster([*uris, *map(checked_topic, outputs.values()), *letters])[0]
+    if are_tables:
+        given_besides = {"upsert": upsert, "witness": witness, "message": message is not None, "on_error": bool(letters)}
+        _check_tables(queries, [*outputs.values()], [name for name, is_given in given_besides.items() if is_given])
+    elif replace:
+        raise InputError("replace: applies to tables; expected output='postgresql://…'")
+    written = [] if are_tables else map(checked_topic, outputs.values())
+    cluster = one_cluster([*uris, *written, *letters])[0]
     given = kafka_config if isinstance(kafka_config, Mapping) or kafka_config is None else read_settings(kafka_config)
     client()
     registry = SchemaRegistry(schema_registry) if isinstance(schema_registry, str) else schema_registry
@@ -256,28 +272,11 @@ def run_topics(
     if changes is not None:
         if rules is None:
             rules = EdgeRules.of_columns(names, changes=changes, timestamp=SOURCE_TIME)
-        rules, names = replace(rules, changes=changes), replace(names, renamed=(), constant_label=None)
+        rules = dataclasses.replace(rules, changes=changes)
+        names = dataclasses.replace(names, renamed=(), constant_label=None)
         time_unit = time_unit or DEFAULT_UNIT
-    messages = MessageColumns.of(names, time_unit)
-    destinations = {
-        query.name: Destination(
-            topic=one_topic(outputs[query.name]),
-            columns=(
-                *(("query",) * (len(queries) > 1)),
-                *(*query.columns, "timestamp", "op"),
-                *(*(WITNESS_COLUMNS if witness else ()), *((MESSAGE,) * (message is not None))),
-            ),
-        )
-        for query in queries
-    }
-    if upsert and any(query.semantics != "explicit" for query in queries):
-        raise InputError(UPSERT_NEEDS_EXPLICIT)
-    template = None if message is None else MessageTemplate(message)
-    try:
-        for query in queries if template is not None else ():
-            template.check(("query", *query.columns, "timestamp", "op", *(WITNESS_COLUMNS if witness else ())))  # type: ignore[union-attr]
-    except ValueError as error:
-        raise InputError(f"message: {error}") from error
+    messages = MessageColumns.of(names, time_unit, rules=rules)
+    rows = None if are_tables else _row_messages(queries, outputs, upsert=upsert, witness=witness, message=message)
     of_engine: dict[str, Any] = {
         "threads": threads,
         "memory_limit": memory_limit,
@@ -305,7 +304,7 @@ def run_topics(
     identity = {
         "queries": [repr(query) for query in queries],
         "input": sorted(streams),
-        "output": sorted(topics_in(one).identity for one in outputs.values()),
+        "output": sorted((table_in(one) if are_tables else topics_in(one)).identity for one in outputs.values()),
         "columns": [columns, label, where, time_unit, upsert, *([] if max_ahead is None else [str(max_ahead)])],
         **({} if edges == "triple" else {"edges": edges}),
         **({} if rdf is None else {"rdf": repr(rdf)}),
@@ -315,16 +314,18 @@ def run_topics(
         **({"text_vertices": True} if text_vertices else {}),
         **({} if message is None else {"message": message}),
     }
+    sink: Sink
+    if rows is None:
+        tables = answer_tables(((query, outputs[query.name]) for query in queries), names_queries=len(queries) > 1)
+        database = PostgresTables(tables, identity=identity, differences=_differences, replaces=replace)
+        sink = TableOutputs(tables, database, label=tables[0].name.place, check=check)
+    else:
+        dead_letters = one_topic(on_error) if letters else None
+        sink = TopicOutputs(rows, settings=clients, witness=witness, dead_letters=dead_letters, check=check)
     run = TopicRun(
         source,
-        TopicOutputs(
-            RowMessages(destinations=destinations, upsert=upsert, witness=witness, message=template),
-            settings=clients,
-            witness=witness,
-            dead_letters=one_topic(on_error) if letters else None,
-            check=check,
-        ),
-        make_engine=lambda: Engine(*queries, **of_engine, edges=edges, time_unit=time_unit),  # type: ignore[arg-type]
+        sink,
+        make_engine=lambda: Engine(*queries, **of_engine, edges=edges, time_unit=messages.unit),  # type: ignore[arg-type]
         limit=limit,
         checkpoint=None
         if checkpoint is None
@@ -343,3 +344,42 @@ def run_topics(
 
 def _differences(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
     return [f"{name} was {old.get(name)}, now {value}" for name, value in new.items() if old.get(name) != value]
+
+
+def _row_messages(
+    queries: Sequence[Query], outputs: Mapping[str, str], *, upsert: bool, witness: bool, message: str | None
+) -> RowMessages:
+    """Return the messages of rows of these queries.  Raises `InputError`."""
+    if upsert and any(query.semantics != "explicit" for query in queries):
+        raise InputError(UPSERT_NEEDS_EXPLICIT)
+    of_witness = WITNESS_COLUMNS if witness else ()
+    destinations = {
+        query.name: Destination(
+            topic=one_topic(outputs[query.name]),
+            columns=(
+                *(("query",) * (len(queries) > 1)),
+                *(*query.columns, "timestamp", "op"),
+                *(*of_witness, *((MESSAGE,) * (message is not None))),
+            ),
+        )
+        for query in queries
+    }
+    template = None if message is None else MessageTemplate(message)
+    try:
+        for query in queries if template is not None else ():
+            template.check(("query", *query.columns, "timestamp", "op", *of_witness))  # type: ignore[union-attr]
+    except ValueError as error:
+        raise InputError(f"message: {error}") from error
+    return RowMessages(destinations=destinations, upsert=upsert, witness=witness, message=template)
+
+
+def _check_tables(queries: Sequence[Query], outputs: Sequence[str], besides: Sequence[str]) -> None:
+    """Raise `InputError` for outputs that are no tables of one database, and for what does not go with tables."""
+    for one in outputs:
+        if not is_table(one):
+            raise InputError(f"{one}: rows go to tables of a database or to topics, not both")
+    one_database(outputs)
+    if besides:
+        raise InputError(f"{besides[0]}: applies to topics; a table has the present answers, and no further columns")
+    if any(query.semantics != "explicit" for query in queries):
+        raise InputError(TABLES_NEED_EXPLICIT)

@@ -17,7 +17,7 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -27,9 +27,10 @@ import pyarrow.compute as pc
 
 from rpq.errors import install_command
 from rpq.run.loop import OutputError, Sink, SliceSource
-from rpq.run.table_names import POSITIONS, TableName, quoted
+from rpq.run.table_names import POSITIONS, TableName, quoted, table_in
 
 if TYPE_CHECKING:
+    from rpq.language.query import Query
     from rpq.rows.changes import Changes
 
 Found = TypeVar("Found")
@@ -61,6 +62,26 @@ class AnswerTable:
     name: TableName
     columns: tuple[str, ...]
     queries: frozenset[str]
+
+
+def answer_tables(outputs: Iterable[tuple[Query, str]], *, names_queries: bool) -> list[AnswerTable]:
+    """Return the tables in which queries, each with the URL of its table, have their answers.
+
+    If `names_queries`, an answer has the name of its query.  Raises `InputError` for URLs that name no table.
+
+    >>> import rpq
+    >>> query = rpq.Query("a/b*", window=rpq.Window(size=9, slide=1), semantics="explicit")
+    >>> [table.columns for table in answer_tables([(query, "postgresql:///shop?table=pairs")], names_queries=False)]
+    [('source', 'target')]
+    """
+    found: dict[str, AnswerTable] = {}
+    for query, url in outputs:
+        name = table_in(url)
+        before = found.get(name.identity)
+        columns = (*((QUERY,) * names_queries), *query.columns)
+        queries = frozenset({query.name}) | (before.queries if before is not None else frozenset())
+        found[name.identity] = AnswerTable(name=name, columns=columns, queries=queries)
+    return [*found.values()]
 
 
 class GoneError(Exception):

@@ -287,3 +287,73 @@ def test_integers_of_json_are_events_too(rpq, tmp_path):
     path.write_text(path.read_text().replace('"event": 7', '"event": 7.5'))
     status, _, err = rpq("run", "?x a ?y", "--input", path, "--events", "window", *WINDOW)
     assert status == 1 and "7.5 is not text; expected the identifier of an event" in err
+
+
+RECORDS = """
+timestamp = "at"
+[[edge]]
+label = "a"
+source = "from"
+target = "via"
+[[edge]]
+label = "b"
+source = "via"
+target = "to"
+op = "op"
+"""
+
+
+def records(count: int = 80, seed: int = 5) -> list[dict[str, Any]]:
+    """Records with one edge or two, some of which delete the second; every third is of the same trip as the one before."""
+    chance = random.Random(seed)
+    found = []
+    for number in range(count):
+        ends: dict[str, Any] = {name: chance.choice("stuvw") for name in ("from", "via", "to")}
+        if number % 5 == 0:
+            ends["to"] = None
+        found.append({**ends, "at": number // 2, "op": chance.choice("++-"), "trip": f"t{number // 3}"})
+    return found
+
+
+def edges_of_records(made: list[dict[str, Any]], *, by_trip: bool) -> list[list[Any]]:
+    """The tuples of records, with their event."""
+    found = []
+    for number, one in enumerate(made):
+        event = one["trip"] if by_trip else f"r{number}"
+        found.append([one["from"], one["via"], "a", one["at"], "+", event])
+        if one["to"] is not None:
+            found.append([one["via"], one["to"], "b", one["at"], one["op"], event])
+    return found
+
+
+@pytest.mark.parametrize("name", ["records.csv", "records.jsonl", "records.parquet"])
+@pytest.mark.parametrize("by_trip", [False, True])
+@pytest.mark.parametrize("mode", ["window", "alone"])
+def test_a_record_of_several_edges_is_an_event(rpq, tmp_path, monkeypatch, name, by_trip, mode):
+    monkeypatch.setattr(loop, "FIRST_SLICE", 5)
+    monkeypatch.setattr(loop, "LEAST_SLICE", 3)
+    made = records()
+    (tmp_path / "edges.toml").write_text(("event = 'trip'\n" if by_trip else "") + RECORDS)
+    path = tmp_path / name
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(made), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(one) + "\n" for one in made))
+    else:
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows([list(made[0]), *(one.values() for one in made)])  # None is empty
+    of_mode = WINDOW if mode == "window" else ()
+    run = ("run", CHAIN, "--events", mode, *of_mode, "--input", path, "--edges-from", tmp_path / "edges.toml")
+    status, out, err = rpq(*run, "--output", "-", "--quiet")
+    window = library.Window(size=10, slide=3) if mode == "window" else library.UnboundedWindow()
+    wanted = expected(CHAIN, edges_of_records(made, by_trip=by_trip), mode, window)
+    assert status == 0, err
+    assert rows_of(out) == by_time(wanted) and len(wanted) > 10
+
+
+def test_an_event_of_rules_needs_events(rpq, tmp_path):
+    (tmp_path / "edges.toml").write_text("event = 'trip'\n" + RECORDS)
+    (tmp_path / "records.jsonl").write_text(json.dumps(records(1)[0]) + "\n")
+    run = ("run", "a/b", *WINDOW, "--input", tmp_path / "records.jsonl", "--edges-from", tmp_path / "edges.toml")
+    status, _, err = rpq(*run)
+    assert status == 2 and "edge 1 ('a'), key 'event': is there, but events are not enabled; expected --events" in err

@@ -348,7 +348,6 @@ def test_a_checkpoint_is_of_the_rules_that_made_its_edges(run, events, tmp_path)
     [
         (["--columns", "source=x"], "--columns: --edges-from names the columns and labels of edges"),
         (["--label", "x"], "--label: --edges-from names the columns"),
-        (["--events", "window"], "--events: a record with several edges is no event"),
         (["--format", "yago"], "the format yago has fixed edges; rules make edges of records in edges and jsonl"),
     ],
 )

@@ -6,8 +6,16 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 
+import pytest
+
+import rpq
+from rpq.errors import InputError
+from rpq.kafka import run_topics
+from rpq.run.loop import OutputError
 from tests.kafka.kafka_process import ROOT
+from tests.kafka_topics import edges
 
 
 def test_a_table_equals_the_answer_over_changes_of_a_database_after_ten_kills(kafka, postgres, tmp_path) -> None:
@@ -26,3 +34,58 @@ def test_a_table_equals_the_answer_over_changes_of_a_database_after_ten_kills(ka
     assert first == "at least 6,000 changes of transfers, and the run was killed 10 times"
     count = re.fullmatch(r"the ([\d,]+) pairs of accounts in the table are those of the \d+ transfers that are left", last)
     assert count is not None and int(count[1].replace(",", "")) > 20
+
+
+WINDOW = rpq.Window(size=40, slide=5)
+PATHS = rpq.Query("a/b*", window=WINDOW, semantics="explicit", name="paths")
+PATTERN = rpq.Query("?x a ?y . ?y b ?z", window=WINDOW, semantics="explicit", name="pattern")
+
+
+def test_run_topics_keeps_tables_equal_to_the_answers_and_resumes(kafka, postgres, tmp_path) -> None:
+    read, stream = kafka.new(), edges(600)
+    tables = {query.name: postgres.new(query.name) for query in (PATHS, PATTERN)}
+    run = partial(
+        run_topics,
+        *(PATHS, PATTERN),
+        input=kafka.uri(read),
+        output={name: postgres.url(table) for name, table in tables.items()},
+        checkpoint=tmp_path / "run.state",
+        until_end=True,
+    )
+    engine = rpq.Engine(PATHS, PATTERN)
+    for part in (stream[:300], stream[300:]):
+        kafka.send(read, part)
+        run()
+        engine.push_rows([tuple(one.values()) for one in part], collect=False)
+        for query in (PATHS, PATTERN):
+            names = ", ".join(f'"{column}"' for column in query.columns)
+            answers = engine.answers(query.name).to_arrow().select(list(query.columns)).to_pylist()
+            wanted = {(query.name, *one.values()) for one in answers}
+            assert {*postgres.rows(f"SELECT query, {names} FROM {tables[query.name]}")} == wanted != set()
+    with pytest.raises(OutputError, match="has the rows of another run"):
+        run(checkpoint=None)
+    assert run(checkpoint=None, replace=True).messages == len(stream)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"output": {"paths": "postgresql:///shop?table=a", "pattern": "kafka://localhost/b"}}, "or to topics, not both"),
+        ({"output": {"paths": "postgresql:///shop?table=a", "pattern": "postgresql:///inn?table=a"}}, "different databases"),
+        ({"upsert": True}, "upsert: applies to topics; a table has the present answers"),
+        ({"message": "{x}"}, "message: applies to topics"),
+        ({"on_error": "kafka://localhost/letters"}, "on_error: applies to topics"),
+        ({"output": "kafka://localhost/rows", "replace": True}, "replace: applies to tables; expected output='postgresql"),
+    ],
+)
+def test_what_does_not_go_with_tables_is_refused(options, message) -> None:
+    given = {"output": "postgresql:///shop?table=answers", **options}
+    with pytest.raises(InputError, match=message):
+        run_topics(PATHS, PATTERN, input="kafka://localhost/edges", **given)
+
+
+def test_a_table_needs_explicit_semantics() -> None:
+    with pytest.raises(InputError, match="tables need semantics 'explicit'"):
+        run_topics(
+            rpq.Query("a", window=WINDOW), input="kafka://localhost/edges", output="postgresql:///shop?table=answers"
+        )

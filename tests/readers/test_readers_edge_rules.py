@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -328,12 +329,113 @@ def test_a_name_that_is_nearly_one_of_the_records_is_warned_of(tmp_path):
     assert reader.warnings == []
 
 
-def test_topics_have_rules_which_read_no_metadata(tmp_path):
-    (tmp_path / "edges.toml").write_text(EDGE)
-    settings = RunSettings(inputs=("kafka://localhost/t",), format="jsonl", edges_from=str(tmp_path / "edges.toml"))
-    assert topic_input_of(settings, ()).rules.rules == rules(EDGE).rules
+METADATA = """
+[[edge]]
+label = "spawned"
+source = "@key.parent"
+target = "@header.child"
+timestamp = "@time"
+when = "`@header.kind` = 'start' and pid > 3"
+[edge.properties]
+host = "@header.host"
+
+[[edge]]
+label_from = "@header.kind"
+source = "@key.parent"
+target = "pid"
+timestamp = "at"
+stream = "@topic"
+"""
+BESIDE_NAMES = ("key.parent", "header.child", "header.kind", "header.host", "topic", "time")
+
+
+@st.composite
+def messages_with_metadata(draw) -> tuple[Sent, dict]:
+    """A message, and the record in which its metadata are values of their own, in microseconds."""
+    kind, parent = draw(st.sampled_from(["start", "stop", "", None])), draw(st.sampled_from(["p", 7, "", None]))
+    pid, child = draw(st.sampled_from([2, 5, None])), draw(st.sampled_from(["c", None]))
+    value = {"at": draw(st.integers(0, 9)), **({} if pid is None else {"pid": pid})}
+    headers = [(name, text.encode()) for name, text in (("kind", kind), ("child", child), ("host", "h")) if text is not None]
+    at = draw(st.integers(0, 9))
+    of_message = {"kind": kind, "child": child, "host": "h", "topic": "t", "time": at * 1000, "parent": parent}
+    sent = Sent(json.dumps(value).encode(), json.dumps({"parent": parent}).encode(), at, tuple(headers))
+    return sent, {**value, **of_message}
+
+
+@examples(100)
+@given(st.lists(messages_with_metadata(), max_size=12), st.integers(1, 5))
+def test_metadata_of_messages_are_values_of_records(drawn, size):
+    first = Sent(b'{"at": 0, "pid": 9}', b'{"parent": "p"}', 0, (("kind", b"start"), ("child", b"c"), ("host", b"h")))
+    in_values = {"pid": 9, "at": 0, "kind": "start", "child": "c", "host": "h", "topic": "t", "time": 0, "parent": "p"}
+    drawn = [(first, in_values), *drawn]
+    text = METADATA
+    for name in BESIDE_NAMES:
+        text = text.replace(f"`@{name}`", name.rpartition(".")[2]).replace(f"@{name}", name.rpartition(".")[2])
+    assert "@" not in text
+    names = ColumnNames(properties=("host",))
+    plain = MessageReader(MessageColumns.of(names, "us"), rules=rules(text))
+    wanted = plain.read([Sent(json.dumps(record).encode()) for _, record in drawn])
+    reader = MessageReader(MessageColumns.of(names, "us"), rules=rules(METADATA))
+    rows, bad = [], []
+    for start in range(0, len(drawn), size):
+        found = reader.read([sent for sent, _ in drawn[start : start + size]])
+        rows += [] if found.columns is None else found.columns.to_pylist()
+        bad += [start + number for number in found.bad]
+    assert bad == sorted(wanted.bad)
+    assert [dict(row) for row in rows] == [dict(row) for row in wanted.columns.to_pylist()]
+
+
+def test_a_record_of_metadata_alone_needs_nothing_in_its_value():
+    text = EDGE.replace("'x'", "'@key'").replace("'y'", "'@header.to'").replace("'t'", "'@time'")
+    columns = MessageColumns.of(ColumnNames(), rules=rules(text))
+    assert columns.unit == "ms"
+    sent = [Sent(b"{}", b"k", 7, (("to", b"z"),)), Sent(b'{"more": 1}', b"k", 8), Sent(b"{}", b"\xff", 9, (("to", b"z"),))]
+    found = MessageReader(columns, rules=rules(text)).read(sent)
+    assert edges_of([found.columns]) == [("k", "z", "a", 7)]
+    assert found.bad[2].reason == "column '@key': is not UTF-8 text"
+
+
+@pytest.mark.parametrize("form", ["debezium", "debezium-rows"])
+def test_changes_of_rows_have_the_metadata_of_their_messages(form):
+    text = "[[edge]]\nlabel='l'\nsource='@header.tenant'\ntarget='to'\nid='@key'\ntimestamp='@time'\n"
+    read = replace(rules(text), changes=form)
+    columns = MessageColumns.of(ColumnNames(properties=("edge",)), "ms", rules=read)
+    rows = [{"to": "x"}, {"to": "y"}]
+    values = [{"op": "c", "after": rows[0], "ts_ms": 1}, {"op": "u", "before": rows[0], "after": rows[1], "ts_ms": 2}]
+    values.append({"op": "d", "before": rows[1], "after": None, "ts_ms": 3})
+    if form == "debezium-rows":
+        values = [{**rows[0], "__op": "c"}, {**rows[1], "__op": "u"}, {**rows[1], "__deleted": "true", "__ts_ms": 3}]
+    sent = [
+        Sent(json.dumps(value).encode(), key, at, (("tenant", b"a"),))
+        for key, at, value in zip((b"k", b"k", b"k"), (5, 6, 7), values, strict=True)
+    ]
+    found = MessageReader(columns, rules=read).read(sent)
+    assert not found.bad
+    inserts = [row for row in found.columns.to_pylist() if not row["delete"]]
+    assert [(row["source"], row["target"], row["timestamp"], row["edge"]) for row in inserts] == [
+        ("a", "x", 5, "k"),
+        ("a", "y", 6, "k"),
+    ]
+    (last,) = [row for row in found.columns.to_pylist() if row["delete"]]
+    assert (last["edge"], last["timestamp"]) == ("k", 3)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (("'x'", "'@kye'"), "edge 1 .'a'., key 'source': '@kye' is nothing of a message.*did you mean '@key'"),
+        (("'y'", "'@time'"), 'key .target.: a time is a timestamp; expected timestamp = "@time"'),
+        (("label", "when=\"`@haeder.kind` = 'x'\"\nlabel"), "key 'when': '@haeder.kind' is nothing of a message"),
+    ],
+)
+def test_topics_have_rules_whose_metadata_are_known(tmp_path, changed, message):
     (tmp_path / "edges.toml").write_text(EDGE.replace("'t'", "'@time'"))
-    with pytest.raises(InputError, match="edge 1 .'a'., key 'timestamp': @time is metadata of a message"):
+    settings = RunSettings(inputs=("kafka://localhost/t",), format="jsonl", edges_from=str(tmp_path / "edges.toml"))
+    topics = topic_input_of(settings, ())
+    assert topics.rules.rules == rules(EDGE.replace("'t'", "'@time'")).rules
+    assert topics.columns.unit == "ms"
+    (tmp_path / "edges.toml").write_text(EDGE.replace(*changed))
+    with pytest.raises(InputError, match=message):
         topic_input_of(settings, ())
 
 

@@ -28,11 +28,12 @@ from rpq.readers.key_paths import name_of, names_in, path_of, value_at
 from rpq.readers.source import Block
 from rpq.readers.text.edge_rules import (
     EdgeReader,
+    Metadata,
     RecordEdges,
-    RecordLayout,
     RecordParser,
     RowChanges,
     concatenate_loose,
+    record_layout,
     texts_of_column,
 )
 from rpq.readers.text.jsonlines import JsonLines, read_object
@@ -84,12 +85,13 @@ class ChangeReader:
         self._is_row = edges.rules.changes == ROWS
         self.types: Mapping[str, Mapping[str, Any]] = {}
         rules = edges.rules.rules
-        self._metadata = tuple(name for name in edges.names if name.startswith("__"))
-        self._columns = tuple(name for name in edges.names if not name.startswith("__"))
+        self.metadata = edges.metadata
+        self._facts = tuple(name for name in edges.names if name.startswith("__") or name in self.metadata)
+        self._columns = tuple(name for name in edges.names if name not in self._facts)
         self._ids = {rule.names["id"] for rule in rules if "id" in rule.names}
         self._times = tuple(dict.fromkeys(rule.names["timestamp"] for rule in rules))
         of_change = ("__op", "__deleted", SOURCE_TIME, "__ts_ms") if self._is_row else ("__op", SOURCE_TIME, "__ts_ms")
-        names = [self._name(name) for name in {*self._metadata, *of_change}]
+        names = [self._name(name) for name in {*self._facts, *of_change}]
         sides = ("",) if self._is_row else ("before", "after")
         names += [self._of_side(side, name) for side in sides for name in self._columns]
         self.names = tuple(sorted(names))
@@ -102,7 +104,7 @@ class ChangeReader:
     @property
     def ends(self) -> frozenset[str]:
         """The names of values that are no objects and no lists."""
-        of_rules = self._edges.rules.ends - {*self._metadata}
+        of_rules = self._edges.rules.ends - {*self._facts}
         sides = ("",) if self._is_row else ("before", "after")
         return frozenset(self._of_side(side, name) for side in sides for name in of_rules)
 
@@ -118,7 +120,7 @@ class ChangeReader:
         if not isinstance(row, dict):
             return
         for rule in self._edges.rules.rules:
-            missing = [name for name in rule.names.values() if not name.startswith("__") and value_at(row, name, row) is row]
+            missing = [name for name in rule.names.values() if name not in self._facts and value_at(row, name, row) is row]
             if rule.is_required and missing and found.get("op", "c") not in ("d", "u"):
                 there = ", ".join(name for name in names_in(row) if not name.startswith("__"))
                 raise FieldError(
@@ -127,7 +129,9 @@ class ChangeReader:
                     missing[0],
                 )
 
-    def read(self, records: Mapping[str, pa.Array], count: int) -> RecordEdges:
+    def read(
+        self, records: Mapping[str, pa.Array], count: int, *, timestamps: Mapping[str, pa.Array] | None = None
+    ) -> RecordEdges:
         """Return the edges of `count` changes, whose values are in columns by name.  O(changes · rules)."""
         errors: dict[int, FieldError] = {}
         ops = self._operations(records, count, errors)
@@ -146,17 +150,16 @@ class ChangeReader:
                 new = texts_of_column(after).take(pa.array(first))
                 old = pc.coalesce(texts_of_column(old), pc.if_else(pa.array(ops[first] == "u"), new, None))
             rows[name] = concatenate_loose([old, after.take(pa.array(second))]).take(pa.array(order))
-        self._refuse_unknown(rows, of_change, deletes, errors)
         places = pa.array(of_change)
-        metadata = {name: self._said(name, records, ops).take(places) for name in self._metadata}
+        facts = {name: self._said(name, records, ops).take(places) for name in self._facts}
+        self._refuse_unknown(rows, facts, of_change, deletes, errors)
         times = pc.coalesce(*(self._time(name, records[self._name(name)]) for name in (SOURCE_TIME, "__ts_ms")))
-        changes = RowChanges(
-            deletes=deletes,
-            replaced=replaced,
-            times=times.take(places),
-            timestamps={name: self._timestamps(name, {**rows, **metadata}, of_change, errors) for name in self._times},
-        )
-        edges = self._edges.read({**rows, **metadata}, len(of_change), changes=changes)
+        changes = RowChanges(deletes=deletes, replaced=replaced, times=times.take(places))
+        in_unit = {name: column.take(places) for name, column in (timestamps or {}).items()}
+        for name in self._times:
+            if name not in in_unit:
+                in_unit[name] = self._timestamps(name, {**rows, **facts}, of_change, errors)
+        edges = self._edges.read({**rows, **facts}, len(of_change), timestamps=in_unit, changes=changes)
         for row, error in edges.errors.items():
             errors.setdefault(int(of_change[row]), error)
         of_edges = of_change[edges.records]
@@ -195,13 +198,20 @@ class ChangeReader:
         return ops.astype("U1") if count else np.empty(0, "U1")
 
     def _refuse_unknown(
-        self, rows: Mapping[str, pa.Array], of_change: np.ndarray, deletes: np.ndarray, errors: dict[int, FieldError]
+        self,
+        rows: Mapping[str, pa.Array],
+        facts: Mapping[str, pa.Array],
+        of_change: np.ndarray,
+        deletes: np.ndarray,
+        errors: dict[int, FieldError],
     ) -> None:
         """Add errors for deletes of rows that are not known, and for values that PostgreSQL did not send."""
-        needed = [name for name in rows if name in self._ids] if self._has_ids else list(rows)
+        needed = list(rows.values())
+        if self._has_ids:
+            needed = [values for name, values in {**rows, **facts}.items() if name in self._ids]
         known = np.zeros(len(of_change), np.int64)
-        for name in needed:
-            known += numpy_array(texts_of_column(rows[name]).is_valid())
+        for values in needed:
+            known += numpy_array(texts_of_column(values).is_valid())
         least = 1 if self._has_ids else min(2, len(needed))
         where = "__deleted" if self._is_row else "before"
         for row in np.flatnonzero(deletes & (known < least)).tolist():
@@ -221,7 +231,7 @@ class ChangeReader:
 
     def _name(self, name: str) -> str:
         """Return the name in a change of what is said of it, by its name in rows."""
-        if self._is_row:
+        if self._is_row or name in self.metadata:
             return name
         field = name.removeprefix("__")
         if field in ("op", "ts_ms", "ts_us", "ts_ns"):
@@ -318,16 +328,17 @@ class ChangeParser(RecordParser):
 
     def __init__(self, edges: EdgeReader, *, has_ids: bool, unit: str | None) -> None:
         reader = ChangeReader(edges, has_ids=has_ids, unit=unit)
-        super().__init__(JsonLines(RecordLayout(further=reader.names, ends=reader.ends)), reader)
+        super().__init__(JsonLines(record_layout(reader, reader.ends)), reader)
         self._is_row = edges.rules.changes == ROWS
         self._prefix = b""
         self._types: Mapping[str, Any] = {}
 
-    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
+    def parse(self, block: Block, *, stop: bool, metadata: Metadata | None = None) -> Iterator[Rows]:
         """Read a block, in pieces of changes with the same schema."""
         for piece, types in self._pieces(block):
             self.reader.types = types
-            for rows in super().parse(piece, stop=stop):
+            of_piece = None if metadata is None else metadata.skip(piece.line - block.line)
+            for rows in super().parse(piece, stop=stop, metadata=of_piece):
                 yield rows
                 if stop and rows.errors:
                     return

@@ -14,6 +14,8 @@ Keys are names as in `rpq.readers.key_paths`.  A record has the edges of the rul
 file.  A rule with `when` applies where the condition holds, and then a missing end is an error of the record; a rule without
 one applies where both ends, and the key of its label, are there.  Vertices are text, numbers too: what rules call a vertex
 may be a number in one key and text in another.  Lists and objects are no vertices.
+
+With events, `event` is the key of the event of an edge.  If no rule has one, each record is an event.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count as count_from
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,7 +37,7 @@ import pyarrow.compute as pc
 from rpq.errors import InputError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn
 from rpq.language.where import Where, WhereError, parse_where
-from rpq.readers.column_names import ColumnNames
+from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines
 from rpq.readers.text.line_layout import FURTHER, INTEGER, NO_ID, check_integer
@@ -54,10 +57,13 @@ from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.arrays.values import booleans_of_text
 
 _ENDS = ("source", "target")
-_NAMES = (*_ENDS, "timestamp", "label_from", "op", DELETE, STREAM, "id")
+_NAMES = (*_ENDS, "timestamp", "label_from", "op", DELETE, STREAM, EVENT, "id")
 """The keys of a rule whose values are names of values in a record."""
 
 _KEYS = ("label", *_NAMES, "when", "properties")
+
+_BATCHES = count_from()
+"""The numbers of batches of records in this process, by which no two records have the same event."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +193,13 @@ class EdgeRules:
         """
         return frozenset(name for rule in self.rules for name in rule.names.values())
 
+    def refuse_events(self) -> None:
+        """Raise `InputError` for a rule that names an event."""
+        for rule in self.rules:
+            if EVENT in rule.names:
+                message = "is there, but events are not enabled; expected --events, or no such key"
+                raise InputError(f"{self.file}: {rule}, key 'event': {message}")
+
     def all_names(self, properties: Sequence[str]) -> tuple[str, ...]:
         """Return the names of all values that are read, for edges with these properties.
 
@@ -298,13 +311,37 @@ class RowChanges:
 
     `deletes` are records whose edges leave, at `times`, or at that of the row where it is null.  The record after one of
     `replaced` is the same row as it is now; where edges have ids, an edge that it has under the same id is replaced.
-    `timestamps` are columns of timestamps in the unit of the stream by name, other names are those of the row.
     """
 
     deletes: np.ndarray
     replaced: np.ndarray
     times: pa.Array
-    timestamps: Mapping[str, pa.Array]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metadata:
+    """Values beside records, such as the keys of messages: by name, one for each record of a batch.
+
+    `timestamps` are times in the unit of the stream (as Arrow's timestamps), for rules that name them as the timestamp.
+
+    >>> metadata = Metadata(values={"@key": pa.array(["x", "y"])})
+    >>> metadata.take(np.array([1])).values["@key"].to_pylist()
+    ['y']
+    """
+
+    values: Mapping[str, pa.Array] = field(default_factory=dict)
+    timestamps: Mapping[str, pa.Array] = field(default_factory=dict)
+
+    def take(self, records: np.ndarray) -> Metadata:
+        """Return the metadata of some records."""
+        places = pa.array(records)
+        values, timestamps = ({name: one.take(places) for name, one in of.items()} for of in (self.values, self.timestamps))
+        return Metadata(values=values, timestamps=timestamps)
+
+    def skip(self, count: int) -> Metadata:
+        """Return the metadata without that of the first `count` records."""
+        values, timestamps = ({name: one.slice(count) for name, one in of.items()} for of in (self.values, self.timestamps))
+        return Metadata(values=values, timestamps=timestamps)
 
 
 class EdgeReader:
@@ -312,7 +349,7 @@ class EdgeReader:
 
     `kinds` are the kinds of the values of typed columns, by name; others have no type.  `times` is the kind of timestamps
     in text, or "integers"; None until the first timestamp, which decides.  They become integers in `unit`.  `further` are
-    names of values that the caller reads besides.
+    names of values that the caller reads besides.  `metadata` are names of values that stand beside records, as `Metadata`.
     """
 
     def __init__(
@@ -324,13 +361,16 @@ class EdgeReader:
         kinds: Mapping[str, ColumnKind] | None = None,
         times: str | None = None,
         further: Iterable[str] = (),
+        metadata: Iterable[str] = (),
     ) -> None:
         self.rules = rules
         self._further = tuple(further)
         self.names = tuple(sorted({*rules.all_names(columns.properties), *self._further}))
+        self.metadata = frozenset(metadata)
         self.times = columns.time_format or times
         self._unit = unit
         self._has_ids = columns.has_ids
+        self._has_events = columns.has_events
         self._properties = tuple(name for name in columns.properties if name != EDGE)
         kinds = kinds or {name: ColumnKind(key=FURTHER + name, kind="untyped") for name in self.names}
         self._predicates: list[Predicate | None] = []
@@ -344,13 +384,28 @@ class EdgeReader:
             if "id" not in rule.names:
                 message = "is missing; where edges have ids (--edges id), each has one"
                 raise InputError(f"{rules.file}: {rule}, key 'id': {message}")
+        if not self._has_events:
+            rules.refuse_events()
+        self._are_events = self._has_events and not any(EVENT in rule.names for rule in rules.rules)
+        """True if each record is an event."""
 
-    def read(self, records: Mapping[str, pa.Array], count: int, *, changes: RowChanges | None = None) -> RecordEdges:
-        """Return the edges of `count` records, whose values are in columns by name.  O(records · rules)."""
+    def read(
+        self,
+        records: Mapping[str, pa.Array],
+        count: int,
+        *,
+        timestamps: Mapping[str, pa.Array] | None = None,
+        changes: RowChanges | None = None,
+    ) -> RecordEdges:
+        """Return the edges of `count` records, whose values are in columns by name.  O(records · rules).
+
+        `timestamps` are the columns of timestamps that are in the unit of the stream.
+        """
         errors: dict[int, FieldError] = {}
+        times = {**records, **(timestamps or {})}
         if self.times is None:
-            self.times = self._kind_of_times(records if changes is None else {**records, **changes.timestamps})
-        parts = [self._edges(rule, records, count, errors, changes) for rule in range(len(self.rules.rules))]
+            self.times = self._kind_of_times(times)
+        parts = [self._edges(rule, records, times, count, errors, changes) for rule in range(len(self.rules.rules))]
         of_records = np.concatenate([part.pop("record") for part in parts])
         order = np.argsort(of_records, kind="stable")
         if errors:
@@ -358,10 +413,13 @@ class EdgeReader:
         columns = {}
         for name in parts[0]:
             columns[name] = concatenate_loose([part[name] for part in parts]).take(pa.array(order))
-        for name in ("label", STREAM):
-            columns[name] = columns[name].dictionary_encode()
+        for name in ("label", STREAM, EVENT):
+            if name in columns:
+                columns[name] = columns[name].dictionary_encode()
         if not pc.any(columns[DELETE]).as_py():
             del columns[DELETE]
+        if self._are_events:
+            columns[EVENT] = pa.array((next(_BATCHES) << 32) + of_records[order])
         places = pa.array(of_records[order])
         further = {FURTHER + name: records[name].take(places) for name in self._further}
         return RecordEdges(columns={**further, **columns}, records=of_records[order], errors=errors)
@@ -370,6 +428,7 @@ class EdgeReader:
         self,
         number: int,
         records: Mapping[str, pa.Array],
+        times: Mapping[str, pa.Array],
         count: int,
         errors: dict[int, FieldError],
         changes: RowChanges | None,
@@ -386,7 +445,9 @@ class EdgeReader:
             applies = _leaving_by_id(texts_of_column(records[rule.names["id"]]), np.asarray(applies), changes)
         place = np.flatnonzero(applies)
         chosen = pa.array(place)
-        own = {column: records[name].take(chosen) for column, name in rule.names.items()}
+        own = {
+            column: (times if column == "timestamp" else records)[name].take(chosen) for column, name in rule.names.items()
+        }
         texts = {column: texts_of_column(own[column]) for column in own if column != "timestamp"}
         bad = _Problems(rule, place, errors)
         if changes is None:
@@ -394,7 +455,6 @@ class EdgeReader:
         else:
             deletes = changes.deletes[place]
             at = pc.if_else(pa.array(deletes), changes.times.take(chosen), pa.scalar(None, pa.int64()))
-            own["timestamp"] = changes.timestamps.get(rule.names["timestamp"], records[rule.names["timestamp"]]).take(chosen)
             if self._has_ids and len(self.rules.rules) > 1:
                 # The edges of a row have its id, and would replace each other.
                 texts["id"] = pc.binary_join_element_wise(texts["id"], str(rule.number), "#")
@@ -417,6 +477,8 @@ class EdgeReader:
             DELETE: pa.array(deletes),
             STREAM: texts.get(STREAM, pa.nulls(len(place), pa.string())),
         }
+        if self._has_events and not self._are_events:
+            names[EVENT] = texts.get(EVENT, pa.nulls(len(place), pa.string()))
         sources = {name: self.rules.of_property(rule, name) for name in self._properties}
         absent = pa.nulls(len(place), pa.string())
         properties = {
@@ -589,20 +651,30 @@ class RecordLayout(JsonLayout):
 class RecordReader(Protocol):
     """Makes edges of records: an `EdgeReader`, or one for other records on top of it.
 
-    `names` are those of the values that are read, and `times` the kind of the timestamps in text.
+    `names` are those of the values that are read, `metadata` those among them that stand beside the records, and `times` is
+    the kind of the timestamps in text.
     """
 
     names: tuple[str, ...]
+    metadata: frozenset[str]
 
     @property
     def times(self) -> str | None: ...
 
-    def read(self, records: Mapping[str, pa.Array], count: int) -> RecordEdges: ...
+    def read(
+        self, records: Mapping[str, pa.Array], count: int, *, timestamps: Mapping[str, pa.Array] | None = None
+    ) -> RecordEdges: ...
+
+
+def record_layout(reader: RecordReader, ends: frozenset[str]) -> RecordLayout:
+    """Return the layout of the objects that a reader makes edges of; the values of `ends` are no objects and no lists."""
+    names = tuple(name for name in reader.names if name not in reader.metadata)
+    return RecordLayout(further=names, ends=ends - reader.metadata)
 
 
 def json_records(reader: EdgeReader) -> JsonLines:
     """Return a parser of JSON lines whose records a reader makes edges of."""
-    return JsonLines(RecordLayout(further=reader.names, ends=reader.rules.ends))
+    return JsonLines(record_layout(reader, reader.rules.ends))
 
 
 class RecordParser:
@@ -612,11 +684,14 @@ class RecordParser:
         self.inner = inner
         self.reader = reader
 
-    def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
-        """Read a block in pieces; with `stop`, no further than its first bad record."""
+    def parse(self, block: Block, *, stop: bool, metadata: Metadata | None = None) -> Iterator[Rows]:
+        """Read a block in pieces; with `stop`, no further than its first bad record.
+
+        `metadata` are the values beside the records of the block.
+        """
         start, numbers = 0, list[int]()
         for piece in self.inner.parse(block, stop=stop):
-            edges, rows = self._rows(piece)
+            edges, rows = self._rows(piece, None if metadata is None else metadata.skip(start))
             errors = list(piece.errors)
             if edges.errors:
                 numbers = numbers or [number for number, _ in self._lines(block)]
@@ -639,10 +714,13 @@ class RecordParser:
         layout = self.inner.layout if isinstance(self.inner, LineParser) else None
         return data_lines(block) if layout is None else data_records(block, layout)
 
-    def _rows(self, piece: Rows) -> tuple[RecordEdges, Rows]:
-        records = {name: piece.columns[FURTHER + name] for name in self.reader.names}
-        count = len(next(iter(records.values())))
-        edges = self.reader.read(records, count)
-        places = edges.records
-        ordinals: np.ndarray = places if piece.ordinals is None else piece.ordinals[places]
-        return edges, Rows(columns=edges.columns, data_lines=piece.data_lines, ordinals=ordinals)
+    def _rows(self, piece: Rows, metadata: Metadata | None) -> tuple[RecordEdges, Rows]:
+        ordinals = np.arange(piece.data_lines) if piece.ordinals is None else piece.ordinals
+        beside = Metadata() if metadata is None else metadata.take(ordinals)
+        records = {
+            name: beside.values[name] if name in self.reader.metadata else piece.columns[FURTHER + name]
+            for name in self.reader.names
+        }
+        edges = self.reader.read(records, len(ordinals), timestamps=beside.timestamps)
+        rows = Rows(columns=edges.columns, data_lines=piece.data_lines, ordinals=ordinals[edges.records])
+        return edges, rows
