@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.engine.engine import Engine
 from rpq.engine.running.limits import default_limit
 from rpq.language.hypercube import Hypercube, Share
 from rpq.language.query import PatternQuery
@@ -31,7 +30,9 @@ from rpq.spark.envelopes import LabelReader
 from rpq.spark.errors import PipelineError
 from rpq.spark.shipping import Shipped
 from rpq.stream.names.stream_labels import text_of
-from rpq.stream.names.vertices import VertexDictionary
+
+if TYPE_CHECKING:
+    from rpq.engine.engine import Engine
 
 _SEED = 42
 _WORD = 0xFFFFFFFF
@@ -257,6 +258,8 @@ def _are_in(reads: Iterable[_Ends], sources: np.ndarray, targets: np.ndarray) ->
 
 def _hashes(names: pa.Array) -> np.ndarray:
     """Return the hashes of the names of vertices, by which shares divide them."""
+    from rpq.stream.names.vertices import VertexDictionary  # with kernels, which need Numba
+
     encoded = names.dictionary_encode()
     vertices = VertexDictionary()
     distinct = encoded.dictionary
