@@ -6,9 +6,10 @@ Importing this module imports click alone; PySpark is imported when a command ru
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -256,6 +257,27 @@ _edges_option = click.option(
     "column edge. An order in time needs one of the latter two.",
 )
 
+_SIZE = re.compile(r"(.+?)=([0-9]+)(?:,(?=.)|$)")
+
+
+def _parse_sizes(context: click.Context, parameter: click.Parameter, text: str | None) -> dict[str, int] | None:
+    """Return the numbers of edges of `LABEL=N,…` by label; a label may contain commas."""
+    if text is None:
+        return None
+    found = {match[1]: int(match[2]) for match in _SIZE.finditer(text)}
+    if not text or _SIZE.sub("", text):
+        raise click.BadParameter(f"{text!r}: expected numbers by label, LABEL=N,LABEL=N,…, as in knows=1000,likes=20")
+    return found
+
+
+_sizes_option = click.option(
+    "--sizes",
+    metavar="LABEL=N,...",
+    callback=_parse_sizes,
+    help="Numbers of edges by label, counted or estimated, by which patterns are divided.  [default: of a replay the "
+    "statistics of the data set, of a stream the first tuples that there are]",
+)
+
 _query_options = shared.combine_options(
     queries_file,
     shared.language,
@@ -266,6 +288,7 @@ _query_options = shared.combine_options(
     shared.pattern_options,
     shared.sources_and_targets,
     click.option("--partitions", type=click.IntRange(min=1), help="Number of shares into which the roots are divided."),
+    _sizes_option,
 )
 
 
@@ -373,7 +396,8 @@ def replay_command(**options: Any) -> None:
         queries = read_queries(options, unit=unit or options["time_unit"], integers=integers)
         _prepare_workers(session, queries, integers, options)
         replaying = time.perf_counter()
-        settings = {"partitions": partitions, "time_unit": unit, "edges": options["edges"], **named}
+        chosen = {name: options[name] for name in ("edges", "sizes")}
+        settings = {"partitions": partitions, "time_unit": unit, **chosen, **named}
         with show_tasks(session, Progress(shown=not options["quiet"]), "computing answers"):
             if options["names"]:
                 changes = replay(session, options["data"], *queries, names=True, **settings)
@@ -447,9 +471,10 @@ def stream_command(**options: Any) -> None:
     _check_inputs(options, files)
     with _session(options, options["partitions"]) as session:
         from rpq.spark.columns import edge_columns, parse_column_names
+        from rpq.spark.division import counted_labels
         from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, share_count
         from rpq.spark.stream import stream_identity
-        from rpq.spark.stream.run import Stream
+        from rpq.spark.stream.run import Stream, label_sizes
 
         # An existing stream continues with the same number of shares, even if the cluster has another size now.
         begun = stream_identity.read(session, options["checkpoint"]) or {}
@@ -462,15 +487,23 @@ def stream_command(**options: Any) -> None:
         }
         names = parse_column_names(**named, has_ids=options["edges"] == "id")
         if is_topic(options["folder"]):
-            edges, sequence, topic_unit = read_topics(session, options)
-            unit = unit or topic_unit
+            topics = read_topics(session, options)
+            edges, first_edges, sequence = topics.edges, topics.first_edges, topics.sequence
+            unit = unit or topics.time_unit
         else:
             stamps = "timestamp" if names is None else names["timestamp"]
-            edges = Stream.edges(session, options["folder"], options["files"], options["max_files"], timestamps=stamps)
+            edges, first_edges = Stream.edges(
+                session, options["folder"], options["files"], options["max_files"], timestamps=stamps
+            )
         columns = edge_columns(edges, sequence=None, time_unit="us", with_place=False, names=names)
         integers = columns.vertex == "bigint"
         unit = unit or ("us" if columns.is_time else None)
         queries = read_queries(options, unit=unit, integers=integers)
+        sizes = options["sizes"]
+        if sizes is None and not begun and (labels := counted_labels(queries, partitions)):
+            sizes = label_sizes(first_edges(), names, labels)
+            if sizes and not options["quiet"]:
+                click.echo(f"sizes of labels in the first tuples: {_sizes_text(sizes)} (--sizes for others)", err=True)
         stream = Stream(
             edges,
             queries,
@@ -482,6 +515,7 @@ def stream_command(**options: Any) -> None:
             output=options["output"],
             max_delay=options["max_delay"],
             identity=options["edges"],
+            sizes=sizes,
             **named,
         )
         _prepare_workers(session, queries, integers, options)
@@ -513,9 +547,9 @@ def explain_command(**options: Any) -> None:
         queries = queries_in_unit(read_queries(options, unit=unit, integers=False), unit)
     except PipelineError as error:
         raise click.UsageError(str(error)) from error
-    count = options["partitions"]
+    known = {"shares": options["partitions"], "sizes": options["sizes"]}
     texts = [
-        summary_text({"query": printable(query.name), "shares": describe_division(query, shares=count)}) for query in queries
+        summary_text({"query": printable(query.name), "shares": describe_division(query, **known)}) for query in queries
     ]
     click.echo("\n\n".join(texts))
 
@@ -528,6 +562,12 @@ def explain_command(**options: Any) -> None:
 @click.option(
     "--queries", "queries_file", metavar="FILE", help="All queries from now on, .toml or .jsonl.  [default: as before]"
 )
+@click.option(
+    "--sizes",
+    metavar="LABEL=N,...",
+    callback=_parse_sizes,
+    help="Numbers of edges by label, by which patterns are divided from now on.  [default: as before]",
+)
 @shared.time_unit("if not known")
 @_session_options
 def rescale_command(**options: Any) -> None:
@@ -536,8 +576,8 @@ def rescale_command(**options: Any) -> None:
     Rows continue as if nothing had happened; a new query begins with the answers over the edges in its window.
     """
     started = time.perf_counter()
-    if options["partitions"] is None and options["queries_file"] is None:
-        raise click.UsageError("expected --partitions or --queries, or both: the parts of the stream to change")
+    if all(options[name] is None for name in ("partitions", "queries_file", "sizes")):
+        raise click.UsageError("expected --partitions, --queries or --sizes: the parts of the stream to change")
     options["expressions"] = ()
     if options["queries_file"] is not None:
         check_query_options(options)
@@ -553,11 +593,14 @@ def rescale_command(**options: Any) -> None:
             unit = identity.get("time_unit") or options["time_unit"]
             queries = read_queries(options, unit=unit, integers=identity.get("vertices") == "bigint")
         with show_tasks(session, Progress(shown=not options["quiet"]), "moving the state"):
-            figures = rescale(session, options["checkpoint"], *queries, partitions=options["partitions"])
+            figures = rescale(
+                session, options["checkpoint"], *queries, partitions=options["partitions"], sizes=options["sizes"]
+            )
     figures["total_seconds"] = time.perf_counter() - started
     before, now = figures["queries"]
     lines = {
         "shares": f"{figures['shares'][0]:,} before, {figures['shares'][1]:,} now",
+        "sizes": _sizes_text(figures["sizes"]),
         "queries": ", ".join(now),
         "new": ", ".join(figures["added"]),
         "removed": ", ".join(name for name in before if name not in now),
@@ -594,6 +637,10 @@ def warm_up_command(**options: Any) -> None:
         os.replace(stored, archive)
     if not options["quiet"]:
         click.echo(f"classes of Spark: {archive}, {archive.stat().st_size >> 20} MB", err=True)
+
+
+def _sizes_text(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{label} {size:,}" for label, size in sizes.items())
 
 
 _STORING_SECONDS = 600.0

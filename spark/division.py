@@ -15,22 +15,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.engine.engine import Engine
 from rpq.engine.running.limits import default_limit
 from rpq.language.hypercube import Hypercube, Share
 from rpq.language.query import PatternQuery
 from rpq.language.readings import LabelSet, has_conditions, readings_of
 from rpq.language.sparql.query import SparqlQuery
 from rpq.spark.envelopes import LabelReader
+from rpq.spark.errors import PipelineError
 from rpq.spark.shipping import Shipped
 from rpq.stream.names.stream_labels import text_of
-from rpq.stream.names.vertices import VertexDictionary
+
+if TYPE_CHECKING:
+    from rpq.engine.engine import Engine
 
 _SEED = 42
 _WORD = 0xFFFFFFFF
@@ -168,6 +170,31 @@ class OwnEdges:
         return own, None if len(own) == len(tuples) else int(stamps[-1])
 
 
+def check_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the numbers of edges by label, sorted.  Raises `PipelineError` for one that is no number.
+
+    >>> check_sizes({"b": 7, "a": 1_000})
+    {'a': 1000, 'b': 7}
+    """
+    for label, size in sizes.items():
+        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 0:
+            raise PipelineError(f"sizes: {label!r} is {size!r}; expected the number of its edges, a whole number from 0 on")
+    return {str(label): int(size) for label, size in sorted(sizes.items())}
+
+
+def counted_labels(queries: Sequence[rpq.Query], shares: int) -> list[str]:
+    """Return the labels whose numbers of edges shape the division of the queries.
+
+    >>> window = rpq.Window(size=10, slide=1)
+    >>> texts = ("?x a ?y . ?y a ?z . ?z a ?x", "?x a ?y . ?y b ?z . ?z c ?x")
+    >>> [counted_labels([rpq.Query(text, window=window)], 8) for text in texts]
+    [[], ['a', 'b', 'c']]
+    """
+    cubes = [query.hypercube for query in queries if shares > 1]
+    labels = [{read.label for read in cube.reads} for cube in cubes if cube is not None]
+    return sorted(set[str]().union(*(of_query for of_query in labels if len(of_query) > 1)))
+
+
 class EdgeDivision(Shipped):
     """The division of edges over the shares of some queries: what each of all `OwnEdges` selects, found at once.
 
@@ -231,6 +258,8 @@ def _are_in(reads: Iterable[_Ends], sources: np.ndarray, targets: np.ndarray) ->
 
 def _hashes(names: pa.Array) -> np.ndarray:
     """Return the hashes of the names of vertices, by which shares divide them."""
+    from rpq.stream.names.vertices import VertexDictionary  # with kernels, which need Numba
+
     encoded = names.dictionary_encode()
     vertices = VertexDictionary()
     distinct = encoded.dictionary

@@ -5,7 +5,7 @@ This module stands on batch jobs and streams, and is imported by neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import rpq
@@ -34,11 +34,12 @@ class ChangesOptions(TypedDict, total=False):
     columns: str | None
     label: str | None
     identity: Identity
+    sizes: Mapping[str, int] | None
 
 
 _OF_STREAMS = {"checkpoint": None, "output": None, "max_delay": 0, "on_error": "stop"}
 """Options that streams alone have, and their defaults."""
-_OF_BOTH = ("partitions", "sequence", "time_unit", "memory_limit", "columns", "label")
+_OF_BOTH = ("partitions", "sequence", "time_unit", "memory_limit", "columns", "label", "sizes")
 
 
 def changes(*queries: rpq.Query, **options: Unpack[ChangesOptions]) -> Callable[[DataFrame], DataFrame]:

@@ -43,7 +43,7 @@ from rpq.spark.columns import (
     row_schema,
     timestamps_as_times,
 )
-from rpq.spark.division import EdgeDivision, label_readers, partition_keys, share_limit
+from rpq.spark.division import EdgeDivision, check_sizes, label_readers, partition_keys, share_limit
 from rpq.spark.envelopes import (
     DIVIDED_SCHEMA,
     PLACED_SCHEMA,
@@ -91,6 +91,7 @@ def replay(
     columns: str | None = None,
     label: str | None = None,
     edges: Identity = "triple",
+    sizes: Mapping[str, int] | None = None,
 ) -> DataFrame:
     """Return the answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
 
@@ -107,7 +108,8 @@ def replay(
     each share.  Windows may be durations if timestamps are times, if the data set records the unit of its timestamps, or if
     `time_unit` (s, ms, us, ns) specifies it.  Properties of edges that queries read are columns of the data, under their
     own names; with `edges="parallel"` each insert is an edge of its own, and with `edges="id"` each id is, as paths in time
-    order need it.  Raises `PipelineError` for unsuitable data or options.
+    order need it.  `sizes` are numbers of edges by label, by which patterns are divided, in place of those in the statistics
+    of a prepared data set.  Raises `PipelineError` for unsuitable data or options.
 
     >>> import rpq
     >>> from rpq.spark import open_session, replay
@@ -117,7 +119,7 @@ def replay(
     ['query', 'source', 'target', 'timestamp', 'op']
     """
     named = parse_column_names(columns, label, has_ids=edges == "id")
-    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges, sizes)
     changes = plan.apply(spark, RowBatches(plan.share), plan.schema)
     if plan.is_time:
         changes = changes.withColumn("timestamp", timestamps_as_times(plan.unit))
@@ -140,6 +142,7 @@ def replay_to(
     columns: str | None = None,
     label: str | None = None,
     edges: Identity = "triple",
+    sizes: Mapping[str, int] | None = None,
 ) -> dict[tuple[str, str], int]:
     """Write the rows of `replay` to the folder `output` as Parquet, and return the number of rows by query and op.
 
@@ -155,7 +158,7 @@ def replay_to(
     """
     check_classic(spark, "replay_to", "write the data frame of replay, replay(…).write.parquet(…)")
     named = parse_column_names(columns, label, has_ids=edges == "id")
-    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges, sizes)
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
     addition: Any = _RowCounts()  # not a subclass of a PySpark class, so that this module can be imported without PySpark
@@ -223,6 +226,7 @@ def _plan_replay(
     time_unit: str | None,
     named: ColumnNames | None,
     identity: Identity,
+    sizes: Mapping[str, int] | None,
 ) -> _Replay:
     from pyspark.sql import functions as sql
 
@@ -240,6 +244,8 @@ def _plan_replay(
     stream = _pack_stream(
         spark, data, queries, sequence=sequence, time_unit=time_unit, unit=unit, named=named, identity=identity
     )
+    if sizes is not None:
+        stream = stream._replace(sizes=check_sizes(sizes))
     keys = partition_keys(count)
     division = EdgeDivision(stream.queries, count, stream.sizes, whole=identity == "id")
     divider = Divider(division.rows, keys) if division.is_divided else None

@@ -13,8 +13,6 @@ import shutil
 from hashlib import sha256
 from pathlib import Path
 
-from rpq.compiled import kernel_cache
-
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 """The JVM would warn on standard output that an archive is outdated."""
 
@@ -27,6 +25,8 @@ def java_program() -> str | None:
 
 def options_to_load(spark_home: str) -> str:
     """Return the options of a JVM that loads the archive for an installation of Spark; empty if there is none."""
+    from rpq.compiled import kernel_cache  # imports Numba
+
     name = _name(spark_home)
     found = (place.known_as / name for place in kernel_cache.places(kernel_cache.__file__))
     archive = next((path for path in found if path.is_file()), None)
@@ -40,6 +40,8 @@ def options_to_store(path: str) -> str:
 
 def place_of_archive(spark_home: str) -> Path | None:
     """Return the path of a new archive, or None if no place for kernels is writable."""
+    from rpq.compiled import kernel_cache
+
     place = kernel_cache.writable_place(kernel_cache.__file__)
     return None if place is None else place.known_as / _name(spark_home)
 

@@ -26,7 +26,7 @@ output mode is append, so any sink can be used.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import rpq
@@ -42,7 +42,7 @@ from rpq.spark.columns import (
     row_schema,
     timestamps_as_times,
 )
-from rpq.spark.division import label_readers, partition_keys
+from rpq.spark.division import check_sizes, label_readers, partition_keys
 from rpq.spark.envelopes import Packer, numbered_property
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
@@ -83,6 +83,7 @@ def rpq_changes(
     columns: str | None = None,
     label: str | None = None,
     identity: Identity = "triple",
+    sizes: Mapping[str, int] | None = None,
 ) -> DataFrame:
     """Return the answer changes of `queries` over `edges`: query, columns of the queries (source, target), timestamp, op.
 
@@ -109,6 +110,10 @@ def rpq_changes(
     With a `max_delay` (a duration, or a number in the unit of timestamps), tuples wait until a tuple has arrived that is
     later by this delay, and are applied in the order of time, whichever micro-batch they arrived in; a tuple that arrives
     after that is out of order, or late.  The last tuples of a stream wait for later tuples.
+
+    `sizes` are numbers of edges by label, counted or estimated, by which [patterns are divided](#how-patterns-are-divided);
+    without them all labels count as equally large.  A checkpoint records them: a stream that continues without `sizes` has
+    those of before.
 
     `checkpoint` is the folder in which the stream will store its state, and `output` the folder of its rows.  If they are
     specified, everything that rows depend on is recorded in the checkpoint, and compared before Spark starts.  `counts` is
@@ -138,6 +143,7 @@ def rpq_changes(
         columns=columns,
         label=label,
         identity=identity,
+        sizes=sizes,
         as_files=False,
     )
     rows = changes.rows.mapInArrow(RowUnpacker(), changes.schema)
@@ -159,6 +165,7 @@ def stream_to(
     columns: str | None = None,
     label: str | None = None,
     identity: Identity = "triple",
+    sizes: Mapping[str, int] | None = None,
 ) -> DataStreamWriter:
     """Return a writer of the rows of `rpq_changes` to the folder `output` as Parquet; its `start()` begins or continues it.
 
@@ -195,6 +202,7 @@ def stream_to(
         columns=columns,
         label=label,
         identity=identity,
+        sizes=sizes,
         as_files=True,
     )
     sink = FileSink(output, empty=changes.schema, is_time=changes.is_time)
@@ -228,6 +236,7 @@ def pack_changes(
     columns: str | None,
     label: str | None,
     identity: Identity,
+    sizes: Mapping[str, int] | None,
     as_files: bool,
 ) -> PackedChanges:
     """Return the plan with the options of `rpq.spark.rpq_changes`; `as_files` packs rows as the contents of files."""
@@ -263,7 +272,10 @@ def pack_changes(
     )
     delay = _parse_delay(max_delay, time_unit if is_time else None)
     moved: Move | None = None
+    known_sizes = check_sizes(sizes or {})
     if checkpoint is not None:
+        if sizes is None:
+            known_sizes = stream_identity.sizes_in(stream_identity.read(session, checkpoint) or {})
         about = stream_identity.describe_stream(
             known,
             shares=shares,
@@ -271,6 +283,7 @@ def pack_changes(
             time_unit=time_unit if is_time else None,
             sequence=sequence,
             on_error=on_error,
+            sizes=known_sizes,
             max_delay=delay,
             columns=None if names is None else {"label constant": label, **dict(sorted(names.renamed))},
             output=None if output is None else hadoop_files.qualify(session, output),
@@ -291,6 +304,7 @@ def pack_changes(
         moved=None if moved is None else ship_value(session, moved.state),
         packing=FilePacking(microseconds=microseconds) if as_files else StreamPacking(),
         edges=model,
+        sizes=known_sizes,
     )
     every = keys if moved is None else [*keys, *moved.retired]
     # A tuple that no query reads advances the time when it is applied, which is not known yet if it has to wait; where edges

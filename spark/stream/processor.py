@@ -133,7 +133,8 @@ class AnswerChanges(Shipped, StatefulProcessor):
     `numbers` maps the keys of the partitions to their numbers, `threads` is the number of threads of an engine, and
     `memory_limit` (bytes) applies to all engines of a process together.  With `counts`, a frame of figures follows the rows
     (`figures_frame`).  `packing` returns a packer for the rows of a micro-batch.  Tuples wait until `max_delay`, in the
-    unit of timestamps, has passed.  `edges` says which edges tuples are, and what they carry.
+    unit of timestamps, has passed.  `edges` says which edges tuples are, and what they carry.  `sizes` are the numbers of
+    edges by label, which shape the division of patterns.
 
     For a stream that moves from other shares or other queries, `moved` is the initial state of shares that have no state
     yet; the state of keys that are not in `numbers` belongs to the former shares and is removed.
@@ -151,9 +152,11 @@ class AnswerChanges(Shipped, StatefulProcessor):
         moved: ShippedValue | None = None,
         packing: Callable[[], RowPacker] | None = None,
         edges: EdgeModel = TRIPLES,
+        sizes: Mapping[str, int] | None = None,
     ) -> None:
         self._queries = tuple(queries)
         self._numbers = dict(numbers)
+        self._sizes = dict(sizes or {})
         self._threads = threads
         self._counts = counts
         self._max_delay = max_delay
@@ -161,7 +164,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         self._moved = moved
         self._packing = packing or StreamPacking()
         self._edges = edges
-        self._identity = state_identity(self._queries, len(self._numbers), edges.identity)
+        self._identity = state_identity(self._queries, len(self._numbers), edges.identity, self._sizes)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
@@ -256,7 +259,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         ).with_token()
         self._record.update(tuple(asdict(begun).values()))
         limit = share_limit(self._memory_limit, threads=self._threads)
-        rows = moved.first_rows(share=(number, len(self._numbers)), threads=self._threads, memory_limit=limit)
+        rows = moved.first_rows(share=self._share(number), threads=self._threads, memory_limit=limit)
         if rows is not None:
             packer = self._packing()
             yield from packer.add(self._edges.typed(rows))
@@ -299,7 +302,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
     def _spec(self, number: int) -> ShareSpec:
         return ShareSpec(
             queries=self._queries,
-            share=Share(number, len(self._numbers)),
+            share=self._share(number),
             threads=self._threads,
             memory_limit=self._memory_limit,
             packing=self._packing,
@@ -324,9 +327,12 @@ class AnswerChanges(Shipped, StatefulProcessor):
         seconds = record.catch_up_seconds + clock.perf_counter() - started
         return replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
 
+    def _share(self, number: int) -> Share:
+        return Share.of(number, len(self._numbers), self._sizes)
+
     def _own_edges(self, number: int) -> OwnEdges:
         """Return the filter of the edges that a share has in its state."""
-        return OwnEdges(self._queries, share=Share(number, len(self._numbers)), whole=self._edges.has_ids)
+        return OwnEdges(self._queries, share=self._share(number), whole=self._edges.has_ids)
 
     def _relevant_tuples(self, tuples: pa.Table, late_rows: np.ndarray) -> pa.Table:
         """Return the tuples except late ones and, unless edges have ids, those with a label that no query reads."""
@@ -366,17 +372,21 @@ def validate_record(values: tuple[Any, ...]) -> Record:
     return record
 
 
-def state_identity(queries: Sequence[rpq.Query], partitions: int, edges: str = "triple") -> str:
+def state_identity(
+    queries: Sequence[rpq.Query], partitions: int, edges: str = "triple", sizes: Mapping[str, int] | None = None
+) -> str:
     """Return what the state depends on as text; a stream continues only from a checkpoint with equal text.
 
-    These are the queries, the number of partitions, how these divide the edges of patterns, and when two inserts are the
-    same edge.
+    These are the queries, the number of partitions, how these divide the edges of patterns, with the `sizes` of labels if
+    there are any, and when two inserts are the same edge.
     """
-    described = {"queries": [_query_identity(kinds.query_json(query)) for query in queries], "partitions": partitions}
-    division = division_of(queries, partitions)
-    return json.dumps(
-        described | ({"division": division} if division else {}) | ({"edges": edges} if edges != "triple" else {})
-    )
+    described: dict[str, Any] = {"queries": [_query_identity(kinds.query_json(query)) for query in queries]}
+    described["partitions"] = partitions
+    if division := division_of(queries, partitions, sizes):
+        described["division"] = division
+    if sizes:
+        described["sizes"] = dict(sorted(sizes.items()))
+    return json.dumps(described | ({"edges": edges} if edges != "triple" else {}))
 
 
 def _query_identity(query: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import rpq
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
 from rpq.spark.columns import TRIPLES, EdgeModel, property_names, queries_in_unit, row_schema
+from rpq.spark.division import check_sizes
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.connect import check_classic
@@ -39,8 +40,16 @@ _REPARTITION_SPARK = "4.2"
 _ALREADY = "STATE_REPARTITION_INVALID_CHECKPOINT.SHUFFLE_PARTITIONS_ALREADY_MATCH"
 
 
-def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partitions: int | None = None) -> dict[str, Any]:
+def rescale(
+    session: SparkSession,
+    checkpoint: str,
+    *queries: rpq.Query,
+    partitions: int | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
     """Change a stream to `partitions` shares, if given, and to `queries`, if there are any, from its checkpoint on.
+
+    `sizes` are the numbers of edges by label by which patterns are divided from now on, by default those of before.
 
     The stream must not be running.  Rows continue as if nothing had happened: a query that stays gives the same rows as
     without the change, and a query that is left out gives no more rows.  A new query begins, in the first micro-batch that
@@ -49,9 +58,9 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     positions of the source and the sink do not change.  The stream must have passed its `checkpoint` (and, with a file sink,
     its `output`) to `rpq_changes`.
 
-    Returns `shares` and `queries` (names), each as (before, now), and `added`.  Raises `PipelineError` for unsuitable
+    Returns `shares` and `queries` (names), each as (before, now), the `sizes` from now on, and `added`.  Another number of
+    shares needs Spark 4.2 or newer; queries and sizes can be changed on every Spark.  Raises `PipelineError` for unsuitable
     queries or checkpoints, and if a micro-batch has begun and not ended; to end it, start the stream once more unchanged.
-    Another number of shares needs Spark 4.2 or newer; queries can be changed on every Spark.
     O(window × shares).
 
     >>> import rpq
@@ -89,7 +98,8 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     _refuse_unfinished(session, checkpoint)
     records = _records(session, checkpoint)
     following: dict[str, Any] = {**content, "queries": _query_json(now), "shares": shares}
-    following["division"] = stream_identity.division_of(now, shares)
+    following["sizes"] = stream_identity.sizes_in(content) if sizes is None else check_sizes(sizes)
+    following["division"] = stream_identity.division_of(now, shares, following["sizes"])
     if types:
         read = {*property_names(now), *([EDGE] if identity == "id" else [])}
         following["properties"] = {name: kind for name, kind in types.items() if name in read}
@@ -109,6 +119,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     return {
         "shares": (content["shares"], shares),
         "queries": ([query.name for query in before], [query.name for query in now]),
+        "sizes": following["sizes"],
         "added": [query.name for query in added],
     }
 
@@ -137,7 +148,7 @@ def plan_move(
     if "before" not in content:
         return None
     complete_sink_log(session, checkpoint, content)
-    identity = state_identity(queries, len(keys), model.identity)
+    identity = state_identity(queries, len(keys), model.identity, stream_identity.sizes_in(content))
     records = _records(session, checkpoint)
     has_moved = all(key in records and records[key].identity == identity for key in keys) and len(records) == len(keys)
     if has_moved or not records:

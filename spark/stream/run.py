@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +21,8 @@ from rpq.stream.arrays.fields import time_kind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from rpq.readers.column_names import ColumnNames
 
 COUNTS = "rpq"
 """The name of the figures in Spark's progress."""
@@ -48,6 +51,7 @@ class Stream:
         columns: str | None = None,
         label: str | None = None,
         identity: Identity = "triple",
+        sizes: Mapping[str, int] | None = None,
     ) -> None:
         self._session = edges.sparkSession
         self._checkpoint = checkpoint
@@ -65,13 +69,17 @@ class Stream:
             columns=columns,
             label=label,
             identity=identity,
+            sizes=sizes,
         )
 
     @staticmethod
-    def edges(session: SparkSession, folder: str, files: str, max_files: int, *, timestamps: str = "timestamp") -> DataFrame:
+    def edges(
+        session: SparkSession, folder: str, files: str, max_files: int, *, timestamps: str = "timestamp"
+    ) -> tuple[DataFrame, Callable[[], DataFrame]]:
         """Return a stream of the files that appear in a folder, the oldest first, with the columns of the existing files.
 
-        In text files the first value determines whether the column `timestamps` contains integers or times.
+        The second value returns the existing files as a data frame.  In text files the first value determines whether the
+        column `timestamps` contains integers or times.
         """
         if not hadoop_files.is_folder(session, folder):
             raise PipelineError(f"{folder}: there is no such folder")
@@ -81,12 +89,13 @@ class Stream:
         if not any(name.endswith(files) and not name.startswith(("_", ".")) for name in names):
             raise PipelineError(f"{folder}: has no .{files} file yet; the first file determines the columns")
         if files == "parquet":
-            return later.schema(now.parquet(folder).schema).parquet(folder)
+            existing = now.parquet(folder)
+            return later.schema(existing.schema).parquet(folder), lambda: existing
         separator = _SEPARATORS[files]
         text = now.option("header", True).option("sep", separator).csv(folder)
         stamp = _kind_of_times(text, timestamps, folder)
         schema = ", ".join(f"`{name}` {stamp if name == timestamps else 'string'}" for name in text.columns)
-        return later.schema(schema).option("header", True).option("sep", separator).csv(folder)
+        return later.schema(schema).option("header", True).option("sep", separator).csv(folder), lambda: text
 
     def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
         """Run until no files are left (with `once`) or until interrupted, and return the figures."""
@@ -161,6 +170,22 @@ class Stream:
                 "time": f"{figures['total_seconds']:.1f} s",
             }
         )
+
+
+SAMPLE_TUPLES = 20_000
+"""The number of tuples by which the labels of a new stream are counted."""
+
+
+def label_sizes(edges: DataFrame, names: ColumnNames | None, labels: Sequence[str]) -> dict[str, int]:
+    """Return how many of the first tuples of a data frame have each of some labels, at least one; none if no tuple has any.
+
+    `names` are those of the columns.
+    """
+    if names is not None and names.constant_label is not None:
+        return {}
+    column = "label" if names is None else names["label"]
+    counts = Counter(row[0] for row in edges.select(f"`{column}`").limit(SAMPLE_TUPLES).collect())
+    return {label: max(counts[label], 1) for label in labels} if any(counts[label] for label in labels) else {}
 
 
 def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:

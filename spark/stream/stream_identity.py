@@ -15,6 +15,7 @@ import rpq
 import rpq.engine.engine  # registers the kinds of queries
 from rpq.errors import QueryError
 from rpq.language import kinds
+from rpq.language.hypercube import Share
 from rpq.language.readings import Reading, has_conditions, is_ordered, properties_of, readings_of
 from rpq.spark.columns import Identity, refuse_unsupported_values
 from rpq.spark.errors import PipelineError
@@ -34,6 +35,7 @@ _NO_DIVISION: Mapping[str, Any] = {"identity": None, "queries": {}}
 _DISPLAY_NAMES = {
     "shares": "the number of shares",
     "division": "the division of patterns",
+    "sizes": "the sizes of labels",
     "vertices": "the type of vertices",
     "time_unit": "the time unit",
     "sequence": "the column of the sequence",
@@ -55,6 +57,7 @@ def describe_stream(
     time_unit: str | None,
     sequence: str | None,
     on_error: str,
+    sizes: Mapping[str, int],
     **more: Any,
 ) -> dict[str, Any]:
     """Return the identity as JSON values; queries include budgets, and windows in the unit of timestamps."""
@@ -62,7 +65,8 @@ def describe_stream(
         "format": FORMAT,
         "queries": {query.name: _as_json(kinds.query_json(query)) for query in queries},
         "shares": shares,
-        "division": division_of(queries, shares),
+        "division": division_of(queries, shares, sizes),
+        "sizes": dict(sorted(sizes.items())),
         "vertices": vertices,
         "time_unit": time_unit,
         "sequence": sequence,
@@ -71,16 +75,29 @@ def describe_stream(
     }
 
 
-def division_of(queries: Sequence[rpq.Query], shares: int) -> dict[str, dict[str, int]]:
+def division_of(
+    queries: Sequence[rpq.Query], shares: int, sizes: Mapping[str, int] | None = None
+) -> dict[str, dict[str, int]]:
     """Return for each query whose edges are divided its variables, with how many coordinates each has.
 
-    A single share has all edges, and the dictionary is empty.
+    `sizes` are the numbers of edges by label.  A single share has all edges, and the dictionary is empty.
 
     >>> division_of([rpq.Query("?x a ?y . ?y b ?z", window=rpq.Window(size=10, slide=1), name="q")], 4)
     {'q': {'y': 4}}
     """
+    known = Share.of(0, shares, sizes or {}).sizes
     cubes = {query.name: query.hypercube for query in queries if shares > 1}
-    return {name: cube.grid(shares).dimensions for name, cube in cubes.items() if cube is not None and cube.is_divided}
+    divided = {name: cube for name, cube in cubes.items() if cube is not None and cube.is_divided}
+    return {name: cube.grid(shares, known).dimensions for name, cube in divided.items()}
+
+
+def sizes_in(content: Mapping[str, Any]) -> dict[str, int]:
+    """Return the numbers of edges by label in an identity; streams of former releases have none.
+
+    >>> sizes_in({"sizes": {"a": 7}}), sizes_in({})
+    ({'a': 7}, {})
+    """
+    return {str(label): int(size) for label, size in content.get("sizes", {}).items()}
 
 
 def read(session: SparkSession, checkpoint: str) -> dict[str, Any] | None:
@@ -129,8 +146,8 @@ def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> 
     if differences:
         raise PipelineError(
             f"the checkpoint {checkpoint} belongs to another stream: {'; '.join(differences)}. "
-            "Continue with the same queries and options (`rpq spark rescale` changes shares and queries), or begin with a "
-            "new checkpoint and a new output"
+            "Continue with the same queries and options (`rpq spark rescale` changes shares, sizes and queries), or begin "
+            "with a new checkpoint and a new output"
         )
     if stream["division"] and "division" not in before:
         return {"before": _NO_DIVISION, **before, "division": stream["division"]}
@@ -148,7 +165,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
             if there.get(key) != here.get(key):
                 yield f"{key} of query {name!r} was {_json_text(there.get(key))}, is {_json_text(here.get(key))}"
     for key, words in _DISPLAY_NAMES.items():
-        was, is_now = before.get(key, _MISSING), now.get(key, _MISSING)
+        was, is_now = before.get(key, {} if key == "sizes" else _MISSING), now.get(key, _MISSING)
         if was is not _MISSING and is_now is not _MISSING and was != is_now:
             yield f"{words} was {_json_text(was)}, is {_json_text(is_now)}"
 

@@ -8,8 +8,9 @@ micro-batch, tuples of one timestamp are ordered by topic, partition and offset,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -206,17 +207,21 @@ FILE = "rpq-topics.json"
 FORMAT = 1
 FIRST_MESSAGES = 20
 """The number of messages of a topic that are searched for a message that determines the layout."""
+FIRST_EDGES = 10_000
+"""The number of messages of a topic by which the labels of a new stream are counted."""
 
 
 class TopicEdges(NamedTuple):
     """Edges of topics, with the columns source, target, label, timestamp, op and `sequence`, which orders equal timestamps.
 
-    `time_unit` is the unit of the timestamps, if messages determine it.
+    `time_unit` is the unit of the timestamps, if messages determine it.  `first_edges` returns the edges of the first
+    `FIRST_EDGES` messages of each topic as a data frame; messages that are no tuples are left out.
     """
 
     edges: DataFrame
     sequence: str
     time_unit: str | None
+    first_edges: Callable[[], DataFrame]
 
 
 def topic_edges(
@@ -258,7 +263,13 @@ def topic_edges(
     schema = f"source {vertex}, target {vertex}, label string, timestamp bigint, op string, {SEQUENCE} bigint"
     edges = _columns(_load(stream), columns).mapInArrow(read, schema)
     has_times = any(layout.get("times", "integers") != "integers" for layout in layouts.values())
-    return TopicEdges(edges, SEQUENCE, columns.unit or ("us" if has_times else None))
+
+    def first_edges() -> DataFrame:
+        messages = [_first_messages(session, topic, options, columns, FIRST_EDGES) for topic in topics.topics]
+        lenient = MessageTuples(columns, layouts, integers=vertex == "bigint", stops=False)
+        return reduce(lambda one, other: one.union(other), messages).mapInArrow(lenient, schema)
+
+    return TopicEdges(edges, SEQUENCE, columns.unit or ("us" if has_times else None), first_edges)
 
 
 def coordinates() -> str:
@@ -299,11 +310,17 @@ def _columns(messages: DataFrame, columns: MessageColumns) -> DataFrame:
 
 def _topic_layout(session: SparkSession, topic: str, options: Mapping[str, str], columns: MessageColumns) -> dict[str, Any]:
     """Return the layout of the values of a topic, as its first messages determine it."""
-    reader = session.read.format("kafka").options(**{**options, "startingOffsets": "earliest"}).option("subscribe", topic)
-    reader = reader.option("includeHeaders", _needs_metadata(columns))
-    first = _columns(_load(reader), columns).limit(FIRST_MESSAGES).toArrow()
+    first = _first_messages(session, topic, options, columns, FIRST_MESSAGES).toArrow()
     messages = sorted(read_messages(first), key=lambda message: (message.partition(), message.offset()))
     return layout_of_messages(topic, messages, columns)
+
+
+def _first_messages(
+    session: SparkSession, topic: str, options: Mapping[str, str], columns: MessageColumns, count: int
+) -> DataFrame:
+    """Return the first messages of a topic, whatever the offset from which the stream reads."""
+    reader = session.read.format("kafka").options(**{**options, "startingOffsets": "earliest"}).option("subscribe", topic)
+    return _columns(_load(reader.option("includeHeaders", _needs_metadata(columns))), columns).limit(count)
 
 
 def layout_of_messages(topic: str, messages: Sequence[Any], columns: MessageColumns) -> dict[str, Any]:

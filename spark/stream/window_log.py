@@ -37,6 +37,7 @@ import pyarrow.compute as pc
 import rpq
 from rpq.engine.engine import Engine
 from rpq.files.sealed import damage_error
+from rpq.language.hypercube import Share
 from rpq.language.query import Query
 from rpq.language.readings import is_ordered
 from rpq.spark.columns import TRIPLES, EdgeModel
@@ -278,7 +279,7 @@ class MovedState(Shipped):
             log.append(tuples, time=self.time)
         return log
 
-    def first_rows(self, *, share: tuple[int, int], threads: int, memory_limit: int) -> pa.Table | None:
+    def first_rows(self, *, share: Share, threads: int, memory_limit: int) -> pa.Table | None:
         """Return the first rows of the new queries in a share (`Engine.register`), or None without new queries."""
         if not self.added:
             return None

@@ -24,14 +24,16 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 import rpq
 import rpq.spark as pipeline
+from rpq.spark.columns import parse_column_names
 from rpq.spark.console import TemporaryFolder, tasks_text
-from rpq.spark.division import engine_bytes, partition_keys
+from rpq.spark.division import counted_labels, engine_bytes, partition_keys
 from rpq.spark.envelopes import pack
 from rpq.spark.errors import PipelineError, plain_message
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.session import check_java, describe_jobs
 from rpq.spark.stream import processor, stream_identity
 from rpq.spark.stream.processor import AnswerChanges, EngineCache
+from rpq.spark.stream.run import Stream, label_sizes
 
 try:
     check_java()
@@ -106,6 +108,37 @@ def test_another_division_of_a_pattern_is_refused_by_name(session, tmp_path):
     pipeline.rpq_changes(edges, chain, **begun)
     assert json.loads(place.read_text()) == content
     assert stream_identity.division_of([chain], 1) == {}
+
+
+def test_a_checkpoint_knows_the_sizes_that_shape_a_division(session, tmp_path):
+    """A stream continues with them if none are given; others are refused until they are changed by rescaling."""
+    edges = session.createDataFrame([("x", "y", "a", 1)], COLUMNS)
+    chain, place = query("?x a ?y . ?y b ?z . ?z c ?w", name="chain"), tmp_path / "state" / "rpq.json"
+    begun = {"partitions": 4, "checkpoint": str(tmp_path / "state")}
+    with pytest.raises(PipelineError, match=r"sizes: 'a' is -1; expected the number of its edges"):
+        pipeline.rpq_changes(edges, chain, **begun, sizes={"a": -1})
+    pipeline.rpq_changes(edges, chain, **begun, sizes={"c": 1, "a": 900})
+    content = json.loads(place.read_text())
+    assert (content["sizes"], content["division"]) == ({"a": 900, "c": 1}, {"chain": {"y": 4}})
+    pipeline.rpq_changes(edges, chain, **begun)
+    assert json.loads(place.read_text()) == content
+    with pytest.raises(PipelineError, match=r'the sizes of labels was {"a": 900, "c": 1}, is {"a": 1}'):
+        pipeline.rpq_changes(edges, chain, **begun, sizes={"a": 1})
+    assert pipeline.rescale(session, begun["checkpoint"], sizes={})["sizes"] == {}
+    assert json.loads(place.read_text())["division"] == {"chain": {"y": 2, "z": 2}}
+    pipeline.rpq_changes(edges, chain, **begun, sizes={})
+
+
+def test_labels_are_counted_in_the_files_that_are_there(session, tmp_path):
+    """Of those that divide patterns; a label that does not occur is small, and without a label nothing is known."""
+    rows = [(f"v{number}", "w", "a" if number % 4 else "b", number) for number in range(40)]
+    _, existing = Stream.edges(session, str(incoming(tmp_path / "in", rows[:30], rows[30:])), "parquet", 1)
+    labels = counted_labels([query("?x a ?y . ?y b ?z . ?z c ?w"), query("?x d ?y"), query("e/f*")], 4)
+    assert label_sizes(existing(), None, labels) == {"a": 30, "b": 10, "c": 1}
+    assert label_sizes(existing(), None, ["y"]) == {}
+    kinds = existing().withColumnRenamed("label", "kind")
+    assert label_sizes(kinds, parse_column_names("label=kind", None), ["b"]) == {"b": 10}
+    assert label_sizes(kinds, parse_column_names(None, "a"), ["a", "b"]) == {}
 
 
 def test_what_a_checkpoint_knows_is_there_whenever_a_machine_dies(session, tmp_path):

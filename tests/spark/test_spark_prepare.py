@@ -384,12 +384,24 @@ def test_files_and_folders_that_cannot_be_written_are_refused_before_spark_start
     assert (tmp_path / "in.txt").read_text() == "x\ty\ta\t1\n"
 
 
-def test_importing_the_package_brings_in_nothing_heavy():
-    import subprocess
-    import sys
+EXPLAIN = """
+from rpq.spark.cli import spark
+spark(["explain", "?x a ?y . ?y b ?z", "--partitions", "4"], standalone_mode=False)"""
 
-    code = "import sys, rpq.spark.cli; print([m for m in ('pyspark', 'pandas', 'numba', 'pyarrow') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("import rpq.spark.cli", ("pyspark", "pandas", "numba", "pyarrow")),
+        ("import rpq.readers, rpq.spark.jvm.data_sets, rpq.spark.batch.prepare", ("pyspark", "pandas", "numba")),
+        (EXPLAIN, ("pyspark", "numba")),
+    ],
+    ids=["the command", "files are read", "a division is explained"],
+)
+def test_nothing_heavy_is_imported_until_it_is_needed(code: str, heavy: tuple[str, ...]):
+    code += f"\nimport sys; print([one for one in {heavy} if one in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("name", ["division", "stream.window_log", "errors"])

@@ -63,10 +63,11 @@ def in_order(rows: list[Row], sequence: list[int] | None = None) -> list[Row]:
 class Partitions:
     """All partitions of some queries, each under a tester, and workers that come and go."""
 
-    def __init__(self, *queries: rpq.Query, partitions: int = 1) -> None:
+    def __init__(self, *queries: rpq.Query, partitions: int = 1, sizes: dict[str, int] | None = None) -> None:
         self.keys = partition_keys(partitions)
         numbers = {key: number for number, key in enumerate(self.keys)}
-        self.testers = {key: TwsTester(AnswerChanges(queries, numbers=numbers, memory_limit=None)) for key in self.keys}
+        options = {"numbers": numbers, "memory_limit": None, "sizes": sizes}
+        self.testers = {key: TwsTester(AnswerChanges(queries, **options)) for key in self.keys}
         self.workers: dict[str, EngineCache] = {}
 
     def push(self, rows: list[Row], worker: str = "one", sequence: list[int] | None = None) -> Counter:
@@ -213,7 +214,8 @@ def test_random_streams_of_patterns(vertices: tuple):
     @given(data=st.data(), batches=streams(vertices), partitions=st.sampled_from((1, 2, 5)))
     def check(data: Any, batches: list[list[Row]], partitions: int) -> None:
         queries = data.draw(several_patterns(vertices))
-        parts = Partitions(*queries, partitions=partitions)
+        sizes = data.draw(st.sampled_from((None, None, {"a": 1, "b": 100}, {"a": 100, "b": 3, "c": 1})))
+        parts = Partitions(*queries, partitions=partitions, sizes=sizes)
         engine = rpq.Engine(*queries)
         for number, batch in enumerate(batches):
             worker = data.draw(st.sampled_from(("one", "one", "two", "three", f"new {number}")))
@@ -342,6 +344,25 @@ def test_the_command_explains_a_division():
     shown = CliRunner().invoke(spark, ["explain", triangle, "--partitions", "64"], catch_exceptions=False)
     assert "divided by ?x, ?y, ?z into 4 × 4 × 4 = 64 cells" in shown.output
     assert "each edge of a is in up to 12" in shown.output
+
+
+def test_the_command_explains_a_division_by_sizes():
+    """A label may contain commas and equals signs; what is no number is refused before Spark starts."""
+    from click.testing import CliRunner
+
+    from rpq.spark.cli import spark
+
+    texts = ["explain", "?x <a,b=c> ?y . ?y likes ?z", "--select", "x,z", "--partitions", "12"]
+    for sizes, division in (
+        ([], "divided by ?x, ?z into 4 × 3 = 12 cells"),
+        (["--sizes", "a,b=c=5,likes=4000"], "divided by ?z into 12 cells"),
+        (["--sizes", "likes=5,a,b=c=4000"], "divided by ?x into 12 cells"),
+    ):
+        assert division in CliRunner().invoke(spark, [*texts, *sizes], catch_exceptions=False).output
+    for sizes in ("", "likes", "likes=-3", "likes=4,", "likes=4,b"):
+        refused = CliRunner().invoke(spark, [*texts, "--sizes", sizes])
+        assert refused.exit_code == 2, sizes
+        assert f"'{sizes}': expected numbers by label" in refused.output
 
 
 def test_what_spark_cannot_divide_is_said():

@@ -51,8 +51,8 @@ def in_order(rows: list[Row]) -> list[Row]:
 class Stream:
     """The shares of a stream, each under a tester, which may go on as other shares."""
 
-    def __init__(self, *queries: rpq.Query, shares: int, delay: int = 0) -> None:
-        self.queries, self.delay = queries, delay
+    def __init__(self, *queries: rpq.Query, shares: int, delay: int = 0, sizes: dict[str, int] | None = None) -> None:
+        self.queries, self.delay, self.sizes = queries, delay, sizes
         self.testers: dict[int, TwsTester] = {}
         self._begin(shares, None)
 
@@ -62,7 +62,7 @@ class Stream:
         numbers = {key: number for number, key in enumerate(self.keys)}
         before = self.testers
         content = None if moved is None else SimpleNamespace(value=moved)
-        options = {"numbers": numbers, "memory_limit": None, "max_delay": self.delay, "moved": content}
+        options = {"numbers": numbers, "memory_limit": None, "max_delay": self.delay, "moved": content, "sizes": self.sizes}
         self.testers = {key: TwsTester(AnswerChanges(self.queries, **options)) for key in self.keys}
         for key, tester in [*self.testers.items(), *self._retired.items()]:
             if key in before and key in self.keys:
@@ -70,7 +70,9 @@ class Stream:
                     for name, state in getattr(tester.handle, kind).items():
                         state.state = getattr(before[key].handle, kind)[name].state
 
-    def rescale(self, *queries: rpq.Query, shares: int, division: bool = True) -> None:
+    def rescale(
+        self, *queries: rpq.Query, shares: int, division: bool = True, sizes: dict[str, int] | None = None
+    ) -> None:
         """Go on with others, as the driver lets it; without `division`, the state is from before edges were divided."""
         key = next(iter(self.testers))
         tester = self.testers[key]
@@ -82,10 +84,10 @@ class Stream:
             logs,
             waiting=[data for (data,) in tester.peekMapState("waiting", key).values()] if self.delay else [],
             figures={name: getattr(record, name) for name in ("version", "time", "tuples", "late")},
-            identity=record.identity if not division else state_identity(self.queries, len(self.keys)),
+            identity=record.identity if not division else state_identity(self.queries, len(self.keys), sizes=self.sizes),
             added=added,
         )
-        self.queries = queries
+        self.queries, self.sizes = queries, sizes
         self._begin(shares, moved)
 
     def _log(self, key: int) -> WindowLog:
@@ -114,6 +116,9 @@ def own_cache(monkeypatch):
 
 TRIANGLE = "?source a ?y . ?y a ?target . ?target b ?source"
 EXPRESSIONS = ("a", "a/b*", "(a|b|c)+", "a*/b*", "!(a)/b?", "?source a ?y . ?y b ?target", "a/b*/a", TRIANGLE)
+
+
+SIZES = st.sampled_from((None, {"a": 1, "b": 50}, {"a": 50, "b": 1}))
 
 
 @st.composite
@@ -159,7 +164,7 @@ def test_random_moves():
                 stay = [one for one in queries if data.draw(st.booleans())]
                 following = [*stay, *(one for one in others if one.name not in {each.name for each in stay})] or queries
                 try:
-                    parts.rescale(*following, shares=data.draw(st.sampled_from((1, 2, 5))))
+                    parts.rescale(*following, shares=data.draw(st.sampled_from((1, 2, 5))), sizes=data.draw(SIZES))
                 except PipelineError:
                     pass
                 else:
@@ -199,7 +204,7 @@ def test_the_state_of_shares_that_had_all_edges_is_divided(monkeypatch):
 
     with monkeypatch.context() as former:
         former.setattr(AnswerChanges, "_own_edges", lambda self, _: OwnEdges(self._queries, share=Share(0, 1)))
-        former.setattr(processor, "division_of", lambda queries, shares: {})
+        former.setattr(processor, "division_of", lambda *_: {})
         stream = Stream(chain, shares=2)
         push(stream, [(x, y, label, 1, "+") for label in "ab" for x in "uvw" for y in "uvw"])
     with pytest.raises(PipelineError, match="the checkpoint belongs to"):
@@ -207,7 +212,7 @@ def test_the_state_of_shares_that_had_all_edges_is_divided(monkeypatch):
         stream.push([("u", "v", "a", 2, "+")])
     stream.rescale(chain, shares=2, division=False)
     push(stream, [("u", "v", "a", 2, "-"), ("w", "v", "b", 2, "-"), ("v", "v", "a", 2, "-"), ("v", "u", "b", 2, "-")])
-    stream.rescale(chain, shares=5)
+    stream.rescale(chain, shares=5, sizes={"a": 1, "b": 9})
     push(stream, [("w", "x", "b", 3, "+"), ("u", "x", "b", 3, "+"), ("v", "x", "b", 3, "+"), ("x", "w", "a", 3, "+")])
 
 

@@ -6,13 +6,15 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rpq.errors import MemoryLimitError
-from rpq.language.protocol import Guard
 from rpq.rows.delta import Delta, split_by_query
+
+if TYPE_CHECKING:
+    from rpq.language.protocol import Guard
 
 DEFAULT_FRACTION = 0.7
 _UNKNOWN_MACHINE = 8 << 30

@@ -16,14 +16,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.errors import did_you_mean
 from rpq.language.predicate import UntypedColumn, texts_of
 from rpq.language.where import EXACT
@@ -45,6 +44,9 @@ from rpq.stream.arrays.fields import (
     times_of,
 )
 from rpq.stream.arrays.values import boolean_of_text, booleans_of_text
+
+if TYPE_CHECKING:
+    from rpq.compiled.arrays.flat_objects import Key
 
 _VALUE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _VERTICES = ("source", "target")
@@ -93,6 +95,8 @@ class JsonLayout:
     @cached_property
     def keys(self) -> tuple[Key, ...]:
         """The keys of a tuple with the kinds of their values, by column."""
+        from rpq.compiled.arrays.flat_objects import Key  # imports Numba, which other formats do not need
+
         kinds: dict[str, Literal["integer", "boolean"]] = {DELETE: "boolean"}
         for column in (*(_VERTICES if self.integers else ()), *(("timestamp",) if self.times == "integers" else ())):
             kinds[column] = "integer"
@@ -345,7 +349,11 @@ class JsonLines:
         if b"\r" in data:  # white space between the tokens of JSON, and not allowed inside text
             data = data.replace(b"\r\n", b"\n")
         read: dict[str, Any] = {}
-        found = None if layout.further or layout.has_escapes else read_flat_objects(data, layout.keys)
+        found = None
+        if not layout.further and not layout.has_escapes:
+            from rpq.compiled.arrays.flat_objects import read_flat_objects
+
+            found = read_flat_objects(data, layout.keys)
         if found is not None:
             arrays, count = dict(zip(keys, found, strict=True)), len(found[0])
         else:
