@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import rpq
 from rpq.language.sparql.values.operators import number_of
 from rpq.language.sparql.values.terms import XSD
-from rpq.language.sparql.values.typed_values import NoValue
+from rpq.language.sparql.values.typed_values import NoValue, Number, number_text
 from rpq.operators.relational.values.formula_columns import NO_SMALL_INTEGER, small_integers
 from rpq.operators.relational.values.number_ids import DECIMAL, INTEGER, LARGEST_DIVISOR, NumberIds, computed_text, quotients
 from tests.twins import examples
@@ -74,6 +74,16 @@ def test_the_last_digit_is_rounded_to_the_nearest_and_of_two_to_the_even_one():
     assert found[:6] == [text(*number(*one)).split('"')[1] for one in halves[:6]]
     assert found[4:6] == ["0.666666666666666667", "0"]
     assert found[0] == "0.000001907348632812" and found[1] == "0.000005722045898438"
+
+
+def test_floats_have_the_fewest_digits_that_a_rounding_to_them_needs():
+    parts = 0, 1, 2, 0x2AAAAA, 0x400000, 0x7FFFFE, 0x7FFFFF
+    bits = np.array([exponent << 23 | part for exponent in range(255) for part in parts], np.uint32)
+    for single in bits.view(np.float32)[1:].tolist():
+        amount = number_text(Number("float", single))
+        digits = len(amount.partition("E")[0].replace(".", "").strip("0"))
+        assert np.float32(amount) == np.float32(single)
+        assert digits == 1 or np.float32(f"{single:.{digits - 1}g}") != np.float32(single)
 
 
 TEXTS = [

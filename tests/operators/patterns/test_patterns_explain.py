@@ -44,6 +44,16 @@ def test_parts_conditions_and_meanings_of_literals(rpq):
     assert "support lists: none: one atom has nothing further on" in out
 
 
+def test_members_of_a_class_are_looked_up_from_a_vertex_that_is_known(rpq):
+    out = rpq("explain", "?t of ?s . ?t type warm . ?t value ?v . ?w of ?s . ?w type wind . ?w value ?u . ?w unit ?m")[1]
+    lines = out.splitlines()
+    begin = lines.index("  ?t value ?v changes (if ?t type warm, of from ?t, type into wind)")
+    assert lines[begin + 1 : begin + 3] == [
+        "    ?s from of from ?t, if of into ?s",
+        "    ?w from the shortest of of into ?s, type into wind, if value from ?w, unit from ?w",
+    ]
+
+
 def test_a_path_expression_is_said_to_be_one(rpq):
     assert "language     a path expression" in rpq("explain", "a/b*")[1].splitlines()
 

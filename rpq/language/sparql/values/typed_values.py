@@ -34,6 +34,10 @@ INTEGER_TYPES = frozenset(
 DECIMAL_UNIT = 10**18
 """Every decimal is an integer multiple of 1 / `DECIMAL_UNIT`."""
 
+_SINGLE_DIGITS = 6
+"""Decimals of so many digits lie further apart than 32-bit floats, so rounding to them finds shorter decimals, too."""
+_LEAST_NORMAL_SINGLE = 2.0**-126
+"""Below this, 32-bit floats are further apart."""
 _MOST_CACHED = 65_536
 _MOST_DIGITS = 40
 """The limit before and after the decimal point, which exceeds the digits of a decimal."""
@@ -240,7 +244,10 @@ def _float_text(amount: float, *, is_single: bool) -> str:
         return "INF" if amount > 0 else "-INF"
     if amount == 0:
         return "-0" if math.copysign(1, amount) < 0 else "0"
-    shortest = Decimal(_shortest_single(amount) if is_single else repr(amount))
+    text = _shortest_single(amount) if is_single else repr(amount)
+    if "e" not in text and abs(float(text)) < 1e6:  # as most are
+        return text.removesuffix(".0")
+    shortest = Decimal(text)
     if Decimal("1e-6") <= abs(shortest) < Decimal("1e6"):
         plain = f"{shortest:f}"
         return plain.rstrip("0").rstrip(".") if "." in plain else plain
@@ -250,11 +257,11 @@ def _float_text(amount: float, *, is_single: bool) -> str:
 
 def _shortest_single(amount: float) -> str:
     """Return the shortest decimal whose nearest 32-bit float is `amount`."""
-    for digits in range(1, 10):
+    for digits in range(_SINGLE_DIGITS if abs(amount) >= _LEAST_NORMAL_SINGLE else 1, 9):
         text = f"{amount:.{digits}g}"
         if single(float(text)) == amount:
-            break
-    return text
+            return text
+    return f"{amount:.9g}"
 
 
 TRUE = literal_text("true", XSD + "boolean")

@@ -302,11 +302,20 @@ def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list
     return Seed(atom=seed, tests=tests, looks=looks, differ=differ, steps=tuple(steps))
 
 
-def _closeness(atoms: Sequence[Atom], waiting: Sequence[int], variable: Term, bound: Sequence[Term]) -> tuple[int, int]:
-    """Return how many waiting atoms reach a variable from bound terms, and how many contain it."""
+def _closeness(
+    atoms: Sequence[Atom], waiting: Sequence[int], variable: Term, bound: Sequence[Term]
+) -> tuple[bool, int, int]:
+    """Return what makes a variable the next one to bind, the greater the better.
+
+    These are whether a waiting atom reaches it from a bound variable, how many reach it from bound terms, and how many atoms
+    contain it. A constant's list is that of all members of a class, say, and as long as the window; it proposes nothing
+    while another list may.
+    """
     ends = [_ends(atoms[number]) for number in waiting]
-    reached = sum((a == variable and b in bound) or (b == variable and a in bound) for a, b in ends)
-    return reached, sum(variable in _ends(atom) for atom in atoms)
+    others = [b if a == variable else a for a, b in ends if (a == variable) != (b == variable)]
+    reached_from = [term for term in others if term in bound]
+    contained = sum(variable in _ends(atom) for atom in atoms)
+    return any(isinstance(term, str) for term in reached_from), len(reached_from), contained
 
 
 def _tests(atoms: Sequence[Atom], seed: int, waiting: list[int], bound: Sequence[Term]) -> tuple[Test, ...]:
