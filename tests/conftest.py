@@ -55,10 +55,13 @@ LONGEST = (
     "spark-streams",
     "kafka",
     "wheel",
-    "test_bench_spark",
-    "test_dockerfile",
     "test_bench_experiments",
+    "test_spark_connect",
+    "test_dockerfile",
     "test_spark_operation",
+    "test_bench_spark",
+    "test_kafka_kills",
+    "test_bench_cliffs",
     "test_serve_journal",
 )
 """The groups that take longest, which begin first under `--no-loadscope-reorder`, so that no core is idle at the end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import signal
 import subprocess
@@ -106,34 +107,40 @@ def test_a_run_that_is_killed_goes_on_and_the_table_equals_the_answer(postgres, 
 
     first = len(lines) - 1_000  # a run that is to be killed never sees the end of its input
 
-    def feed(process: subprocess.Popen[bytes], tuples: int, seconds: float) -> None:
-        """Write the first tuples of the stream, in about so many seconds."""
-        with contextlib.suppress(BrokenPipeError, OSError):  # it was killed
-            for start in range(0, tuples, 500):
-                process.stdin.write("".join(lines[start : start + 500]).encode())
+    def feed(process: subprocess.Popen[bytes], begin: int, end: int) -> None:
+        """Write the first `end` tuples of the stream, those from `begin` on a few at a time."""
+        starts = [0, *range(begin, end, 100)]
+        with contextlib.suppress(OSError):  # it was killed
+            for start, stop in itertools.pairwise([*starts, end]):
+                process.stdin.write("".join(lines[start:stop]).encode())
                 process.stdin.flush()
-                time.sleep(seconds * 500 / tuples)
+                time.sleep(0.02)
 
     committed = 0
-    for _ in range(10):
+    for kill in range(10):
         process = started(*arguments, stdin=subprocess.PIPE)
-        writer = threading.Thread(target=feed, args=(process, first, 8))
+        before = committed
+        writer = threading.Thread(target=feed, args=(process, before, first * (kill + 1) // 10))
         writer.start()
-        before, until = committed, time.monotonic() + 60
-        # Until it has gone on, or has read all that it is given.
-        while committed <= before and writer.is_alive() and process.poll() is None and time.monotonic() < until:
-            time.sleep(0.05)
+
+        def has_gone_on(process=process, before=before) -> bool:
+            nonlocal committed
+            assert process.poll() is None, process.stderr.read()
             committed = position(postgres, table)
+            return committed > before
+
+        wait_until(has_gone_on, seconds=300)  # there are tuples behind what was committed, so only a defect lets it wait
         time.sleep(drawn.uniform(0, 0.4))
         assert process.poll() is None, process.stderr.read()
         process.kill()
         process.wait()
         writer.join()
+        committed = position(postgres, table)
         with contextlib.suppress(OSError):
             process.stdin.close()
     assert 0 < committed <= first
     process = started(*arguments, stdin=subprocess.PIPE)
-    feed(process, len(lines), 0)
+    feed(process, len(lines), len(lines))
     process.stdin.close()
     assert process.wait(120) == 0, process.stderr.read()
     assert answers(postgres, table, "source, target") == expected(tmp_path / "edges.txt")[0]
@@ -159,21 +166,26 @@ def test_a_server_that_is_killed_in_the_middle_is_waited_for(postgres, tmp_path)
     lines = (tmp_path / "edges.txt").read_text().splitlines(keepends=True)
     table = postgres.new()
     process = started(*CHAIN, "--input", "-", "--output", postgres.url(table), "--quiet", stdin=subprocess.PIPE)
+    said: list[bytes] = []
+    listener = threading.Thread(target=lambda: said.extend(process.stderr))
+    listener.start()
+    stops = 0
     for number, start in enumerate(range(0, len(lines), 200)):
-        if number % 10 == 5:
+        is_stopped = number % 10 == 5
+        if is_stopped:
             wait_until(lambda: position(postgres, table) > 0)
             postgres.stop(signal.SIGINT if number > 10 else signal.SIGQUIT)
+            stops += 1
         process.stdin.write("".join(lines[start : start + 200]).encode())
         process.stdin.flush()
         time.sleep(0.05)
-        if number % 10 == 5:
-            time.sleep(1)
+        if is_stopped:
+            wait_until(lambda: b"".join(said).count(b"waiting for the database") == stops)
             postgres.start()
     process.stdin.close()
-    process.stdin = None
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    assert b"waiting for the database" in err and b"the database is back" in err
+    assert process.wait(120) == 0, said
+    listener.join()
+    assert b"the database is back" in b"".join(said)
     assert answers(postgres, table, "x, z") == expected(tmp_path / "edges.txt")[1]
 
 

@@ -9,6 +9,8 @@ absolute; what the contract's rules of values add to SPARQL neither knows, so co
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pyoxigraph
@@ -96,10 +98,19 @@ def by_pyoxigraph(query: Query, graphs: Graphs) -> Counter[Solution]:
     return Counter(tuple(None if s[name] is None else term(s[name]) for name in names) for s in found)
 
 
-def by_rdflib(query: Query, graphs: Graphs) -> Counter[Solution]:
-    text, quads = prepared(query, graphs)
+@contextmanager
+def literals_as_written() -> Iterator[None]:
+    """Let rdflib keep the text of literals in this block, which is else that of their values: `1` for `01`."""
     before, rdflib.NORMALIZE_LITERALS = rdflib.NORMALIZE_LITERALS, False
     try:
+        yield
+    finally:
+        rdflib.NORMALIZE_LITERALS = before
+
+
+def by_rdflib(query: Query, graphs: Graphs) -> Counter[Solution]:
+    text, quads = prepared(query, graphs)
+    with literals_as_written():
         dataset = rdflib.Dataset()
         for source, label, target, window in quads:
             graph = dataset.default_graph if window is None else dataset.graph(rdflib.URIRef(window))
@@ -111,8 +122,6 @@ def by_rdflib(query: Query, graphs: Graphs) -> Counter[Solution]:
             return Counter({tuple(map(term, triple)) for triple in found.graph})
         names = [rdflib.Variable(name) for name in columns(query.select)]
         return Counter(tuple(None if s.get(name) is None else term(s[name]) for name in names) for s in found.bindings)
-    finally:
-        rdflib.NORMALIZE_LITERALS = before
 
 
 def term(node: object) -> str:
@@ -176,4 +185,4 @@ def _rdflib(text: str) -> rdflib.term.Node:
     return rdflib.Literal(known.lexical, datatype=None if simple else rdflib.URIRef(known.datatype))
 
 
-__all__ = ["alike", "by_pyoxigraph", "by_rdflib", "canonical", "prepared", "term"]
+__all__ = ["alike", "by_pyoxigraph", "by_rdflib", "canonical", "literals_as_written", "prepared", "term"]

@@ -114,10 +114,9 @@ def test_a_base_is_for_what_comes_after_it():
     ]
 
 
-def test_rdflib_keeps_its_own_grammar(monkeypatch):
+def test_rdflib_keeps_its_own_grammar():
     from rdflib.plugins.sparql.parser import parseQuery
 
-    monkeypatch.setattr(rdflib, "NORMALIZE_LITERALS", True)  # as it is until tests of other files say otherwise
     before = str(parseQuery("SELECT * { ?x <a>/<b>* 007 ; <c> ?y ; ; <d> true }"))
     read("SELECT * { ?x <a>/<b>* 007 ; <c> ?y ; ; <d> true }")
     with pytest.raises(rpq.errors.SparqlError):

@@ -27,7 +27,7 @@ from rdflib.collection import Collection
 from rdflib.compare import isomorphic
 
 from tests.environments import pip
-from tests.language.sparql_libraries import canonical, term
+from tests.language.sparql_libraries import canonical, literals_as_written, term
 from tests.reference import Edge, Rejected
 from tests.reference_sparql import Evaluation, SparqlPattern, columns
 from tests.reference_sparql_checks import check
@@ -188,8 +188,9 @@ def edges(*files: Path, first: int = 0) -> list[Edge]:
     """Read the triples of files; a blank node of each its own, by its number from `first` on."""
     found = []
     for number, file in enumerate(files, first):
-        rdflib.NORMALIZE_LITERALS = False
-        for triple in rdflib.Graph().parse(file, publicID=file.as_uri()):
+        with literals_as_written():
+            graph = rdflib.Graph().parse(file, publicID=file.as_uri())
+        for triple in graph:
             source, label, target = map(term, triple)
             found.append(tuple(x.replace("_:", f"_:g{number}", 1) if x[:2] == "_:" else x for x in (source, label, target)))
     return found
@@ -204,7 +205,8 @@ def expected(case: Case) -> Counter | set[Edge] | bool:
             return bool(found)
         names = [variable.value for variable in found.variables]
         return Counter(frozenset((name, term(s[name])) for name in names if s[name] is not None) for s in found)
-    graph = rdflib.Graph().parse(case.result, publicID=case.result.as_uri())
+    with literals_as_written():
+        graph = rdflib.Graph().parse(case.result, publicID=case.result.as_uri())
     results = list(graph.subjects(rdflib.RDF.type, RS.ResultSet))
     if not results:
         return {tuple(map(term, triple)) for triple in graph}

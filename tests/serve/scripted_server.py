@@ -66,7 +66,8 @@ class ScriptedServer:
             Route("/changes", self._changes),
         ]
         guarded = GuardedApplication(Starlette(routes=routes), Admission())
-        config = uvicorn.Config(guarded, port=self.port, log_level="warning", timeout_graceful_shutdown=1)
+        # Without a configuration of logging, which would last: records of later servers would not reach `caplog`.
+        config = uvicorn.Config(guarded, port=self.port, log_config=None, access_log=False, timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()

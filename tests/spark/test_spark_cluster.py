@@ -45,6 +45,9 @@ except PipelineError as missing:
 QUERY = rpq.Query("a/b*", window=rpq.Window(size=40, slide=5), semantics="explicit")
 WINDOW = ["--window", "40", "--slide", "5", "--semantics", "explicit"]
 
+BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of each JVM, which ends before its second compiler and a collector with threads of its own would pay."""
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -70,7 +73,7 @@ class Cluster:
 
     def submit(self, program: str, *arguments: object, py_files: Path) -> subprocess.CompletedProcess[str]:
         """Run a program with `spark-submit --py-files`; its driver has the Python of the workers."""
-        command = [str(self.home / "bin" / "spark-submit"), *self._options(2), "--py-files", str(py_files)]
+        command = [str(self.home / "bin" / "spark-submit"), *self._options(1), "--py-files", str(py_files)]
         (self.folder / "program.py").write_text(program)
         command += [str(self.folder / "program.py"), *map(str, arguments)]
         variables = self._variables(None)
@@ -78,6 +81,7 @@ class Cluster:
 
     def _options(self, workers: int) -> list[str]:
         settings = [f"spark.executorEnv.XDG_CACHE_HOME={self.caches}", "spark.executor.memory=600m"]
+        settings += [f"spark.executor.extraJavaOptions={BRIEF_JVM}"]
         settings += ["spark.python.authenticate.socketTimeout=120s"]  # how long a busy machine may start a Python worker
         return ["--master", f"local-cluster[{workers},1,2048]", *(word for one in settings for word in ("--conf", one))]
 
@@ -85,6 +89,7 @@ class Cluster:
         """Return the environment, in which nothing leads workers to the package of the driver."""
         variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         variables |= {"SPARK_HOME": str(self.home), "SPARK_LOCAL_IP": "127.0.0.1", "XDG_CACHE_HOME": str(self.caches)}
+        variables["SPARK_SUBMIT_OPTS"] = BRIEF_JVM
         chosen = str(self.python) if python is None else python
         return variables | ({"PYSPARK_PYTHON": chosen} if chosen else {})
 
@@ -143,6 +148,7 @@ def local_rows(data: Path) -> Counter:
     return found
 
 
+@pytest.mark.long
 def test_a_wheel_that_was_shipped(cluster, wheel, data, tmp_path):
     """Two machines of one core: two shares, whatever Spark's parallelism, and the rows of the local engine."""
     done = cluster.call(
@@ -157,11 +163,13 @@ def test_a_wheel_that_was_shipped(cluster, wheel, data, tmp_path):
 
 
 def test_a_stream_by_a_wheel_that_was_shipped(cluster, wheel, data, tmp_path):
-    """The driver starts a Python of the workers too, which lacks the package."""
+    """The driver starts a Python of the workers too, which lacks the package; two machines have two shares here as well."""
     places = ["--input", data, "--output", tmp_path / "rows", "--checkpoint", tmp_path / "state"]
-    done = cluster.call("stream", QUERY.expression, *WINDOW, *places, "--py-files", wheel, "--once")
+    settings = ["--py-files", wheel, "--conf", "spark.default.parallelism=64"]
+    done = cluster.call("stream", QUERY.expression, *WINDOW, *places, *settings, "--once")
     assert done.returncode == 0, done.stderr
     assert rows_in(tmp_path / "rows") == local_rows(data)
+    assert json.loads((tmp_path / "state" / "rpq.json").read_text())["shares"] == 2
 
 
 def test_a_stream_by_an_archive_of_the_environment(cluster, archive, data, tmp_path):

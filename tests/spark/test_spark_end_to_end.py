@@ -35,6 +35,7 @@ from rpq.readers import open_reader
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_java
 from rpq.spark.stream.run import partition_records
+from tests.commands import Caller
 from tests.real import DATA
 
 try:
@@ -490,12 +491,12 @@ class Job:
         self.state, self.rows, self.log = place / "state", place / "rows", place / "log"
         window = ["--window", str(query.window.size), "--slide", str(query.window.slide)]
         files = ["--input", folder, "--output", str(self.rows), "--checkpoint", str(self.state)]
-        self._command = [sys.executable, "-m", "rpq.cli", "spark", "stream", query.expression, *window, *files]
-        self._command += ["--semantics", query.semantics, "--once", "--partitions", "2", "--master", "local[2]"]
-        self._command += ["--log", str(self.log)]
+        self.words = ["spark", "stream", query.expression, *window, *files, "--semantics", query.semantics, "--once"]
+        self.words += ["--partitions", "2", "--master", "local[2]", "--log", str(self.log)]
 
     def start(self) -> subprocess.Popen:
-        return subprocess.Popen(self._command, start_new_session=True, stderr=subprocess.PIPE, text=True)
+        command = [sys.executable, "-m", "rpq.cli", *self.words]
+        return subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
 
     def commits(self) -> int:
         return self._count("commits")
@@ -519,14 +520,17 @@ class Job:
         return alive
 
 
-def crashed_and_uninterrupted(session, prepared: str, query: rpq.Query, place: Path, kills: list[tuple[int, float]]) -> None:
-    """Kill a job at these micro-batches, let it end, and compare what the sink holds with the engine's rows."""
+def crashed_and_uninterrupted(
+    session, rpq_on_spark: Caller, prepared: str, query: rpq.Query, place: Path, kills: list[tuple[int, float]]
+) -> None:
+    """Kill a job at these micro-batches, let it go on to its end in the session of the tests, and compare what the sink
+    holds with the engine's rows.
+    """
     job = Job(prepared, place, query)
     killed = [job.kill_in_batch(number, delay) for number, delay in kills]
     assert any(killed), "no kill came in time"
-    end = job.start()
-    message = end.communicate()[1]
-    assert end.returncode == 0, message
+    status, _, message = rpq_on_spark(*job.words)
+    assert status == 0, message
     batches = [table(open_reader("edges", file)) for file in files_of(prepared)]
     assert rows_of(session.read.parquet(str(job.rows))) == local_rows([query], batches)
     records = partition_records(session, str(job.state))
@@ -534,17 +538,17 @@ def crashed_and_uninterrupted(session, prepared: str, query: rpq.Query, place: P
     assert all(one["rebuilds"] >= 1 for one in records), "a new process began without the window"
 
 
-def test_a_killed_stream_goes_on(session, prepared, tmp_path):
-    crashed_and_uninterrupted(session, prepared["mathoverflow"], MATHOVERFLOW[0], tmp_path, [(2, 0.3)])
+def test_a_killed_stream_goes_on(session, rpq_on_spark, prepared, tmp_path):
+    crashed_and_uninterrupted(session, rpq_on_spark, prepared["mathoverflow"], MATHOVERFLOW[0], tmp_path, [(2, 0.3)])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
-def test_a_stream_that_is_killed_again_and_again(session, prepared, tmp_path, seed: int):
+def test_a_stream_that_is_killed_again_and_again(session, rpq_on_spark, prepared, tmp_path, seed: int):
     chooser = random.Random(seed)
     name = chooser.choice(list(QUERIES))
     kills = [(number, chooser.random() * 3) for number in sorted(chooser.sample(range(4), 3))]
-    crashed_and_uninterrupted(session, prepared[name], QUERIES[name][0], tmp_path, kills)
+    crashed_and_uninterrupted(session, rpq_on_spark, prepared[name], QUERIES[name][0], tmp_path, kills)
 
 
 @pytest.mark.long

@@ -127,13 +127,28 @@ def measured(folder: Path, *options: object) -> dict[str, list[dict]]:
     return by_kind
 
 
-@pytest.mark.ci
-def test_each_part_once(tmp_path, monkeypatch):
-    """One query, one measured replay, one micro-batch after those that fill the window."""
+def test_each_part_once(session, rpq_on_spark, tmp_path, monkeypatch):
+    """One query, one measured replay, one micro-batch after those that fill the window, in the session of the tests."""
     sizes = {"WARMUP_REPLAYS": 0, "UNMEASURED": 3, "MEASURED": 1, "SHARES": (1, 2, 1000)}
     for name, value in sizes.items():
         monkeypatch.setattr(spark_speed, name, value)
-    by_kind = measured(tmp_path, "--edges", 20_000, "--scale", 0.01, "--queries", "a2q/c2a*")
+
+    def measured_here(part, what, **task):
+        place = {"data": part._data, "raw": part._raw, "folder": str(part._folder), "queries": part._queries}
+        return [*measure({"what": what, **place, **task})]
+
+    def timed_here(command):
+        if "-m" in command:
+            status, _, said = rpq_on_spark(*command[command.index("rpq.cli") + 1 :])
+            assert status == 0, said
+        return 1.0, 1.0
+
+    # Outside of tests, and in the longer test, each of these is a process with a JVM of its own.
+    monkeypatch.setattr(spark_speed._Bench, "_session", measured_here)
+    monkeypatch.setattr(spark_speed, "_timed", timed_here)
+    monkeypatch.setattr("rpq.spark.jvm.session.open_session", lambda **_: session)
+    monkeypatch.setattr(type(session), "stop", lambda _: None)
+    by_kind = measured(tmp_path, "--edges", 8_000, "--scale", 0.01, "--queries", "a2q/c2a*")
     assert {name: len(some) for name, some in by_kind.items()} == {
         "replay": 2, "cold command": 1, "micro-batch": 1, "small micro-batch": 1, "share": 3, "model": 7
     }  # fmt: skip
