@@ -850,7 +850,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """Return one witness of an answer, which is identified by the values of its columns; None if it is no answer.
 
         The witness of a path query is a `Path` from source to target that stays valid longest. The first call may rebuild
-        the index so that it stores supports; O(length × degree) in most cases. The witness of a pattern or of MATCH is a
+        the index so that it stores supports; O(length × degree) in most cases, or O(edges that the source reaches) where the
+        index keeps bits. The witness of a pattern or of MATCH is a
         `Witness`: a binding, with the edges that match each atom; O(atoms), or O(edges) if some variables are no columns.
 
         >>> import rpq

@@ -220,6 +220,22 @@ def test_a_witness_lasts_as_long_as_its_answer_and_leaves_bits_as_they_are() -> 
     assert index.has_bits
 
 
+def test_cells_come_back_where_bits_take_more_memory() -> None:
+    query = rpq.Query("a+", window=rpq.UnboundedWindow(), name="q")
+    rows = [(f"u{i}", f"v{i}", "a", i) for i in range(3000)]  # a root and a row each
+    engine, cells = rpq.Engine(query), rpq.Engine(query)
+    (index,), (other,) = indexes(engine), indexes(cells)
+    index.use_bits()
+    engine.push_rows(rows[:200])
+    assert index.has_bits
+    assert len(engine.push_rows(rows[200:])) == 2800
+    assert not index.has_bits
+    cells.push_rows(rows)
+    assert index.nbytes <= 1.5 * other.nbytes  # arrays grow by half
+    engine._check()
+    assert engine.answers("q").pairs() == {(u, v) for u, v, *_ in rows}
+
+
 @pytest.mark.parametrize("semantics", ["implicit", "explicit"])
 @pytest.mark.parametrize("text", ["(a|b)*", *left_to_ci("a/b*")])
 def test_no_limit_with_which_cells_have_room_ends_a_push(text: str, semantics: Any, monkeypatch: pytest.MonkeyPatch) -> None:
