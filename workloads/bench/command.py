@@ -217,7 +217,7 @@ def _command(name: str, help_text: str) -> click.Command:
                      help="For versions: the Python of the installation to compare with."),
         click.Option(["--sketch"], type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
                      help="For patterns: the folder of the C++ sketch, prepared by its script."),
-        click.Option(["--kafka"], metavar="HOST:PORT", help="For latency: brokers, on which topics are created."),
+        click.Option(["--kafka"], metavar="HOST:PORT", help="For latency and cliffs: brokers, on which topics are created."),
         click.Option(["--output"], type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
                      help="Folder for results.  [default: workloads/results of a checkout, or results]"),
     ]  # fmt: skip

@@ -36,6 +36,8 @@ class Line:
     sense: Literal["at least", "at most"]
     bound: float | None
     measure: Callable[[Settings], Reading]
+    needs_brokers: bool = False
+    """True if it is measured with brokers of Kafka alone."""
 
     def record(self, settings: Settings) -> Record:
         """Measure, and return the record of this line."""
@@ -65,12 +67,15 @@ def line(
     unit: str = "tuples/s",
     sense: Literal["at least", "at most"] = "at least",
     bound: float | None = None,
+    needs_brokers: bool = False,
 ) -> Callable[[Callable[[Settings], Reading]], Callable[[Settings], Reading]]:
     """Return a decorator that adds a function to the table as a line. Names are in capitals, as `--only` reads them."""
 
     def add(measure: Callable[[Settings], Reading]) -> Callable[[Settings], Reading]:
         assert name == name.upper() and name not in LINES, name
-        LINES[name] = Line(name=name, what=what, unit=unit, sense=sense, bound=bound, measure=measure)
+        LINES[name] = Line(
+            name=name, what=what, unit=unit, sense=sense, bound=bound, measure=measure, needs_brokers=needs_brokers
+        )
         return measure
 
     return add

@@ -22,7 +22,7 @@ from rpq.workloads import named_queries
 from rpq.workloads.bench import measure as measuring
 
 # The lines of these modules are part of the table.
-from rpq.workloads.bench.comparisons import edge_properties, match_texts, message_speed, path_kinds, time_order  # noqa: F401
+from rpq.workloads.bench.comparisons import edge_properties, input_speed, match_texts, path_kinds, time_order  # noqa: F401
 from rpq.workloads.bench.comparisons.bounds import COLUMNS, LINES, Reading, line, tuples_per_second, window_of
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS, edge_a_moment
@@ -551,6 +551,9 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
     if settings.resumes:
         selected -= {name for name, record in records.items() if record.get("commit") == commit}
     lines = [one for name, one in LINES.items() if name in selected]
+    if settings.kafka is None and (left_out := [one for one in lines if one.needs_brokers]):
+        say(f"no --kafka HOST:PORT: {', '.join(one.name for one in left_out)} left out")
+        lines = [one for one in lines if one not in left_out]
     if not lines:
         yield _outcome(records)
     for number, one in enumerate(lines, start=1):

@@ -1,6 +1,6 @@
-"""Lines of messages: how fast values of Avro, with a schema registry, are decoded and become tuples.
+"""Lines of inputs: how fast JSON lines of a file become tuples, and values of Avro, with a schema registry, on one core.
 
-Without the packages of the extra `avro` the table has no such lines.
+Without the packages of the extra `avro` the table has no lines of Avro.
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from io import BytesIO
+from itertools import cycle
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from rpq.readers import ColumnNames, open_reader
 from rpq.workloads.bench.comparisons.bounds import Reading, line, window_of
-from rpq.workloads.bench.end_to_end.kafka_topics import is_avro_there
+from rpq.workloads.bench.end_to_end.kafka_topics import KafkaTopics, in_avro, is_avro_there, schema_server, throughput
+from rpq.workloads.bench.end_to_end.pipes import lines_of
 from rpq.workloads.bench.experiment import Settings
+from rpq.workloads.bench.streams import DATA_SETS, generate
 
 _PARTY = {"type": "record", "name": "Party", "fields": [{"name": name, "type": "string"} for name in ("id", "bank")]}
 _TRANSFER = {
@@ -32,6 +38,42 @@ _TRANSFER = {
 }
 _COLUMNS = "source=payer.id,target=payee.id,label=kind,timestamp=booked"
 _FETCH = 20_000
+
+
+def _json_lines(settings: Settings, *, is_nested: bool) -> Reading:
+    """Return the records per CPU second of a file of transfers, flat ones, or with nested parties, a time and an amount.
+
+    The seconds are those of all threads together.
+    """
+    count = window_of(settings, 500_000)
+    parties = [f"u{number * 7_919 % 50_021}" for number in range(count)]
+    records = (
+        {"payer": {"id": payer, "bank": "B"}, "payee": {"id": payee, "bank": "B"}, "kind": kind, "booked": at, "sum": at}
+        if is_nested
+        else {"source": payer, "target": payee, "label": kind, "timestamp": at}
+        for payer, payee, kind, at in zip(parties, reversed(parties), cycle(("pays", "refunds")), range(count), strict=False)
+    )
+    columns = "source=payer.id,target=payee.id,label=kind,timestamp=booked" if is_nested else None
+    names = ColumnNames.parse(columns, properties=("sum",) if is_nested else ())
+    seconds = []
+    with TemporaryDirectory(prefix="rpq-input-") as folder:
+        path = Path(folder) / "records.jsonl"
+        path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+        for _ in range(settings.repeat + 1):  # the first one loads kernels
+            started = time.process_time()
+            read = sum(batch.columns.num_rows for batch in open_reader("jsonl", str(path), columns=names))
+            seconds.append(time.process_time() - started)
+            assert read == count, f"{read:,} of {count:,} records"
+    return Reading(measured=count / min(seconds[1:]))
+
+
+for _name, _what, _bound in (
+    ("FLAT", "flat JSON lines of a file to tuples", 500_000),
+    ("NESTED", "nested JSON lines of a file to tuples with a property", 250_000),
+):
+    line(f"JSON-{_name}", _what, unit="records/s", bound=_bound)(
+        partial(_json_lines, is_nested=_name == "NESTED")
+    )
 
 
 @dataclass(frozen=True)
@@ -91,10 +133,23 @@ def _decoding(registry: Any) -> Callable[[Sequence[_Message]], object]:
 
 def _tuples(registry: Any) -> Callable[[Sequence[_Message]], object]:
     from rpq.kafka.message_reader import MessageColumns, MessageReader
-    from rpq.readers import ColumnNames
 
     names = ColumnNames.parse(_COLUMNS, properties=("amount",))
     return MessageReader(MessageColumns.of(names, "ms"), registry=registry).read
+
+
+def _of_topic(settings: Settings) -> Reading:
+    """Return the messages per second of the command over a full topic, on one core, from its first to its last commit."""
+    assert settings.kafka is not None
+    stream = generate(DATA_SETS["stackoverflow"], edges=2 * window_of(settings, 500_000), seed=settings.seed)
+    messages = in_avro(lines_of(stream, window_of(settings, 500_000)))
+    topics = KafkaTopics(settings.kafka)
+    try:
+        with schema_server() as url:
+            _, speed = throughput(topics, messages, "--format", "avro", "--schema-registry", url)
+    finally:
+        topics.close()
+    return Reading(measured=speed)
 
 
 if is_avro_there():
@@ -102,3 +157,6 @@ if is_avro_there():
         partial(_of_avro, read=_decoding)
     )
     line("AVRO-TUPLES", "the same to tuples with a property", bound=75_000)(partial(_of_avro, read=_tuples))
+    line("AVRO-TOPIC", "messages of Avro from a topic to rows in another, wall clock", bound=50_000, needs_brokers=True)(
+        _of_topic
+    )
