@@ -7,7 +7,8 @@
 
 A value has the format of its column, or `format=.1f`. `value=max:KEY` and `value=min:KEY` are the largest and the smallest
 value of the records, `value=machine:KEY` and `value=fact:KEY` other values of the result. With `in=FOLDER` the result is
-read from this subfolder of the results. With `optional=yes` a text is left as it is until there is a result.
+read from this subfolder of the results. With `optional=yes` a text is left as it is until there is a result, and
+columns that are not measured yet are left out.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def _section(
     keys = options.get("columns")
     columns = experiment.present_columns(records)
     if keys:
-        columns = [_column(experiment, key) for key in keys.split(",")]
+        unmeasured = {column.key for column in experiment.columns if column not in columns and "optional" in options}
+        columns = [_column(experiment, key) for key in keys.split(",") if key not in unmeasured]
     parts = [markdown_table(columns, records)]
     if not keys:
         parts += [f"{result['how']}", describe_measurement(result)]
