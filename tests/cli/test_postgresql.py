@@ -14,6 +14,8 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
+
 import rpq as package
 from rpq.run.table_names import table_in
 from rpq.run.table_output import AnswerTable, PostgresTables, TableOutputs
@@ -96,7 +98,8 @@ def test_columns_have_the_types_of_their_values_also_if_the_first_rows_have_none
     ]
 
 
-def test_a_run_that_is_killed_goes_on_and_the_table_equals_the_answer(postgres, tmp_path) -> None:
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.long)])
+def test_a_run_that_is_killed_goes_on_and_the_table_equals_the_answer(postgres, tmp_path, kills: int) -> None:
     drawn = random.Random(11)
     make_stream(tmp_path / "edges.txt", 20_000, 7)
     lines = (tmp_path / "edges.txt").read_text().splitlines(keepends=True)
@@ -117,10 +120,10 @@ def test_a_run_that_is_killed_goes_on_and_the_table_equals_the_answer(postgres, 
                 time.sleep(0.02)
 
     committed = 0
-    for kill in range(10):
+    for kill in range(kills):
         process = started(*arguments, stdin=subprocess.PIPE)
         before = committed
-        writer = threading.Thread(target=feed, args=(process, before, first * (kill + 1) // 10))
+        writer = threading.Thread(target=feed, args=(process, before, first * (kill + 1) // kills))
         writer.start()
 
         def has_gone_on(process=process, before=before) -> bool:

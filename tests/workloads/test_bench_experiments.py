@@ -103,16 +103,16 @@ def test_versions_take_turns(tmp_path, monkeypatch):
     assert all(figures[name]["rows"] for name in ("mathoverflow/Q1", "patterns/5000", "sparql/JOIN"))
     lines = (tmp_path / "versions.turns.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "versions.turns.jsonl").write_text("".join(lines[:-1]) + lines[-1][:9])  # killed while it wrote
-    again, output = call("--repeat", 3, "--only", "P1,start/imp*")
+    again, output = call("--repeat", 2, "--only", "P1,start/imp*")
     assert "continuing after the turns" in output
     assert all(record["low"] <= record["ratio"] <= record["high"] for record in again["records"])
     turns = {record["figure"]: record["turns"] for record in again["records"]}
-    assert turns["mathoverflow/Q1"] == 1 and turns["patterns/P1"] == turns["start/import"] == 3
+    assert turns["mathoverflow/Q1"] == 1 and turns["patterns/P1"] == turns["start/import"] == 2
     # Once each, since every run needs a process of its own.
-    anew, output = call("--repeat", 1, "--only", "P1,memory/[PL][25]", "--seed", 2)
+    anew, output = call("--repeat", 1, "--only", "P1,memory/P2", "--seed", 2)
     assert "starting with the first turn" in output
     figures = {record["figure"]: record for record in anew["records"]}
-    assert [*figures] == ["patterns/P1", "memory/P2", "memory/L5"] and all(anew["checks"].values())
+    assert [*figures] == ["patterns/P1", "memory/P2"] and all(anew["checks"].values())
     assert figures["memory/P2"]["rows"]
     for record in figures.values():
         assert record["before"] > 0 and record["turns"] == 1
