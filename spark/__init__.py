@@ -20,7 +20,7 @@ how executors get this package.
 Batch jobs are in `batch`, streams in `stream`, access to Spark in `jvm`, and what concerns the Python of workers in
 `workers`.  Of the modules here, `cli`, `console` and `benchmark` are commands, `functions` has functions that stand on both,
 and `motifs` is a notation of queries; the others are what batch jobs and streams share: `columns`, `division`, `envelopes`,
-`parquet_content`, `shipping` and `errors`.  They import `jvm`, but neither `batch` nor `stream`.
+`record_edges`, `parquet_content`, `shipping` and `errors`.  They import `jvm`, but neither `batch` nor `stream`.
 """
 
 from __future__ import annotations
