@@ -13,9 +13,10 @@
 - `open_session`: a Spark session with the settings that these need
 - `check_workers`: a check that the executors have what the driver has; kernels are compiled once per machine
 
-Replays and streams divide the roots of the trees over partitions by a fixed hash of the root's name: every partition sees
-all edges that path queries read and answers for its own roots.  Of patterns it sees the edges of its cell (`division`).  This needs the extra `spark` and Java 17 or newer; docs/spark-cluster.md describes
-how executors get this package.
+Replays and streams divide the roots of the trees over partitions by a fixed hash of the root's name: every partition
+sees all edges that path queries read and answers for its own roots. Of patterns it sees the edges of its cell
+(`division`). This needs the extra `spark` and Java 17 or newer; docs/spark-cluster.md describes how executors get
+this package.
 
 Batch jobs are in `batch`, streams in `stream`, access to Spark in `jvm`, and what concerns the Python of workers in
 `workers`.  Of the modules here, `cli`, `console` and `benchmark` are commands, `functions` has functions that stand on both,
