@@ -13,14 +13,15 @@
 - `open_session`: a Spark session with the settings that these need
 - `check_workers`: a check that the executors have what the driver has; kernels are compiled once per machine
 
-Replays and streams divide the roots of the trees over partitions by a fixed hash of the root's name: every partition sees
-all edges and answers for its own roots.  This needs the extra `spark` and Java 17 or newer; docs/spark-cluster.md describes
-how executors get this package.
+Replays and streams divide the roots of the trees over partitions by a fixed hash of the root's name: every partition
+sees all edges that path queries read and answers for its own roots. Of patterns it sees the edges of its cell
+(`division`). This needs the extra `spark` and Java 17 or newer; docs/spark-cluster.md describes how executors get
+this package.
 
 Batch jobs are in `batch`, streams in `stream`, access to Spark in `jvm`, and what concerns the Python of workers in
 `workers`.  Of the modules here, `cli`, `console` and `benchmark` are commands, `functions` has functions that stand on both,
 and `motifs` is a notation of queries; the others are what batch jobs and streams share: `columns`, `division`, `envelopes`,
-`parquet_content`, `shipping` and `errors`.  They import `jvm`, but neither `batch` nor `stream`.
+`record_edges`, `parquet_content`, `shipping` and `errors`.  They import `jvm`, but neither `batch` nor `stream`.
 """
 
 from __future__ import annotations

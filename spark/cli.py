@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     import rpq
     from rpq.language.query_file import QueryEntry
+    from rpq.readers.text.edge_rules import EdgeRules
+    from rpq.spark.columns import EdgeColumns, EdgeExpressions
     from rpq.spark.stream.topics import TopicEdges
 
 _QUERY_OPTION_NAMES = (
@@ -191,7 +194,7 @@ def topic_settings(options: dict[str, Any]) -> dict[str, str]:
     return {"spark.redaction.regex": REDACTED, **({"spark.jars.packages": packages} if packages else {})}
 
 
-def read_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
+def read_topics(session: SparkSession, options: dict[str, Any], rules: EdgeRules | None = None) -> TopicEdges:
     """Return the edges of the topics that are the input.  Raises `RpqError` for unsuitable topics or options."""
     from rpq.kafka.client import read_settings
     from rpq.kafka.message_reader import MessageColumns
@@ -207,6 +210,7 @@ def read_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
         checkpoint=options["checkpoint"],
         max_messages=options["max_messages"],
         on_error=options["on_error"],
+        rules=rules,
     )
 
 
@@ -246,6 +250,7 @@ _column_options = shared.combine_options(
         "--columns", metavar="COLUMN=NAME,...", help="Names of the columns source, target, label, timestamp, op in the data."
     ),
     click.option("--label", metavar="LABEL", help="The label of all edges, if the data has no column for it."),
+    shared.edges_from,
 )
 
 _edges_option = click.option(
@@ -318,6 +323,7 @@ def prepare_command(**options: Any) -> None:
     _refuse_existing(options["output"])
     _check_files(options, read=options["inputs"])
     _check_inputs(options, options["inputs"])
+    _rules(options)
     with _session(options, None) as session:
         from rpq.spark.batch.prepare import prepare
 
@@ -333,7 +339,7 @@ def prepare_command(**options: Any) -> None:
                 drop_self_loops=options["drop_self_loops"],
                 partitions=options["partitions"],
                 rows_per_file=options["rows_per_file"] or 0,
-                **{name: options[name] for name in ("columns", "label", "time_unit")},
+                **{name: options[name] for name in ("columns", "label", "time_unit", "edges_from")},
             )
     figures["total_seconds"] = time.perf_counter() - started
     span = figures["span"] or ("none", "none")
@@ -378,18 +384,24 @@ def replay_command(**options: Any) -> None:
     check_query_options(options, refuse=lambda queries: refuse_queries(queries, options["edges"], "on Spark"))
     _check_files(options, read=[options["data"]])
     _check_inputs(options, [options["data"]], need_parquet=True)
+    rules = _rules(options)
     with _session(options, options["partitions"], _settings_of_replay(options)) as session:
         from rpq.spark.batch.replay import replay, replay_to
         from rpq.spark.columns import UNITS, edge_expressions, parse_column_names
-        from rpq.spark.jvm.data_sets import schema_in, statistics_in
+        from rpq.spark.jvm.data_sets import edges_in, schema_in, statistics_in
         from rpq.spark.jvm.session import share_count
+        from rpq.spark.record_edges import record_columns
 
         partitions = share_count(session, options["partitions"])
         unit = statistics_in(session, options["data"]).get("time_unit") or options["time_unit"]
-        named = {name: options[name] for name in ("columns", "label")}
-        schema = schema_in(session, options["data"])
-        parsed = parse_column_names(**named, has_ids=options["edges"] == "id")
-        columns = edge_expressions(schema, sequence=None, time_unit="us", names=parsed)
+        named = {name: options[name] for name in ("columns", "label", "edges_from")}
+        columns: EdgeColumns | EdgeExpressions
+        if rules is None:
+            schema = schema_in(session, options["data"])
+            parsed = parse_column_names(options["columns"], options["label"], has_ids=options["edges"] == "id")
+            columns = edge_expressions(schema, sequence=None, time_unit="us", names=parsed)
+        else:
+            columns = record_columns(edges_in(session, options["data"]), rules, sequence=None, time_unit="us")
         if columns.is_time and unit not in UNITS:
             unit = "us"
         integers = columns.vertex == "bigint"
@@ -469,10 +481,12 @@ def stream_command(**options: Any) -> None:
     files = [] if is_topic(options["folder"]) else [options["folder"]]
     _check_files(options, read=files)
     _check_inputs(options, files)
+    rules = _rules(options)
     with _session(options, options["partitions"]) as session:
         from rpq.spark.columns import edge_columns, parse_column_names
         from rpq.spark.division import counted_labels
         from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, share_count
+        from rpq.spark.record_edges import record_columns
         from rpq.spark.stream import stream_identity
         from rpq.spark.stream.run import Stream, label_sizes
 
@@ -483,25 +497,33 @@ def stream_command(**options: Any) -> None:
         sequence, unit = options["sequence"], options["time_unit"]
         # Names of columns apply to messages when they are read, and their edges have the usual names.
         named: dict[str, Any] = {
-            name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label")
+            name: None if is_topic(options["folder"]) else options[name] for name in ("columns", "label", "edges_from")
         }
-        names = parse_column_names(**named, has_ids=options["edges"] == "id")
+        names = parse_column_names(named["columns"], named["label"], has_ids=options["edges"] == "id")
         if is_topic(options["folder"]):
-            topics = read_topics(session, options)
+            topics = read_topics(session, options, rules)
             edges, first_edges, sequence = topics.edges, topics.first_edges, topics.sequence
             unit = unit or topics.time_unit
         else:
-            stamps = "timestamp" if names is None else names["timestamp"]
+            stamps = {"timestamp" if names is None else names["timestamp"]}
+            if rules is not None:
+                stamps = {rule.names["timestamp"] for rule in rules.rules}
             edges, first_edges = Stream.edges(
                 session, options["folder"], options["files"], options["max_files"], timestamps=stamps
             )
-        columns = edge_columns(edges, sequence=None, time_unit="us", with_place=False, names=names)
+        read: Callable[..., EdgeColumns] = partial(edge_columns, names=names)
+        if rules is not None and not is_topic(options["folder"]):
+            read = partial(record_columns, rules=rules)
+        columns = read(edges, sequence=None, time_unit="us", with_place=False)
         integers = columns.vertex == "bigint"
         unit = unit or ("us" if columns.is_time else None)
         queries = read_queries(options, unit=unit, integers=integers)
         sizes = options["sizes"]
         if sizes is None and not begun and (labels := counted_labels(queries, partitions)):
-            sizes = label_sizes(first_edges(), names, labels)
+            first = first_edges()
+            if rules is not None and not is_topic(options["folder"]):
+                first = record_columns(first, rules, sequence=None, time_unit="us", with_place=False, stops=False).tuples
+            sizes = label_sizes(first, names, labels)
             if sizes and not options["quiet"]:
                 click.echo(f"sizes of labels in the first tuples: {_sizes_text(sizes)} (--sizes for others)", err=True)
         stream = Stream(
@@ -724,6 +746,19 @@ def _check_inputs(options: dict[str, Any], inputs: Sequence[str], *, need_parque
                 check_local_data(found)
         except PipelineError as error:
             raise click.UsageError(f"--input {error}") from error
+
+
+def _rules(options: dict[str, Any]) -> EdgeRules | None:
+    """Return the rules of `--edges-from`, if it is given.  Raises a usage error."""
+    if options["edges_from"] is None:
+        return None
+    from rpq.spark.errors import PipelineError
+    from rpq.spark.record_edges import rules_of
+
+    try:
+        return rules_of(options["edges_from"], options["columns"], options["label"])
+    except PipelineError as error:
+        raise click.UsageError(f"--{str(error).replace('edges_from', 'edges-from')}") from error
 
 
 def _refuse_existing(output: str) -> None:

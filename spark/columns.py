@@ -97,7 +97,7 @@ def edge_columns(
     )
     columns = [sql.expr(text).alias(name) for name, text in found.columns.items()]
     if with_place:
-        columns += _places(edges)
+        columns += places_of(edges)
     return EdgeColumns(edges.select(*columns), found.vertex, found.is_time, found.properties)
 
 
@@ -142,7 +142,7 @@ def edge_expressions(
         raise PipelineError(f"time_unit is {time_unit!r}; expected one of {', '.join(UNITS)}")
 
     def column(name: str) -> str:
-        return _quoted(names_in_data[name])
+        return quoted(names_in_data[name])
 
     op = column("op") if "op" in found else "'+'"
     if DELETE in found:
@@ -162,11 +162,11 @@ def edge_expressions(
     kinds_of_properties = {name: _property_type(schema, name) for name in properties}
     for place, (name, kind_of_property) in enumerate(kinds_of_properties.items()):
         numbered = numbered_property(place)
-        columns[numbered], kinds[numbered] = _cast(_quoted(name), kind_of_property), kind_of_property
+        columns[numbered], kinds[numbered] = _cast(quoted(name), kind_of_property), kind_of_property
     if has_ids:
         numbered = numbered_property(len(properties))
         name, kinds[numbered] = _id_column(schema, names)
-        columns[numbered] = _cast(_quoted(name), kinds[numbered])
+        columns[numbered] = _cast(quoted(name), kinds[numbered])
         kinds_of_properties[EDGE] = kinds[numbered]
     return EdgeExpressions(columns, kinds, kind, is_time, kinds_of_properties)
 
@@ -175,7 +175,8 @@ _NUMBERS = {"s": "unix_seconds", "ms": "unix_millis", "us": "unix_micros"}
 """The functions of SQL that convert times to numbers, by unit."""
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return the name of a column as SQL has it."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -209,7 +210,15 @@ def _property_type(schema: StructType, name: str) -> str:
     """Return the type of the values of a property of edges in rows.  Raises `PipelineError` if it can be none."""
     if schema.names.count(name) != 1:
         raise PipelineError(f"no column {name!r}, a property of edges that a query reads; found {', '.join(schema.names)}")
-    kind: str = schema[name].dataType.simpleString()
+    return type_in_rows(schema[name].dataType.simpleString(), name)
+
+
+def type_in_rows(kind: str, name: str) -> str:
+    """Return the type in rows of a property whose column `name` has a type, as Spark writes it.
+
+    >>> type_in_rows("int", "amount")
+    'bigint'
+    """
     if kind.startswith("decimal"):
         return kind
     if kind not in _PROPERTY_TYPES:
@@ -309,7 +318,7 @@ def timestamps_as_times(unit: str) -> Column:
     return sql.timestamp_micros(sql.col("timestamp") * (NANOSECONDS[unit] // NANOSECONDS["us"]))
 
 
-def _places(edges: DataFrame) -> list[Column]:
+def places_of(edges: DataFrame) -> list[Column]:
     """Return the columns `file` and `row`, as far as Spark knows them for these rows."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as sql

@@ -35,11 +35,12 @@ class ChangesOptions(TypedDict, total=False):
     label: str | None
     identity: Identity
     sizes: Mapping[str, int] | None
+    edges_from: str | None
 
 
 _OF_STREAMS = {"checkpoint": None, "output": None, "max_delay": 0, "on_error": "stop"}
 """Options that streams alone have, and their defaults."""
-_OF_BOTH = ("partitions", "sequence", "time_unit", "memory_limit", "columns", "label", "sizes")
+_OF_BOTH = ("partitions", "sequence", "time_unit", "memory_limit", "columns", "label", "sizes", "edges_from")
 
 
 def changes(*queries: rpq.Query, **options: Unpack[ChangesOptions]) -> Callable[[DataFrame], DataFrame]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -133,7 +133,7 @@ class TypedInput:
         self._edge_reader(schema)
         self._predicate(schema)
         if self._rules is not None:
-            return "text", _check_records(path, schema, self._rules, self._columns)
+            return "text", check_records(path, schema, self._rules, self._columns)
         return _check_schema(path, schema, self._columns)
 
     def _read(self, path: str, row: int = 0) -> Iterator[pa.RecordBatch]:
@@ -212,12 +212,7 @@ class TypedInput:
         if self._rules is None:
             return None
         further = () if self._where is None else [name for name in self._where.names if name in schema.names]
-        names = self._rules.all_names(self._columns.properties)
-        kinds = {name: ColumnKind(key=FURTHER + name, kind="unknown") for name in names}
-        for field in schema:
-            kind, unit = kind_of_type(field.type)
-            kinds[field.name] = ColumnKind(key=FURTHER + field.name, kind=kind, unit=unit)
-        return EdgeReader(self._rules, self._columns, unit=self._text_unit, kinds=kinds, further=further)
+        return edge_reader(schema, self._rules, self._columns, unit=self._text_unit, further=further)
 
     def _predicate(self, schema: pa.Schema) -> Predicate | None:
         """Bind the condition to the columns of a file; the input's own names take precedence over those of a tuple."""
@@ -312,7 +307,7 @@ class ParquetInput(TypedInput):
         schemas = {file: self._schema(file) for file in self._files}
         kinds = {file: self._kinds(file, schema) for file, schema in schemas.items()}
         self.vertex_type, unit = kinds[self._files[0]]
-        self.time_unit = self._text_unit if unit == _OF_TEXT else unit or _prepared_unit(path)
+        self.time_unit = self._text_unit if unit == OF_TEXT else unit or _prepared_unit(path)
         for file, kind in kinds.items():
             if kind != kinds[self._files[0]]:
                 raise InputError(
@@ -379,7 +374,7 @@ class SourceInput(TypedInput):
             return
         self._first_schema, self._tables = first.schema, chain([first], tables)
         _, unit = self._kinds(self.name, self._schema(self.name))
-        unit = self._text_unit if unit == _OF_TEXT else unit
+        unit = self._text_unit if unit == OF_TEXT else unit
         if unit is not None and unit != self.time_unit:
             raise InputError(
                 f"{self.name}: its timestamps are in {unit}, but its source declares "
@@ -568,7 +563,27 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
     return "text" if _is_text(types["source"]) else "integers", unit
 
 
-def _check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: ColumnNames) -> str | None:
+def edge_reader(
+    schema: pa.Schema,
+    rules: EdgeRules,
+    columns: ColumnNames,
+    *,
+    unit: str,
+    times: str | None = None,
+    further: Iterable[str] = (),
+) -> EdgeReader:
+    """Return what makes edges of records with typed columns, nested ones included; options are those of `EdgeReader`.
+
+    Raises `InputError` for conditions that do not fit the columns.
+    """
+    kinds = {name: ColumnKind(key=FURTHER + name, kind="unknown") for name in rules.all_names(columns.properties)}
+    for field in schema:
+        kind, of_times = kind_of_type(field.type)
+        kinds[field.name] = ColumnKind(key=FURTHER + field.name, kind=kind, unit=of_times)
+    return EdgeReader(rules, columns, unit=unit, kinds=kinds, times=times, further=further)
+
+
+def check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: ColumnNames) -> str | None:
     """Return the unit of the timestamps of records that become edges.  Raises `InputError` for missing columns."""
     units: dict[str | None, str] = {}
     for rule in rules.rules:
@@ -594,7 +609,7 @@ def _check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: Colu
     return next(iter(units))
 
 
-_OF_TEXT = "of text"
+OF_TEXT = "of text"
 """In place of the unit of times in text, which the user gives."""
 
 
@@ -607,7 +622,7 @@ def _may_be_time(type_: pa.DataType, columns: ColumnNames) -> bool:
 
 
 def _unit_of_times(type_: pa.DataType, columns: ColumnNames) -> str | None:
-    return _OF_TEXT if columns.time_format is not None or _is_text(type_) else _unit(type_)
+    return OF_TEXT if columns.time_format is not None or _is_text(type_) else _unit(type_)
 
 
 def _formatted(column: pa.Array, format: str, unit: str) -> tuple[pa.Array, np.ndarray]:

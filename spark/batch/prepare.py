@@ -27,7 +27,7 @@ from rpq.errors import InputError
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.parquet import STATISTICS, is_parquet
 from rpq.readers.text.textfile import line_error
-from rpq.spark.batch.spark_inputs import stage_frame, stage_lines
+from rpq.spark.batch.spark_inputs import stage_frame, stage_lines, stage_records
 from rpq.spark.batch.splits import (
     BAD,
     COUNTS,
@@ -50,9 +50,12 @@ from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.connect import check_classic
 from rpq.spark.jvm.data_sets import VERTICES
 from rpq.spark.jvm.session import describe_jobs
+from rpq.spark.record_edges import record_edges, rules_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from rpq.readers.text.edge_rules import EdgeRules
 
 REJECTED = "_rejected"
 _STAGED = "_staged"
@@ -74,12 +77,14 @@ def prepare(
     columns: str | None = None,
     label: str | None = None,
     time_unit: str | None = None,
+    edges_from: str | None = None,
 ) -> dict[str, Any]:
     """Write the tuples of `data` as a prepared data set to the folder `output`, and return its statistics.
 
     `data` is one or more URIs of files or folders that Spark can read, with or without wildcards, or a data frame with the
     columns of edges, as for `rpq_changes`.  Parquet, data frames and the format edges may have other names for the columns,
-    specified by `columns` and `label` as for `rpq run`.  Folders of Parquet files may have columns in their names
+    specified by `columns` and `label` as for `rpq run`; `edges_from` is a file of rules in place of both, which make several
+    edges of each row, or line of JSON or below a header.  Folders of Parquet files may have columns in their names
     (`label=a2q`).  Edges are sorted by time whatever the format, so no line of an `edges` file is late; ties keep the order
     of the input.  Timestamps that are times are converted to numbers in `time_unit` (s, ms, us; by default us).
 
@@ -96,8 +101,9 @@ def prepare(
     """
     if vertices not in ("text", "ids") or on_error not in ("stop", "skip"):
         raise PipelineError(f"vertices are 'text' or 'ids', on_error is 'stop' or 'skip', not {vertices!r}, {on_error!r}")
-    lines = LineOptions(format=format, names=parse_column_names(columns, label), time_unit=time_unit)
-    layout = find_text_format(format)
+    rules = rules_of(edges_from, columns, label)
+    lines = LineOptions(format=format, names=parse_column_names(columns, label), time_unit=time_unit, rules=rules)
+    layout = find_text_format(format) if rules is None else lines.layout
     check_classic(spark, "prepare", "pass a data frame of edges to replay")
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
@@ -160,6 +166,10 @@ class _Settings(NamedTuple):
     def names(self) -> ColumnNames | None:
         return self.lines.names
 
+    @property
+    def rules(self) -> EdgeRules | None:
+        return self.lines.rules
+
 
 class _Source(NamedTuple):
     """The input as staged rows, which are not evaluated yet."""
@@ -173,6 +183,9 @@ class _Source(NamedTuple):
 def _source_of_frame(frame: DataFrame, settings: _Settings) -> _Source:
     """Return the rows of a data frame as a source."""
     unit = settings.time_unit or "us"
+    if settings.rules is not None:
+        edges, _ = record_edges(frame, settings.rules, time_unit=unit)
+        return _Source(stage_records(frame, edges), (), edges.unit if edges.is_time else settings.time_unit, False)
     columns = edge_columns(frame, sequence=None, time_unit=unit, names=settings.names)
     return _Source(stage_frame(columns), (), unit if columns.is_time else settings.time_unit, False)
 
@@ -192,13 +205,14 @@ def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Setti
     has_lines = False
     for path in paths:
         local = _local_path(spark, path)
-        if local is not None and (names is None or _is_text(local)) and not _has_column_folders(local):
+        is_plain = names is None and settings.rules is None
+        if local is not None and (is_plain or _is_text(local)) and not _has_column_folders(local):
             splits = cut_splits([local], split_bytes=settings.split_bytes)
             layout = settings.lines.layout
             unit = layout.time_unit
             if any(split.kind != "parquet" for split in splits):
                 head = read_head(local, settings.lines)
-                if names is not None and head.problem is not None:
+                if not is_plain and head.problem is not None:
                     raise line_error(local, head.problem)
                 unit = _unit_of_text(settings.lines, {path: head.times}, times)
             kind = _file_types(splits, unit)
@@ -214,10 +228,16 @@ def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Setti
         numbers = {uri: len(files) + number for number, uri in enumerate(found)}
         if all(uri.endswith(".parquet") for uri in found):
             unit = settings.time_unit if settings.time_unit in UNITS else "us"
-            rows = edge_columns(spark.read.parquet(path), sequence=None, time_unit=unit, names=names)
-            kinds[rows.vertex, unit if rows.is_time else settings.time_unit] = path
             places = {hadoop_files.path_of(uri): number for uri, number in numbers.items()}
-            parts.append(stage_frame(rows, files=places))
+            frame = spark.read.parquet(path)
+            if settings.rules is not None:
+                edges, _ = record_edges(frame, settings.rules, time_unit=unit)
+                kinds["string", unit if edges.is_time else settings.time_unit] = path
+                parts.append(stage_records(frame, edges, files=places))
+            else:
+                rows = edge_columns(frame, sequence=None, time_unit=unit, names=names)
+                kinds[rows.vertex, unit if rows.is_time else settings.time_unit] = path
+                parts.append(stage_frame(rows, files=places))
         else:
             layout = settings.lines.layout
             for uri in found:

@@ -62,6 +62,7 @@ from rpq.spark.jvm.data_sets import VERTICES, edges_in, file_sizes, schema_in, s
 from rpq.spark.jvm.session import share_count, task_threads
 from rpq.spark.jvm.shipped_files import equip_driver
 from rpq.spark.parquet_content import ParquetContent, contents_writer
+from rpq.spark.record_edges import record_columns, rules_of
 from rpq.spark.shipping import Shipped, ShippedValue, ship_value
 from rpq.stream.arrays.fields import DELETE, EDGE
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
@@ -72,6 +73,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rpq.readers.column_names import ColumnNames
+    from rpq.readers.text.edge_rules import EdgeRules
+    from rpq.spark.columns import EdgeColumns
 
 _TIMES = "us"
 
@@ -92,6 +95,7 @@ def replay(
     label: str | None = None,
     edges: Identity = "triple",
     sizes: Mapping[str, int] | None = None,
+    edges_from: str | None = None,
 ) -> DataFrame:
     """Return the answer changes of `queries` over the prepared data set `data`: query, source, target, timestamp, op.
 
@@ -103,8 +107,8 @@ def replay(
     slot; each share has `spark.task.cpus` threads.  With `names`, the numbers of a data set prepared with ids are replaced
     by names again.
 
-    `columns` and `label` are the names of the columns in the data, as in `rpq_changes`; with `edges="id"` the data has a
-    column `edge` too, with the ids of edges.  `memory_limit` (bytes) applies to
+    `columns` and `label` are the names of the columns in the data, and `edges_from` is a file of rules, as in `rpq_changes`;
+    with `edges="id"` the data has a column `edge` too, with the ids of edges.  `memory_limit` (bytes) applies to
     each share.  Windows may be durations if timestamps are times, if the data set records the unit of its timestamps, or if
     `time_unit` (s, ms, us, ns) specifies it.  Properties of edges that queries read are columns of the data, under their
     own names; with `edges="parallel"` each insert is an edge of its own, and with `edges="id"` each id is, as paths in time
@@ -119,7 +123,8 @@ def replay(
     ['query', 'source', 'target', 'timestamp', 'op']
     """
     named = parse_column_names(columns, label, has_ids=edges == "id")
-    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges, sizes)
+    rules = rules_of(edges_from, columns, label)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges, sizes, rules)
     changes = plan.apply(spark, RowBatches(plan.share), plan.schema)
     if plan.is_time:
         changes = changes.withColumn("timestamp", timestamps_as_times(plan.unit))
@@ -143,6 +148,7 @@ def replay_to(
     label: str | None = None,
     edges: Identity = "triple",
     sizes: Mapping[str, int] | None = None,
+    edges_from: str | None = None,
 ) -> dict[tuple[str, str], int]:
     """Write the rows of `replay` to the folder `output` as Parquet, and return the number of rows by query and op.
 
@@ -158,7 +164,8 @@ def replay_to(
     """
     check_classic(spark, "replay_to", "write the data frame of replay, replay(…).write.parquet(…)")
     named = parse_column_names(columns, label, has_ids=edges == "id")
-    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges, sizes)
+    rules = rules_of(edges_from, columns, label)
+    plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named, edges, sizes, rules)
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
     addition: Any = _RowCounts()  # not a subclass of a PySpark class, so that this module can be imported without PySpark
@@ -227,6 +234,7 @@ def _plan_replay(
     named: ColumnNames | None,
     identity: Identity,
     sizes: Mapping[str, int] | None,
+    rules: EdgeRules | None,
 ) -> _Replay:
     from pyspark.sql import functions as sql
 
@@ -242,7 +250,15 @@ def _plan_replay(
     equip_driver(spark)
     unit = time_unit if time_unit in UNITS else _TIMES
     stream = _pack_stream(
-        spark, data, queries, sequence=sequence, time_unit=time_unit, unit=unit, named=named, identity=identity
+        spark,
+        data,
+        queries,
+        sequence=sequence,
+        time_unit=time_unit,
+        unit=unit,
+        named=named,
+        identity=identity,
+        rules=rules,
     )
     if sizes is not None:
         stream = stream._replace(sizes=check_sizes(sizes))
@@ -299,13 +315,17 @@ def _pack_stream(
     unit: str,
     named: ColumnNames | None,
     identity: Identity,
+    rules: EdgeRules | None,
 ) -> _PackedStream:
     from pyspark.sql import functions as sql
 
     has_ids = identity == "id"
     properties = property_names(queries)
     sizes: Mapping[str, int] = {}
-    read = partial(edge_columns, sequence=sequence, time_unit=unit, names=named, properties=properties, has_ids=has_ids)
+    given: Any = {"sequence": sequence, "time_unit": unit, "properties": properties, "has_ids": has_ids}
+    read: Callable[..., EdgeColumns] = partial(edge_columns, names=named, **given)
+    if rules is not None:
+        read = partial(record_columns, rules=rules, **given)
     if not isinstance(data, str):
         columns = read(data, with_place=False)
         order = [sql.col(name) for name in ("timestamp", *(["sequence"] if sequence else []))]
@@ -315,7 +335,7 @@ def _pack_stream(
         statistics = statistics_in(spark, data)
         timestamp_unit = time_unit or statistics.get("time_unit")
         sizes = {label: int(one["tuples"]) for label, one in statistics.get("labels", {}).items()}
-        is_plain = named is None and sequence is None and not properties and not has_ids
+        is_plain = named is None and rules is None and sequence is None and not properties and not has_ids
         vertex = plain_vertex_type(schema_in(spark, data)) if is_plain else None
         if vertex is not None and can_read_whole(spark, data):
             known = queries_in_unit(queries, timestamp_unit)

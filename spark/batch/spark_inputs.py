@@ -5,6 +5,7 @@ Text arrives as lines, which Spark separates and decompresses; Parquet files and
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -16,9 +17,13 @@ import pyarrow.compute as pc
 from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
 from rpq.readers.text.textfile import line_error
 from rpq.spark.batch.splits import (
+    BAD,
     COUNTS,
+    EDGE,
+    LONGEST_TEXT,
     Head,
     LineOptions,
+    Part,
     check_rows,
     find_head,
     parse_blocks,
@@ -28,6 +33,7 @@ from rpq.spark.batch.splits import (
 )
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.hadoop_files import path_of
+from rpq.spark.record_edges import RecordEdges, record_rows, records_in
 from rpq.spark.shipping import Shipped
 
 if TYPE_CHECKING:
@@ -117,7 +123,7 @@ def read_beginning(session: SparkSession, uri: str, options: LineOptions) -> byt
         if head.detected is not None:
             return _through_first_time(lines, head, options)
         if is_whole or count >= _MAX_HEAD_BYTES:
-            if options.names and head.problem is not None:
+            if (options.names or options.rules) and head.problem is not None:
                 raise line_error(uri, head.problem)
             return b""
         count *= 16
@@ -134,24 +140,55 @@ def _through_first_time(lines: bytes, head: Head, options: LineOptions) -> bytes
 _PLACES = ("file", "row")
 
 
+def _record_parts(edges: RecordEdges, rows: pa.RecordBatch, first: int) -> Iterator[Part]:
+    """Yield the edges and the bad records of a batch, whose first row is number `first` of its file."""
+    records = records_in(rows)
+    columns, places, errors = edges.tuples(records)
+    if len(places):
+        yield EDGE, columns
+    if errors:
+        bad = sorted(errors)
+        texts = records.take(pa.array(bad)).to_pylist()
+        yield (
+            BAD,
+            {
+                "line": pa.array([first + place for place in bad], pa.int64()),
+                "field": pa.array([errors[place].column for place in bad], pa.string()),
+                "message": pa.array([errors[place].message for place in bad], pa.string()),
+                "text": pa.array([json.dumps(one, default=str)[:LONGEST_TEXT] for one in texts], pa.string()),
+            },
+        )
+
+
 def stage_frame(columns: EdgeColumns, *, files: Mapping[str, int] | None = None) -> DataFrame:
     """Return tuples as staged rows, ordered by file (path → number) and row, or without files in the order of arrival."""
     rows = columns.tuples if files is not None else columns.tuples.drop(*_PLACES)
     return rows.mapInArrow(RowReader(columns.vertex, files), staged_schema(columns.vertex))
 
 
-class RowReader(Shipped):
-    """A function for `mapInArrow` that turns tuples into staged rows."""
+def stage_records(frame: DataFrame, edges: RecordEdges, *, files: Mapping[str, int] | None = None) -> DataFrame:
+    """Return the edges of the rows of a data frame as staged rows, in the order of `stage_frame`."""
+    rows = record_rows(frame, edges, sequence=None, with_place=files is not None)
+    return rows.mapInArrow(RowReader("string", files, edges), staged_schema("string"))
 
-    def __init__(self, vertex: str, files: Mapping[str, int] | None) -> None:
+
+class RowReader(Shipped):
+    """A function for `mapInArrow` that turns tuples into staged rows, or with `edges` records."""
+
+    def __init__(self, vertex: str, files: Mapping[str, int] | None, edges: RecordEdges | None = None) -> None:
         self._vertex = vertex
         self._files = None if files is None else dict(files)
+        self._edges = edges
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         row_counts: Counter[int] = Counter()
         for split, runs in groupby(self._runs(batches, row_counts), lambda run: run[0]):
             for _, first, rows in runs:
-                yield from stage_parts(check_rows(rows, first), split=split, vertex=self._vertex, first=first)
+                if self._edges is None:
+                    parts, number = check_rows(rows, first), first
+                else:
+                    parts, number = _record_parts(self._edges, rows, first), first * self._edges.most_edges
+                yield from stage_parts(parts, split=split, vertex=self._vertex, first=number)
         for split, count in row_counts.items():
             counts = {"lines": pa.array([0]), "data_lines": pa.array([count])}
             yield from stage_parts([(COUNTS, counts)], split=split, vertex=self._vertex)

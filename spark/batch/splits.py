@@ -28,7 +28,8 @@ from rpq.readers.edges import EDGES
 from rpq.readers.format_registry import format_by_name
 from rpq.readers.parquet import is_parquet
 from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, compression_of, count_lines
-from rpq.readers.text.detection import line_layout, with_times
+from rpq.readers.text.detection import Detection, line_layout, with_times
+from rpq.readers.text.edge_rules import EdgeRules, RecordParser
 from rpq.readers.text.parsing import LineError, LineParser, Rows
 from rpq.readers.text.textfile import DetectedFormat, detect_block
 from rpq.spark.errors import PipelineError
@@ -163,6 +164,7 @@ class LineOptions:
     """Options for reading lines: the name of the format, the names of columns, and the unit that times are converted to.
 
     `names` and `time_unit` apply to the format edges, the only format in which columns may have other names, and times.
+    So do `rules`, which make edges of each line, a record: JSON, or fields below a header.
 
     >>> lines = LineOptions(format="edges", names=ColumnNames.parse("source=user,target=item", label="likes"))
     >>> lines.layout.detect(b"when,user,timestamp,item").parser.layout.fields
@@ -172,10 +174,18 @@ class LineOptions:
     format: str
     names: ColumnNames | None = None
     time_unit: str | None = None
+    rules: EdgeRules | None = None
 
     @property
     def layout(self) -> TextFormat:
         """The layout of the lines.  Raises `PipelineError` for an unknown format, or one whose columns cannot be renamed."""
+        if self.rules is not None:
+            if self.format != EDGES.name:
+                raise PipelineError(
+                    f"edges_from applies to Parquet, data frames and the format {EDGES.name!r}, JSON lines included, not to "
+                    f"{self.format!r}"
+                )
+            return TextFormat(detect=Detection(columns=ColumnNames(), rules=self.rules, time_unit=self.unit))
         layout = find_text_format(self.format)
         if not self.names:
             return layout
@@ -217,6 +227,8 @@ class Head:
     def times(self) -> str:
         """The kind of the timestamps: "integers", or times without ("naive") or with ("aware") a time zone."""
         parser = None if self.detected is None else self.detected.parser
+        if isinstance(parser, RecordParser):
+            return parser.reader.times or "integers"
         return parser.layout.times if isinstance(parser, LineParser) else "integers"
 
 
@@ -240,6 +252,8 @@ def find_head(blocks: Iterable[Block], lines: LineOptions) -> Head:
 
 def _with_times(detected: DetectedFormat, block: Block, unit: str | None) -> DetectedFormat:
     """Return the layout with a parser of times if the timestamps in a block are times, otherwise unchanged."""
+    if isinstance(detected.parser, RecordParser):
+        list(detected.parser.parse(block, stop=False))  # its reader remembers what the first timestamp is
     if unit is None or not isinstance(detected.parser, LineParser):
         return detected
     layout = with_times(detected.parser.layout, block, unit=unit)

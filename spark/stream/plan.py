@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rpq
 from rpq.spark import envelopes
@@ -55,6 +55,7 @@ from rpq.spark.jvm.session import (
     warn_of_shuffle_partitions,
 )
 from rpq.spark.jvm.shipped_files import equip_driver
+from rpq.spark.record_edges import record_columns, rules_of
 from rpq.spark.shipping import ship_value
 from rpq.spark.stream import packed_rows, stream_identity
 from rpq.spark.stream.file_sink import FileSink, refuse_other_rows
@@ -66,6 +67,9 @@ from rpq.stream.durations import NANOSECONDS, DurationError, parse_duration
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from rpq.readers.column_names import ColumnNames
+    from rpq.readers.text.edge_rules import EdgeRules
 
 
 def rpq_changes(
@@ -84,6 +88,7 @@ def rpq_changes(
     label: str | None = None,
     identity: Identity = "triple",
     sizes: Mapping[str, int] | None = None,
+    edges_from: str | None = None,
 ) -> DataFrame:
     """Return the answer changes of `queries` over `edges`: query, columns of the queries (source, target), timestamp, op.
 
@@ -94,7 +99,8 @@ def rpq_changes(
     is the name of an integer column that orders tuples of one timestamp.
 
     `columns` lists the names of these columns in `edges`, as in `rpq run`: "source=user,target=item,timestamp=ts".
-    `label` is the label of all edges if there is no column for it.
+    `label` is the label of all edges if there is no column for it.  `edges_from` is the path of a file of rules, as for
+    `rpq run --edges-from`, in place of both: each row has several edges or none, with text as vertices.
 
     `identity` says when two inserts are the same edge, like `edges` of `rpq.Engine`: with equal source, label and target, or
     never ("parallel"), or with equal values in the column `edge` ("id").  Where an insert replaces an edge with its
@@ -144,6 +150,7 @@ def rpq_changes(
         label=label,
         identity=identity,
         sizes=sizes,
+        edges_from=edges_from,
         as_files=False,
     )
     rows = changes.rows.mapInArrow(RowUnpacker(), changes.schema)
@@ -166,6 +173,7 @@ def stream_to(
     label: str | None = None,
     identity: Identity = "triple",
     sizes: Mapping[str, int] | None = None,
+    edges_from: str | None = None,
 ) -> DataStreamWriter:
     """Return a writer of the rows of `rpq_changes` to the folder `output` as Parquet; its `start()` begins or continues it.
 
@@ -203,6 +211,7 @@ def stream_to(
         label=label,
         identity=identity,
         sizes=sizes,
+        edges_from=edges_from,
         as_files=True,
     )
     sink = FileSink(output, empty=changes.schema, is_time=changes.is_time)
@@ -237,6 +246,7 @@ def pack_changes(
     label: str | None,
     identity: Identity,
     sizes: Mapping[str, int] | None,
+    edges_from: str | None,
     as_files: bool,
 ) -> PackedChanges:
     """Return the plan with the options of `rpq.spark.rpq_changes`; `as_files` packs rows as the contents of files."""
@@ -259,9 +269,12 @@ def pack_changes(
     has_ids = identity == "id"
     names = parse_column_names(columns, label, has_ids=has_ids)
     properties = property_names(queries)
-    tuples, kind, is_time, types = edge_columns(
-        edges, sequence=sequence, time_unit=time_unit, names=names, properties=properties, has_ids=has_ids
-    )
+    rules = rules_of(edges_from, columns, label)
+    given: Any = {"sequence": sequence, "time_unit": time_unit, "properties": properties, "has_ids": has_ids}
+    if rules is None:
+        tuples, kind, is_time, types = edge_columns(edges, names=names, **given)
+    else:
+        tuples, kind, is_time, types = record_columns(edges, rules, stops=on_error == "stop", **given)
     id_column = numbered_property(len(properties)) if has_ids else None
     if on_error == "skip":
         tuples = drop_bad_tuples(tuples, id_column=id_column)
@@ -285,7 +298,7 @@ def pack_changes(
             on_error=on_error,
             sizes=known_sizes,
             max_delay=delay,
-            columns=None if names is None else {"label constant": label, **dict(sorted(names.renamed))},
+            columns=_columns_identity(names, label, rules),
             output=None if output is None else hadoop_files.qualify(session, output),
             edges=identity,
             properties=types,
@@ -322,6 +335,12 @@ def pack_changes(
     )
     rows = packed if counts is None else observe_figures(packed, counts)
     return PackedChanges(rows, row_schema(queries, kind, types, is_time=is_time), is_time)
+
+
+def _columns_identity(names: ColumnNames | None, label: str | None, rules: EdgeRules | None) -> dict[str, str | None] | None:
+    if rules is not None:
+        return {"edges_from": rules.digest}
+    return None if names is None else {"label constant": label, **dict(sorted(names.renamed))}
 
 
 def _refuse_ties(queries: Sequence[rpq.Query], identity: str, sequence: str | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,6 +52,7 @@ class Stream:
         label: str | None = None,
         identity: Identity = "triple",
         sizes: Mapping[str, int] | None = None,
+        edges_from: str | None = None,
     ) -> None:
         self._session = edges.sparkSession
         self._checkpoint = checkpoint
@@ -70,16 +71,17 @@ class Stream:
             label=label,
             identity=identity,
             sizes=sizes,
+            edges_from=edges_from,
         )
 
     @staticmethod
     def edges(
-        session: SparkSession, folder: str, files: str, max_files: int, *, timestamps: str = "timestamp"
+        session: SparkSession, folder: str, files: str, max_files: int, *, timestamps: Collection[str] = ("timestamp",)
     ) -> tuple[DataFrame, Callable[[], DataFrame]]:
         """Return a stream of the files that appear in a folder, the oldest first, with the columns of the existing files.
 
         The second value returns the existing files as a data frame.  In text files the first value determines whether the
-        column `timestamps` contains integers or times.
+        columns `timestamps` contain integers or times.
         """
         if not hadoop_files.is_folder(session, folder):
             raise PipelineError(f"{folder}: there is no such folder")
@@ -93,8 +95,8 @@ class Stream:
             return later.schema(existing.schema).parquet(folder), lambda: existing
         separator = _SEPARATORS[files]
         text = now.option("header", True).option("sep", separator).csv(folder)
-        stamp = _kind_of_times(text, timestamps, folder)
-        schema = ", ".join(f"`{name}` {stamp if name == timestamps else 'string'}" for name in text.columns)
+        types = {name: _kind_of_times(text, name, folder) for name in timestamps}
+        schema = ", ".join(f"`{name}` {types.get(name, 'string')}" for name in text.columns)
         return later.schema(schema).option("header", True).option("sep", separator).csv(folder), lambda: text
 
     def run(self, *, once: bool, shown: bool) -> dict[str, Any]:

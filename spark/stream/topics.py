@@ -27,6 +27,8 @@ from rpq.spark.jvm import hadoop_files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from rpq.readers.text.edge_rules import EdgeRules
+
 REDACTED = "(?i)secret|password|token|access[.]?key|jaas"
 """A regular expression for the names of options whose values Spark never shows."""
 
@@ -150,15 +152,25 @@ class MessageTuples:
     """
 
     def __init__(
-        self, columns: MessageColumns, layouts: Mapping[str, Mapping[str, Any]], *, integers: bool, stops: bool
+        self,
+        columns: MessageColumns,
+        layouts: Mapping[str, Mapping[str, Any]],
+        *,
+        integers: bool,
+        stops: bool,
+        rules: EdgeRules | None = None,
     ) -> None:
         self._columns = columns
         self._layouts = dict(layouts)
         self._integers = integers
         self._stops = stops
+        self._rules = rules
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        readers = {topic: MessageReader(self._columns, layout=dict(layout)) for topic, layout in self._layouts.items()}
+        readers = {
+            topic: MessageReader(self._columns, layout=dict(layout), rules=self._rules)
+            for topic, layout in self._layouts.items()
+        }
         ranks = {topic: number for number, topic in enumerate(sorted(self._layouts))}
         for batch in batches:
             for topic in pc.unique(batch.column("topic")).to_pylist():
@@ -233,19 +245,21 @@ def topic_edges(
     checkpoint: str,
     max_messages: int,
     on_error: str,
+    rules: EdgeRules | None = None,
 ) -> TopicEdges:
     """Return a stream of the messages of topics as edges, at most `max_messages` per micro-batch.
 
-    `settings` are those of clients in librdkafka's names.  Raises `PipelineError` if the connector is missing, or if a topic
-    has no message that determines the layout.
+    `settings` are those of clients in librdkafka's names.  With `rules` each message has several edges or none.  Raises
+    `PipelineError` if the connector is missing, or if a topic has no message that determines the layout.
     """
     if len(topics.topics) > 1 << TOPIC_BITS:
         raise PipelineError(f"{len(topics.topics)} topics: a stream on Spark reads {1 << TOPIC_BITS} at most")
     options = connector_options(topics.brokers, settings)
-    layouts = _stored_layouts(session, checkpoint, columns)
+    described = _columns_json(columns) | ({} if rules is None else {"edges_from": rules.digest})
+    layouts = _stored_layouts(session, checkpoint, described)
     if layouts is None:
-        layouts = {topic: _topic_layout(session, topic, options, columns) for topic in topics.topics}
-        content = {"format": FORMAT, "columns": _columns_json(columns), "layouts": layouts}
+        layouts = {topic: _topic_layout(session, topic, options, columns, rules) for topic in topics.topics}
+        content = {"format": FORMAT, "columns": described, "layouts": layouts}
         hadoop_files.write_text(session, _layouts_path(checkpoint), json.dumps(content) + "\n")
     if missing := [topic for topic in topics.topics if topic not in layouts]:
         raise PipelineError(
@@ -259,14 +273,15 @@ def topic_edges(
     vertex = "bigint" if integers == {True} else "string"
     stream = session.readStream.format("kafka").options(**options).option("subscribe", ",".join(topics.topics))
     stream = stream.option("maxOffsetsPerTrigger", max_messages).option("includeHeaders", _needs_metadata(columns))
-    read = MessageTuples(columns, layouts, integers=vertex == "bigint", stops=on_error == "stop")
+    options_of_tuples: Any = {"integers": vertex == "bigint", "rules": rules}
+    read = MessageTuples(columns, layouts, stops=on_error == "stop", **options_of_tuples)
     schema = f"source {vertex}, target {vertex}, label string, timestamp bigint, op string, {SEQUENCE} bigint"
     edges = _columns(_load(stream), columns).mapInArrow(read, schema)
     has_times = any(layout.get("times", "integers") != "integers" for layout in layouts.values())
 
     def first_edges() -> DataFrame:
         messages = [_first_messages(session, topic, options, columns, FIRST_EDGES) for topic in topics.topics]
-        lenient = MessageTuples(columns, layouts, integers=vertex == "bigint", stops=False)
+        lenient = MessageTuples(columns, layouts, stops=False, **options_of_tuples)
         return reduce(lambda one, other: one.union(other), messages).mapInArrow(lenient, schema)
 
     return TopicEdges(edges, SEQUENCE, columns.unit or ("us" if has_times else None), first_edges)
@@ -308,11 +323,13 @@ def _columns(messages: DataFrame, columns: MessageColumns) -> DataFrame:
     return messages.selectExpr(*names, *renamed)
 
 
-def _topic_layout(session: SparkSession, topic: str, options: Mapping[str, str], columns: MessageColumns) -> dict[str, Any]:
+def _topic_layout(
+    session: SparkSession, topic: str, options: Mapping[str, str], columns: MessageColumns, rules: EdgeRules | None
+) -> dict[str, Any]:
     """Return the layout of the values of a topic, as its first messages determine it."""
     first = _first_messages(session, topic, options, columns, FIRST_MESSAGES).toArrow()
     messages = sorted(read_messages(first), key=lambda message: (message.partition(), message.offset()))
-    return layout_of_messages(topic, messages, columns)
+    return layout_of_messages(topic, messages, columns, rules)
 
 
 def _first_messages(
@@ -323,9 +340,11 @@ def _first_messages(
     return _columns(_load(reader.option("includeHeaders", _needs_metadata(columns))), columns).limit(count)
 
 
-def layout_of_messages(topic: str, messages: Sequence[Any], columns: MessageColumns) -> dict[str, Any]:
+def layout_of_messages(
+    topic: str, messages: Sequence[Any], columns: MessageColumns, rules: EdgeRules | None = None
+) -> dict[str, Any]:
     """Return the layout of a topic's values, as messages determine it.  Raises `PipelineError` if no message does."""
-    reader = MessageReader(columns)
+    reader = MessageReader(columns, rules=rules)
     bad = reader.read(messages).bad if messages else {}
     if reader.layout is None:
         reason = f": {bad[min(bad)].place}: {bad[min(bad)].reason}" if bad else " yet"
@@ -343,7 +362,7 @@ def _columns_json(columns: MessageColumns) -> dict[str, Any]:
     return described
 
 
-def _stored_layouts(session: SparkSession, checkpoint: str, columns: MessageColumns) -> dict[str, Any] | None:
+def _stored_layouts(session: SparkSession, checkpoint: str, columns: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the layouts in a checkpoint, or None.  Raises `PipelineError` if they are damaged or for other columns."""
     text = hadoop_files.read_text(session, _layouts_path(checkpoint))
     if text is None:
@@ -358,7 +377,7 @@ def _stored_layouts(session: SparkSession, checkpoint: str, columns: MessageColu
         layouts = {str(topic): dict(layout) for topic, layout in content["layouts"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         raise PipelineError(f"{_layouts_path(checkpoint)} is damaged: {problem}") from problem
-    if before != _columns_json(columns):
+    if before != columns:
         raise PipelineError(
             f"the checkpoint {checkpoint} belongs to a stream with other columns, label or time unit. Continue with the "
             "same options, or begin with a new checkpoint and a new output"

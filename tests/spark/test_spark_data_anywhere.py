@@ -222,14 +222,14 @@ def test_a_stream_of_text_with_times(session, tmp_path):
     file = tmp_path / "in" / "0.csv"
     for stamp, kind in (("5", "bigint"), ("2024-05-01T12:00:00Z", "timestamp"), ("2024-05-01", "timestamp"), ("", "bigint")):
         file.write_text(f"source,target,label,at\nx,y,a,{stamp}\n")
-        edges, _ = Stream.edges(session, str(tmp_path / "in"), "csv", 1, timestamps="at")
+        edges, _ = Stream.edges(session, str(tmp_path / "in"), "csv", 1, timestamps=["at"])
         assert edges.schema["at"].dataType.simpleString() == kind
     file.write_text("source,target,label,at\nx,y,a,soon\n")
     with pytest.raises(PipelineError, match="column 'at': 'soon' is no timestamp; expected an integer, or a time"):
-        Stream.edges(session, str(tmp_path / "in"), "csv", 1, timestamps="at")
+        Stream.edges(session, str(tmp_path / "in"), "csv", 1, timestamps=["at"])
     lines = [",".join([*row[:3], written(row)[:20]]) for row in ROWS]
     file.write_text("\n".join(["source,target,label,at", *lines]))
-    edges, _ = Stream.edges(session, str(tmp_path / "in"), "csv", 1, timestamps="at")
+    edges, _ = Stream.edges(session, str(tmp_path / "in"), "csv", 1, timestamps=["at"])
     durations = rpq.Query(QUERY.expression, window=rpq.Window(size="40s", slide="5s"), semantics="explicit")
     changes = pipeline.rpq_changes(edges, durations, columns="timestamp=at")
     writer = changes.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "state"))

@@ -26,6 +26,7 @@ import rpq
 from rpq.errors import InputError
 from rpq.kafka.client import KafkaError
 from rpq.kafka.message_reader import MessageColumns
+from rpq.readers import EdgeRules
 from rpq.readers.column_names import ColumnNames
 from rpq.spark.cli import spark
 from rpq.spark.errors import PipelineError
@@ -78,13 +79,17 @@ def batch(topic: str, *values: bytes | None, partition: int = 0, offset: int = 0
 
 
 def tuples_of(
-    *batches: pa.RecordBatch, names: str | None = None, label: str | None = None, stops: bool = True
+    *batches: pa.RecordBatch,
+    names: str | None = None,
+    label: str | None = None,
+    stops: bool = True,
+    rules: EdgeRules | None = None,
 ) -> list[tuple]:
     columns = MessageColumns.of(ColumnNames.parse(names, label=label))
     first = {one.column("topic")[0].as_py(): one for one in reversed(batches)}
-    layouts = {topic: layout_of_messages(topic, read_messages(one), columns) for topic, one in first.items()}
+    layouts = {topic: layout_of_messages(topic, read_messages(one), columns, rules) for topic, one in first.items()}
     integers = any(layout.get("integers") for layout in layouts.values())
-    read = MessageTuples(columns, layouts, integers=integers, stops=stops)
+    read = MessageTuples(columns, layouts, integers=integers, stops=stops, rules=rules)
     return [tuple(row.values()) for made in read(iter(batches)) for row in made.to_pylist()]
 
 
@@ -100,6 +105,34 @@ def test_messages_are_read_as_a_run_reads_them_and_know_their_places() -> None:
     # The topic decides first, then the partition, then the offset.
     places = {row[:2]: row[5] for row in read}
     assert sorted(places, key=lambda row: places[row]) == [("1", "2"), ("2", "3"), ("x", "y"), ("y", "z")]
+
+
+def test_a_message_has_several_edges_by_rules() -> None:
+    """Each with the place of its message, and text as vertices; a message without edges is no error, a bad one is."""
+    rules = EdgeRules.parse(
+        """
+        timestamp = "at"
+        [[edge]]
+        label = "spawned"
+        source = "process.parent"
+        target = "process.id"
+        when = "action = 'start'"
+        [[edge]]
+        label = "connected"
+        source = "process.id"
+        target = "ip"
+        """,
+        file="edges.toml",
+    )
+    start = b'{"at":3,"action":"start","process":{"id":7,"parent":"p"},"ip":"10.0.0.1"}'
+    neither, bad = b'{"at":4,"action":"end","process":{"id":7}}', b'{"at":5,"action":"start","process":{"id":7}}'
+    read = tuples_of(batch("t", neither, start, start, offset=4), rules=rules)
+    edges_of_start = [("p", "7", "spawned", 3, "+"), ("7", "10.0.0.1", "connected", 3, "+")]
+    assert [row[:5] for row in read] == 2 * edges_of_start
+    assert [row[5] for row in read] == [5, 5, 6, 6]
+    with pytest.raises(InputError, match=r"t/0 at offset 1: .*process.parent"):
+        tuples_of(batch("t", start, bad), rules=rules)
+    assert len(tuples_of(batch("t", start, bad, start), rules=rules, stops=False)) == 4
 
 
 def test_what_stands_beside_a_message_is_a_column_and_numbers_stay_numbers() -> None:
