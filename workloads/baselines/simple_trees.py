@@ -6,6 +6,9 @@ state s and later in state t, where s does not accept all words that t accepts, 
 their marks, and the paths that were pruned at them go on. With conflicts the work is exponential in the worst case, so there
 is a limit of steps.
 
+Without conflicts its pairs are those of the engine. After one, pairs can be missing or come late, in cyclic graphs with many
+conflicts and where nodes expire; it was not found out whether this is of the published algorithm or of this rendering.
+
 Two things differ from the text. The root also contains the empty word, without which `(a|b|c)+` would have conflicts. As an
 edge that comes again is younger here, at a slide boundary a node without mark is hung on again at its own parent.
 """

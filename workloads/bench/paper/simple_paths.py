@@ -143,7 +143,7 @@ EXPERIMENT = Experiment(
     how="Each query under both semantics over the same stream; simple paths stop when their time, or twice that of walks, "
     "is used up. RSPQ: algorithms 5 to 8 as published, compiled as the kernels are, over numbered vertices; it counts "
     "pairs (`workloads/baselines/simple_trees.py`). It ends after a twelfth of --seconds of CPU, or with a piece of 64 "
-    "tuples that takes fifty million steps. After a conflict the published expiry can lose paths; without the same rows "
+    "tuples that takes fifty million steps. After a conflict it can miss pairs or find them late; without the same rows "
     "there is no ratio.",
     paper="All queries succeed on Yago2s and most on LDBC; on Stack Overflow only those that are conflict free on every "
     "graph. The tail latency is 2 to 5 times that of arbitrary paths.",
