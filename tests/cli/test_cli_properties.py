@@ -119,6 +119,21 @@ def test_a_run_goes_on_from_a_checkpoint(rpq, tmp_path):
     assert "--edges" in err
 
 
+def test_a_property_that_the_first_lines_lack_is_the_same_after_a_restart(rpq, tmp_path):
+    tuples = [{"source": f"v{number}", "target": f"v{number + 1}", "label": "a", "timestamp": number} for number in range(4)]
+    tuples[2]["amount"], tuples[3]["amount"] = 7, 10.5
+    (tmp_path / "edges.jsonl").write_text("".join(json.dumps(one) + "\n" for one in tuples))
+    text = "MATCH (x)-[e:a]->(y) RETURN x, e.amount AS amount, sum(e.amount) AS total, avg(e.amount) AS mean"
+    run = ["run", text, "--input", tmp_path / "edges.jsonl", "--window", "9", "--slide", "1", "--quiet"]
+    run += ["--semantics", "explicit", "--output"]
+    assert rpq(*run, tmp_path / "whole.jsonl")[0] == 0
+    for more in (["--limit", 2], []):
+        assert rpq(*run, tmp_path / "rows.jsonl", "--checkpoint", tmp_path / "state", *more)[0] == 0
+    assert (tmp_path / "rows.jsonl").read_text() == (tmp_path / "whole.jsonl").read_text()
+    last = json.loads((tmp_path / "rows.jsonl").read_text().splitlines()[-1])
+    assert (last["amount"], last["total"], last["mean"]) == ("10.5", "10.5", 10.5)
+
+
 @pytest.mark.parametrize("name", ["edges.csv", "edges.parquet"])
 @pytest.mark.parametrize("identity", ["triple", "parallel"])
 def test_deletes_are_drawn_of_edges_with_properties(rpq, tmp_path, name, identity):
