@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
+from rpq.operators.paths.index.layout import SLOTS
 from rpq.operators.paths.ordered.ordered_index import OrderedIndex
 from rpq.operators.paths.ordered.timeline import COPIES, COUNT, new_timeline, with_more_copies
 from tests.engine.test_engine_properties import SEEDS
@@ -181,6 +182,30 @@ def test_late_edges_and_deletes_ask_for_their_memory_and_give_it_back(gap: int |
         index.sweep()
         assert not len(index.timeline.vectors) and not len(index.timeline.steps)
         engine._check()
+
+
+@pytest.mark.parametrize("ends", [1, 20])
+def test_deletes_behind_more_roots_than_a_block_has(ends: int) -> None:
+    """What other paths give is found by scans back from one end, and by following all roots where there are twenty."""
+    roots, fans = [(f"r{i}", "h", "a", i) for i in range(100)], [("m", f"e{i}", "a", 110 + i) for i in range(ends)]
+    rows = [*roots, ("h", "m", "a", 101), ("h", "k", "a", 102), ("k", "m", "a", 103), *fans]
+    engine = tiny(1)(rpq.Query("a/a*", window=rpq.Window(size=1000, slide=10), order="increasing"), edges="parallel")
+    engine.push_rows(rows)
+    for gone in (("h", "m"), ("h", "k")):
+        rows = [row for row in rows if row[:2] != gone]
+        engine.push_rows([(*gone, "a", 200, "-")])
+        edges = [Edge(i, source, label, target, time, {}) for i, (source, target, label, time) in enumerate(rows)]
+        assert engine.answers().pairs() == ordered_pairs("a/a*", edges, PathOrder(strict=True))
+        engine._check()
+
+
+def test_slots_of_roots_that_left_are_given_out_again() -> None:
+    engine = tiny(1)(rpq.Query("a+", window=rpq.Window(size=8, slide=1), order="increasing"), edges="parallel")
+    for time in range(400):
+        engine.push_rows([(f"x{time}", f"y{time}", "a", time)])
+    (index,) = indexes_of(engine)
+    assert index.state[SLOTS] < 20
+    engine._check()
 
 
 def test_a_witness_tells_the_timestamps_of_its_edges() -> None:

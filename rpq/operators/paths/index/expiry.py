@@ -33,6 +33,7 @@ from rpq.operators.paths.index.layout import (
     SWEEP_EVERY,
     SWEPT,
     SWEPT_TUPLES,
+    UNLISTED,
     VERTICES,
 )
 from rpq.operators.paths.index.rows import (
@@ -70,8 +71,15 @@ def cross(index, slide):
         fields[NEXT_BOUNDARY] = (slide + 1) * settings[SLIDE]
     else:
         fields[NEXT_BOUNDARY] = NEVER
-    if (slide - fields[SWEPT] >= settings[SWEEP_EVERY] and _pays_to_sweep(index)) or slide < fields[SWEPT]:
+    if not settings[UNLISTED] and is_sweep_due(index, slide):
         sweep(index)
+
+
+@njit(cache=True, nogil=True)
+def is_sweep_due(index, slide):
+    """Return whether enough slides have passed since the last sweep for another one, which has enough to do."""
+    swept = index.state[SWEPT]
+    return (slide - swept >= index.settings[SWEEP_EVERY] and _pays_to_sweep(index)) or slide < swept
 
 
 @njit(cache=True, nogil=True)
@@ -109,7 +117,7 @@ def _subtract(values, count, amount, ceiling):
 @njit(cache=True, nogil=True)
 def sweep(index):
     """Collect blocks and rows without a live cell, links of edges that are gone, slots of empty trees."""
-    _sweep_rows(index)
+    sweep_rows(index)
     graph = index.graph
     lists = index.state[VERTICES] * index.program.sizes[CLASSES]
     _sweep_links(graph, graph.out, lists, index.state[NOW])
@@ -120,12 +128,19 @@ def sweep(index):
             graph.linked[edge] = 0
             graph.expiry[edge] = 0
     _sweep_slots(index)
+    note_sweep(index)
+
+
+@njit(cache=True, nogil=True)
+def note_sweep(index):
+    """Note that a sweep has been made now."""
     index.state[SWEPT] = index.state[BASE] + index.state[NOW]
     index.state[SWEPT_TUPLES] = index.state[OUTCOMES + INSERTED] + index.state[OUTCOMES + REFRESHED]
 
 
 @njit(cache=True, nogil=True)
-def _sweep_rows(index):
+def sweep_rows(index):
+    """Collect blocks without a live cell, and rows without a block."""
     table, fields, directory = index.table, index.state, index.table.directory
     now = fields[NOW]
     for row in range(fields[ROWS]):

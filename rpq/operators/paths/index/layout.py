@@ -120,7 +120,8 @@ SWEEP_EVERY = 6  # slides
 WITNESS = 7
 SIMPLE = 8  # no walk goes on from its root, nor ends there unless the program has a closing state
 JUDGED = 9  # simple paths, and the automaton has states in conflict
-SETTINGS_FIELDS = 10
+UNLISTED = 10  # 1: edges are in no adjacency lists, and the index has a sweep of its own
+SETTINGS_FIELDS = 11
 
 # Values of `Index.state[PHASE]`: what is still to do for the current tuple.
 IDLE = 0  # nothing

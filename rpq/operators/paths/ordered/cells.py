@@ -124,9 +124,21 @@ def raise_row(index, timeline, source, vertex, state, slide, copies):
             return -row
     accepts = program.accepting[state] != 0
     reads_copies = timeline.fields[STRICT] != 0 and timeline.fields[COPIES] > 0
-    grown = False
+    grown, first = False, np.int64(0)
+    if not copies and not reads_copies and table.span[source] > 0:
+        # Blocks side by side in both rows, which nobody copies, are most of all.
+        first = min(count, np.int64(table.span[row]))
+        if accepts:
+            first = min(first, (fields[OUT_CAPACITY] - fields[OUT]) // LANES)
+        base, base_of_source = table.base[row], table.base[source]
+        for number in range(first):
+            grew, fresh = raise_block(table.values, base + number, base_of_source + number, slide, now)
+            if grew != ZERO:
+                grown = True
+                if accepts and fresh != ZERO:
+                    report_new(index, vertex, state, np.int64(number), fresh)
     code = np.int64(DONE)
-    for i in range(count):
+    for i in range(first, count):
         number, carried = nth_block(table, source, i)
         if reads_copies:
             before = block_before(timeline, source, number)

@@ -13,7 +13,8 @@ from rpq.compiled.arrays.lanes import LANES, live
 from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles, population
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.apply import link, move_clock
+from rpq.operators.paths.index.apply import move_clock
+from rpq.operators.paths.index.expiry import is_sweep_due, note_sweep, sweep_rows
 from rpq.operators.paths.index.layout import (
     BASE,
     CEILING,
@@ -31,6 +32,7 @@ from rpq.operators.paths.index.layout import (
     PHASE,
     SIZE,
     SLIDE,
+    SLOTS,
     STARTED,
     TIME,
     TIMED,
@@ -38,7 +40,7 @@ from rpq.operators.paths.index.layout import (
     WITNESS,
     WITNESSING,
 )
-from rpq.operators.paths.index.rows import block_count, end_event, nth_block, row_at
+from rpq.operators.paths.index.rows import block_count, end_event, free_slot, nth_block, row_at
 from rpq.operators.paths.ordered.cells import close_moment, raise_cell, raise_row
 from rpq.operators.paths.ordered.scans import arrive, scan_back, scan_forward, width_of_root
 from rpq.operators.paths.ordered.through import RAISING, RAISING_FOUND, RENEWING, REPORTING, is_answer, lose_edge, raise_late
@@ -70,6 +72,7 @@ from rpq.operators.paths.ordered.timeline import (
     enter,
     entries_before,
     entries_up_to,
+    mark_of,
     skip_left,
 )
 from rpq.operators.paths.program import STATES
@@ -200,7 +203,7 @@ def raise_newest(index, timeline, copies):
 
 
 @njit(cache=True, nogil=True)
-def _begin_insert(index, timeline, chunk, i, moment, forward, inverse):
+def _begin_insert(index, timeline, chunk, i, moment):
     fields, settings, graph, notes = index.state, index.settings, index.graph, timeline.fields
     edge = np.int64(chunk.edge[i])
     slide = leaving_slide(chunk.timestamp[i], settings[SIZE], settings[SLIDE])
@@ -210,10 +213,6 @@ def _begin_insert(index, timeline, chunk, i, moment, forward, inverse):
     if notes[COUNT] >= notes[CAPACITY]:
         return np.int64(NEED_TIMELINE)
     u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-    if not graph.linked[edge]:
-        code = link(index, edge, u, v, forward, inverse)
-        if code != DONE:
-            return code
     fields[OUTCOMES + INSERTED] += 1
     graph.expiry[edge] = max(_value_of(index, slide - fields[BASE]), np.int64(graph.expiry[edge]))
     is_late = moment < notes[MOMENT] or (moment == notes[MOMENT] and notes[STRICT] != 0 and notes[IS_OPEN] == 0)
@@ -272,7 +271,7 @@ def apply_chunk(index, timeline, chunk, times, count):
                     index.graph.expiry[edge] = 0
                     fields[PHASE] = LOSING
             else:
-                code = _begin_insert(index, timeline, chunk, i, times.timestamp[i], forward, inverse)
+                code = _begin_insert(index, timeline, chunk, i, times.timestamp[i])
                 if code != DONE:
                     return code
         phase = fields[PHASE]
@@ -329,7 +328,33 @@ def _move_clock(index, timeline, time, order):
     code = move_clock(index, time, order)
     if code == DONE and crosses:
         skip_left(timeline, fields[BASE] + fields[NOW])
+        if is_sweep_due(index, fields[BASE] + fields[NOW]):
+            sweep(index, timeline)
     return code
+
+
+@njit(cache=True, nogil=True)
+def sweep(index, timeline):
+    """Collect blocks and rows without a live cell, and slots of roots at which no path begins any more.
+
+    No copies are held.
+    """
+    table, program, fields, current = index.table, index.program, index.state, index.state[BASE] + index.state[NOW]
+    sweep_rows(index)
+    mark = mark_of(begin_scan(timeline))
+    for place in range(timeline.fields[FIRST], timeline.fields[COUNT]):
+        if timeline.slide[place] <= current:
+            continue
+        forward, inverse = program.forward[timeline.label[place]], program.inverse[timeline.label[place]]
+        if forward >= 0 and program.start_target[forward] >= 0:
+            timeline.marks[timeline.source[place]] = mark
+        if inverse >= 0 and program.start_target[inverse] >= 0:
+            timeline.marks[timeline.target[place]] = mark
+    for slot in range(fields[SLOTS] - 1, -1, -1):  # from the back, so that low slots are given out first
+        vertex = np.int64(table.slot_vertex[slot])
+        if vertex >= 0 and timeline.marks[vertex] != mark:
+            free_slot(index, slot)
+    note_sweep(index)
 
 
 @njit(cache=True, nogil=True)
@@ -341,7 +366,7 @@ def advance(index, timeline, time):
 @njit(cache=True, nogil=True)
 def load_entries(index, timeline, entries, count):
     """Enter edges, the oldest first, that were there before; codes as `apply_chunk`, and what was done is in TUPLE."""
-    fields, program, graph, notes = index.state, index.program, index.graph, timeline.fields
+    fields, graph, notes = index.state, index.graph, timeline.fields
     while fields[TUPLE] < count:
         i = fields[TUPLE]
         if fields[PHASE] == IDLE:
@@ -349,10 +374,6 @@ def load_entries(index, timeline, entries, count):
             u, v, label = np.int64(entries.source[i]), np.int64(entries.target[i]), np.int64(entries.label[i])
             if notes[COUNT] >= notes[CAPACITY]:
                 return np.int64(NEED_TIMELINE)
-            if not graph.linked[edge]:
-                code = link(index, edge, u, v, np.int64(program.forward[label]), np.int64(program.inverse[label]))
-                if code != DONE:
-                    return code
             slide = _value_of(index, entries.slide[i] - fields[BASE])
             graph.expiry[edge] = max(slide, np.int64(graph.expiry[edge]))
             if entries.time[i] > notes[MOMENT]:

@@ -1,7 +1,7 @@
 """The index of an ordered path query, or of one partition of its roots: calls the kernels and gives them memory.
 
 It is a Δ index in all that concerns the table, its rows, slides and answers, with another way of filling it
-(`timeline.py` explains it).
+(`timeline.py` explains it). Edges are in the timeline, and in no adjacency lists.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class OrderedIndex(DeltaIndex):
         self._order_times = np.zeros(0, np.int64)
         self._states = int(program.sizes[STATES])
         super().__init__(program, window, capacity=capacity, **options)
+        self.index.settings[layout.UNLISTED] = 1
         self._timeline = self._timeline._replace(vectors=np.zeros(0, self.cell))
 
     # --- state -----------------------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ class OrderedIndex(DeltaIndex):
     def sweep(self) -> None:
         """Release everything that has left the window."""
         kernels.end_moment(self.view, self._lines)
-        super().sweep()
+        kernels.sweep(self.view, self._lines)
         self._set_timeline(without_scratch(with_more_entries(self._timeline, self.current_slide)))
 
     @property

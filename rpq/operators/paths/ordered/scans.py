@@ -40,6 +40,7 @@ from rpq.operators.paths.ordered.timeline import (
     UNLIMITED,
     begin_scan,
     entries_before,
+    entries_leaving_by,
     entries_up_to,
     mark_of,
 )
@@ -211,24 +212,25 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     strict, gap, skipped = fields[STRICT] != 0, fields[GAP], fields[SKIPPED]
     now = max(index.state[NOW], fields[LOWEST] - 1)
     scan = _Scan(fields[SCAN], mark, strict, gap, lists, end, index.state[BASE], now)
-    in_order, last_to_leave = fields[IN_ORDER] != 0, index.state[BASE] + now
-    earliest = np.int64(EARLIEST)
+    first = entries_leaving_by(timeline, index.state[BASE] + now) if fields[IN_ORDER] != 0 else fields[FIRST]
     if not is_end and fields[SPAN] != UNLIMITED and time > EARLIEST + fields[SPAN]:
-        earliest = time - fields[SPAN]
+        first = max(first, entries_before(timeline, time - fields[SPAN]))
     if is_end:
-        place = fields[COUNT] - 1
+        latest = fields[COUNT] - 1
     elif strict:
-        place = entries_before(timeline, time) - 1
+        latest = entries_before(timeline, time) - 1
     else:
-        place = entries_up_to(timeline, time) - 1
-    first = fields[FIRST]
+        latest = entries_up_to(timeline, time) - 1
+    place, has_gap = latest, not is_end and gap != UNLIMITED
     while place >= first:
+        is_reached = timeline.marks[timeline.target[place]] == mark or timeline.marks[timeline.source[place]] == mark
+        if not is_reached and not has_gap:
+            place -= 1  # most entries lead to nothing that was reached
+            continue
         departure = timeline.time[place]
-        if departure < earliest or (in_order and timeline.slide[place] <= last_to_leave):
+        if has_gap and last - departure > gap:
             break
-        if not is_end and gap != UNLIMITED and last - departure > gap:
-            break
-        if strict:
+        if strict or not is_reached:
             if place != skipped and _depart_at(index, timeline, scan, place):
                 last = departure
             place -= 1
@@ -236,6 +238,8 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
         begin = place
         while begin > first and timeline.time[begin - 1] == departure:
             begin -= 1
+        while place < latest and timeline.time[place + 1] == departure:
+            place += 1
         news = True
         while news:
             news = False

@@ -3,8 +3,8 @@
 What a late insert changes is what the paths through it bring: its roots are found in the row before it, or by a scan
 back, and from the edge on the paths are followed forward over the entries after it, a vector of the roots for each product
 node. Before a delete roots with another path to where the edge leads that arrives no later and lasts as long are left out:
-nothing of theirs changes. The others are followed anew over the window without the edge, and the cells that had the value
-of a path through it get the value that is found.
+nothing of theirs changes. The others are followed anew over the window without the edge, or where it led to few product
+nodes, a scan goes back from each of these; the cells that had the value of a path through it get the value that is found.
 
 Vectors have the layout of rows of the table: a column for each root, in the order of slots, in blocks of 64 cells.
 """
@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.compiled.arrays.lanes import LANES, live, raise_block
+from rpq.compiled.arrays.lanes import LANES, live, raise_block, reaching
+from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.layout import (
     BASE,
@@ -27,7 +28,7 @@ from rpq.operators.paths.index.layout import (
     PHASE,
     SLOTS,
 )
-from rpq.operators.paths.index.rows import ZERO, block_count, cell_at, find, nth_block, root_slot, row_at
+from rpq.operators.paths.index.rows import ONE, ZERO, block_count, cell_at, find, nth_block, root_slot, row_at
 from rpq.operators.paths.ordered.cells import raise_cell
 from rpq.operators.paths.ordered.scans import scan_back, width_of_root
 from rpq.operators.paths.ordered.timeline import (
@@ -59,6 +60,8 @@ from rpq.operators.paths.ordered.timeline import (
 from rpq.operators.paths.program import ACCEPTING, STATES
 
 NO_NODE = -1
+_SCANS = 2
+"""The number of scans back that take no longer than following 64 roots over the window."""
 
 # Values of PHASE besides those of `rpq.operators.paths.index.layout`.
 RAISING = 6  # an insert out of order: find the paths through it
@@ -175,44 +178,57 @@ class _Replay(NamedTuple):
     begins: bool
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _follow_entry(index, timeline, place, time, is_followed, replay):
+    """Take an entry in both its directions, as `_follow`; under a strict order one of the same time may follow it."""
+    program, strict = index.program, timeline.fields[STRICT] != 0
+    slide = min(timeline.slide[place] - index.state[BASE], index.settings[CEILING])
+    if slide <= replay.now:
+        return np.int64(0)
+    u, v, label = np.int64(timeline.source[place]), np.int64(timeline.target[place]), timeline.label[place]
+    forward, inverse = np.int64(program.forward[label]), np.int64(program.inverse[label])
+    keeps = strict and (is_followed or u == v or (forward >= 0 and inverse >= 0))
+    grown = np.int64(0)
+    if forward >= 0:
+        grown = _follow(program, timeline, u, v, forward, time, slide, keeps, replay)
+    if grown >= 0 and inverse >= 0:
+        back = _follow(program, timeline, v, u, inverse, time, slide, keeps, replay)
+        grown = back if back < 0 else max(grown, back)
+    return grown
+
+
 @njit(cache=True, nogil=True)
 def _follow_all(index, timeline, place, begins):
     """Take the entries from a place on, in the order of time; return a code. If it `begins`, roots begin paths."""
     program, fields = index.program, timeline.fields
     strict, entries = fields[STRICT] != 0, fields[COUNT]
-    base, now, ceiling = index.state[BASE], index.state[NOW], index.settings[CEILING]
+    now = index.state[NOW]
     mark = mark_of(fields[SCAN])
     replay = _Replay(fields[SCAN], mark, program.sizes[STATES], _width(timeline), now, begins)
     while place < entries:
+        if timeline.marks[timeline.source[place]] != mark and timeline.marks[timeline.target[place]] != mark:
+            place += 1  # most entries lead from nothing that was reached
+            continue
         time = timeline.time[place]
         end = place + 1
+        if strict:
+            is_followed = end < entries and timeline.time[end] == time
+            if _follow_entry(index, timeline, place, time, is_followed, replay) < 0:
+                return np.int64(NEED_VECTORS)
+            place = end
+            continue
         while end < entries and timeline.time[end] == time:
             end += 1
+        while place > 0 and timeline.time[place - 1] == time:
+            place -= 1
         news = True
         while news:
             news = False
             for one in range(place, end):
-                u, v = np.int64(timeline.source[one]), np.int64(timeline.target[one])
-                if timeline.marks[u] != mark and timeline.marks[v] != mark:
-                    continue
-                slide = min(timeline.slide[one] - base, ceiling)
-                if slide <= now:
-                    continue
-                label = timeline.label[one]
-                forward, inverse = np.int64(program.forward[label]), np.int64(program.inverse[label])
-                keeps = strict and (end > place + 1 or u == v or (forward >= 0 and inverse >= 0))
-                grown = np.int64(0)
-                if forward >= 0:
-                    grown = _follow(program, timeline, u, v, forward, time, slide, keeps, replay)
-                if grown >= 0 and inverse >= 0:
-                    back = _follow(program, timeline, v, u, inverse, time, slide, keeps, replay)
-                    grown = back if back < 0 else max(grown, back)
+                grown = _follow_entry(index, timeline, one, time, False, replay)
                 if grown < 0:
                     return np.int64(NEED_VECTORS)
-                if grown > 0:
-                    news = True
-            if strict:
-                break
+                news = news or grown > 0
         place = end
     return np.int64(DONE)
 
@@ -458,50 +474,93 @@ def _renew_cells(index, timeline, through):
 
     The first `through` vectors are those of the paths. The accepting pairs that are no answers any more are in `found_node`,
     FOUND of them. After a code the next call goes on.
+
+    What the others give is found for a product node by a scan back from it, or, where these are many, for all of them by
+    following the roots from the beginning of the window on.
     """
-    program, table, fields, now = index.program, index.table, timeline.fields, index.state[NOW]
-    states, cells = program.sizes[STATES], _width(timeline) * LANES
-    scan = begin_scan(timeline)
+    fields, states, width = timeline.fields, index.program.sizes[STATES], _width(timeline)
     fields[VECTORS] = through
-    for column in range(fields[COLUMNS]):
-        vertex = np.int64(table.slot_vertex[timeline.column_slot[column]])
-        root = timeline.nodes[vertex * states]
-        root.scan = scan
-        root.width = column
-        timeline.marks[vertex] = mark_of(scan)
-    code = _follow_all(index, timeline, fields[FIRST], True)
-    if code != DONE:
-        return code
+    follows = through > _SCANS * width
+    if follows:
+        code = _follow_roots(index, timeline)
+        if code != DONE:
+            return code
     while fields[RAISED] < through:
         node = timeline.vector_node[fields[RAISED]]
         if node != NO_NODE:
             if fields[FOUND] + fields[COLUMNS] > fields[FOUND_CAPACITY]:
                 return np.int64(NEED_FOUND)
-            vertex, state, mine, others = node // states, node % states, fields[RAISED] * cells, np.int64(-1)
-            if timeline.nodes[node].scan == fields[SCAN]:
-                others = timeline.nodes[node].width * cells
-            row, number, block = np.int64(table.row_of[node]), np.int64(-1), np.int64(-1)
-            reports = program.accepting[state] != 0 and table.is_target[vertex] != 0
-            for column in range(fields[COLUMNS]):
-                before = np.int64(timeline.vectors[mine + column])
-                if before <= now:
-                    continue
-                slot = timeline.column_slot[column]
-                if slot >> 6 != number:
-                    number = slot >> 6
-                    block = find(table, row, number)
-                cell = block * LANES + (slot & (LANES - 1))
-                if np.int64(table.values[cell]) != before:
-                    continue
-                value = np.int64(timeline.vectors[others + column]) if others >= 0 else np.int64(0)
-                table.values[cell] = value
-                if value > now:
-                    table.low[row] = min(table.low[row], value)
-                elif reports and not is_answer(index, np.int64(table.slot_vertex[slot]), vertex):
-                    timeline.found_node[fields[FOUND]] = np.int64(table.slot_vertex[slot]) << 32 | vertex
-                    fields[FOUND] += 1
+            if follows:
+                _renew_row(index, timeline, fields[RAISED], node)
+            else:
+                scan_back(index, timeline, node // states, node % states, np.int64(0), index.settings[CEILING], True)
+                _renew_row_by_scan(index, timeline, fields[RAISED], node)
         fields[RAISED] += 1
     return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _follow_roots(index, timeline):
+    """Follow the roots of the columns from the beginning of the window on, as `_follow_all` with its codes."""
+    table, states, scan = index.table, index.program.sizes[STATES], begin_scan(timeline)
+    for column in range(timeline.fields[COLUMNS]):
+        vertex = np.int64(table.slot_vertex[timeline.column_slot[column]])
+        root = timeline.nodes[vertex * states]
+        root.scan = scan
+        root.width = column
+        timeline.marks[vertex] = mark_of(scan)
+    return _follow_all(index, timeline, timeline.fields[FIRST], True)
+
+
+@njit(cache=True, nogil=True)
+def _renew_row(index, timeline, vector, node):
+    """Give the cells of a row that have the values of a vector those of the vector that the node has now."""
+    now, ceiling, width, others = index.state[NOW], index.settings[CEILING], _width(timeline), np.int64(-1)
+    if timeline.nodes[node].scan == timeline.fields[SCAN]:
+        others = timeline.nodes[node].width
+    for one in range(width):
+        mine = vector * width + one
+        lanes = live(timeline.vectors, mine, now)
+        if others >= 0:  # what the others give as well stays as it is
+            lanes &= ~reaching(timeline.vectors, mine, others * width + one, ceiling, now)
+        while lanes != ZERO:
+            lane = trailing_zeros(lanes)
+            lanes &= lanes - ONE
+            value = np.int64(0)
+            if others >= 0:
+                value = np.int64(timeline.vectors[(others * width + one) * LANES + lane])
+            before = np.int64(timeline.vectors[mine * LANES + lane])
+            _renew_cell(index, timeline, node, timeline.column_slot[one * LANES + lane], before, value)
+
+
+@njit(cache=True, nogil=True)
+def _renew_row_by_scan(index, timeline, vector, node):
+    """Give the cells of a row that have the values of a vector the widths of the last scan."""
+    now, states, cells = index.state[NOW], index.program.sizes[STATES], _width(timeline) * LANES
+    for column in range(timeline.fields[COLUMNS]):
+        before, slot = np.int64(timeline.vectors[vector * cells + column]), timeline.column_slot[column]
+        if before > now:
+            found = timeline.nodes[np.int64(index.table.slot_vertex[slot]) * states]
+            value = found.width if found.scan == timeline.fields[SCAN] else np.int64(0)
+            _renew_cell(index, timeline, node, slot, before, value)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _renew_cell(index, timeline, node, slot, before, value):
+    """Set the cell of a slot to a value if it has the one `before`, and note the pair if it is no answer any more."""
+    program, table, fields, states = index.program, index.table, timeline.fields, index.program.sizes[STATES]
+    vertex, state, row = node // states, node % states, np.int64(table.row_of[node])
+    cell = find(table, row, slot >> 6) * LANES + (slot & (LANES - 1))
+    if np.int64(table.values[cell]) != before or value >= before:
+        return
+    table.values[cell] = value
+    if value > index.state[NOW]:
+        table.low[row] = min(table.low[row], value)
+    elif program.accepting[state] != 0 and table.is_target[vertex] != 0:
+        root = np.int64(table.slot_vertex[slot])
+        if not is_answer(index, root, vertex):
+            timeline.found_node[fields[FOUND]] = root << 32 | vertex
+            fields[FOUND] += 1
 
 
 @njit(cache=True, nogil=True)

@@ -314,6 +314,19 @@ def entries_before(timeline, time):
 
 
 @njit(cache=True, nogil=True)
+def entries_leaving_by(timeline, slide):
+    """Return the number of entries that leave by a slide, where they do so in the order of time."""
+    low, high = timeline.fields[FIRST], timeline.fields[COUNT]
+    while low < high:
+        middle = (low + high) >> 1
+        if timeline.slide[middle] <= slide:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
 def enter(timeline, time, slide, source, target, label, edge):
     """Enter an edge behind all that are not younger, for which there is room; return its place. O(edges that are)."""
     fields = timeline.fields
