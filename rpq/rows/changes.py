@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from rpq.rows.answers import html_table
 from rpq.rows.blocks import EMPTY, WHOLE, Block, FewRows, Schema
 from rpq.rows.column_kernels import PIECE, Names, Region, repeat_text, signs, spread
 from rpq.rows.typed_columns import (
+    ColumnKind,
     TypedColumns,
     field_of,
     holds_terms,
@@ -78,6 +79,21 @@ class SetAside(NamedTuple):
     timestamp: Any
     row: int | None
     size: int
+
+
+@lru_cache(maxsize=256)
+def _schema_with(
+    names: tuple[str, ...],
+    kinds: tuple[ColumnKind, ...],
+    values: tuple[pa.DataType | None, ...],
+    vertex: pa.DataType,
+    time: pa.DataType,
+    terms: bool,
+) -> pa.Schema:
+    """Return the schema of rows with these columns; arguments as those of `field_of`."""
+    columns = zip(names, kinds, values, strict=True)
+    fields = [field_of(name, kind, vertex, terms=terms, value=value) for name, kind, value in columns]
+    return pa.schema([pa.field("query", pa.string()), *fields, pa.field("timestamp", time), pa.field("op", pa.string())])
 
 
 class QueryNames:
@@ -340,13 +356,9 @@ class Changes:
         return self._schema_of(self._queries.common_schema)
 
     def _schema_of(self, columns: Schema, *, terms: bool = False) -> pa.Schema:
-        text, time = pa.string(), self._times.column(np.zeros(0, np.int64)).type
-        fields: list[Any] = [("query", text)]
-        for place, (name, kind) in enumerate(zip(columns, kinds_of(columns), strict=True)):
-            value = time if kind == "time" else value_type(columns, place)
-            fields.append(field_of(name, kind, self._vertex_type, terms=terms, value=value))
-        fields += [("timestamp", time), ("op", text)]
-        return pa.schema(fields)
+        time, kinds = self._times.column_type, kinds_of(columns)
+        values = [time if kind == "time" else value_type(columns, place) for place, kind in enumerate(kinds)]
+        return _schema_with(tuple(columns), kinds, tuple(values), self._vertex_type, time, terms)
 
     def _as_blocks(self) -> Iterator[list[Block]]:
         return (chunk.blocks(self._queries.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)

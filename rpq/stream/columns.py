@@ -562,13 +562,13 @@ def _streams(column: Any, problems: list[InputError]) -> pa.Array:
     """Return the names of streams; an empty one is none."""
     if isinstance(column, list):
         return padded_to_length(streams_of(column), len(column), "stream", problems)
-    if pa.types.is_dictionary(column.type):
-        if "" not in column.dictionary.to_pylist():
-            return column
-        column = column.dictionary_decode()
     if column.null_count == len(column):
         return pa.nulls(len(column), TEXT)
-    return pc.if_else(pc.equal(column, ""), pa.scalar(None, TEXT), column)
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    if first_empty(encoded.dictionary.drop_null()) is None:
+        return encoded
+    texts = encoded.dictionary_decode()
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, TEXT), texts)
 
 
 def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np.ndarray:

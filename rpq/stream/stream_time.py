@@ -217,6 +217,11 @@ class StreamTime:
 
     # --- out -------------------------------------------------------------------------------------------------
 
+    @property
+    def column_type(self) -> pa.DataType:
+        """The Arrow type of columns of timestamps."""
+        return NUMBER if self.type is None else self.type
+
     def column(self, times: np.ndarray) -> pa.Array:
         """Return integers of the stream as an array of its type."""
         if self.type is None or self.type == NUMBER:

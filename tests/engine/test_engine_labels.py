@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rpq
+from rpq.stream.names import labels
 from tests.calls import counted_calls
 
 WINDOW = rpq.Window(size=100, slide=10)
@@ -131,3 +132,26 @@ def test_a_large_dictionary_costs_a_chunk_nothing() -> None:
     engine.push(source=[1] * 5, target=[1, 2, 3, 4, 5], label=label, timestamp=[0] * 5)
     assert len(engine.answers()) == 5
     assert len(engine._evaluation.labels) == 1
+
+
+@pytest.mark.parametrize("most", [0, 60, 1 << 16])
+def test_labels_in_streams_come_and_go(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(labels, "_MOST_KNOWN", most)
+    window = "FROM NAMED WINDOW <w> ON <s1> [RANGE 20 STEP 1]"
+    query = rpq.Query(f"SELECT ?x ?y {window} {{ WINDOW <w> {{ ?x <b1> ?y }} }}", semantics="explicit", name="q")
+    engine = rpq.Engine(query, _capacity=1)
+    held: dict[tuple[int, int], int] = {}
+    for first in range(0, 1500, 30):
+        numbers = np.arange(first, first + 30)
+        streams = [None if number % 5 == 0 else f"s{number % 4}" for number in numbers.tolist()]
+        names = [f"b{number % 3}" if number % 2 else f"other {number}" for number in numbers.tolist()]
+        changes = engine.push(source=numbers % 7, target=numbers % 11, label=names, timestamp=numbers, stream=streams)
+        for row in changes:
+            held[row.x, row.y] = held.get((row.x, row.y), 0) + (1 if row.op == "+" else -1)
+        engine._check()
+        assert {pair for pair, count in held.items() if count} == {
+            (number % 7, number % 11)
+            for number in range(max(0, numbers[-1] - 19), first + 30)
+            if number % 5 and number % 4 == 1 and number % 2 and number % 3 == 1
+        }
+    assert len(engine._evaluation.labels) < 200

@@ -1,8 +1,7 @@
 """The way from the tuples of a push to chunks of ids, and the release of ids that have left every window.
 
-`EventClock` numbers events where each is answered by itself; `Intake` has the dictionaries of vertices and labels, and
-`label_ids_in_streams` the labels that tuples have in named streams. `Collector` releases edges, names and labels, so that
-their ids are given away again.
+`EventClock` numbers events where each is answered by itself, and `Intake` has the dictionaries of vertices and labels.
+`Collector` releases edges, names and labels, so that their ids are given away again.
 """
 
 from __future__ import annotations
@@ -17,53 +16,14 @@ import pyarrow as pa
 from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import QueryError
-from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
 from rpq.stream.edges.edge_filter import EdgeFilter
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
-from rpq.stream.names.stream_labels import StreamLabel, text_of
 from rpq.stream.names.vertices import FREE, VertexDictionary
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import UnboundedWindow, Window
-
-_DENSE = 1 << 16
-"""Entries of a table of all pairs that may be made for a chunk; where they would be more, the pairs are sorted."""
-
-
-def label_ids_in_streams(
-    streams: pa.Array, label: np.ndarray, labels: LabelDictionary
-) -> tuple[np.ndarray | None, list[int]]:
-    """Return the ids (int32) of labels in the streams of their tuples, -1 where a tuple has none, and the new ones of them.
-
-    `streams` are texts, null for none; `label` are the ids of the labels in the merged stream. None where no tuple has a
-    stream. O(tuples), and O(tuples log tuples) where there are many streams and labels.
-    """
-    if streams.null_count == len(streams):
-        return None, []
-    encoded = streams if pa.types.is_dictionary(streams.type) else streams.dictionary_encode()
-    names = encoded.dictionary.to_pylist()
-    nothing = len(names)  # a code of its own for tuples without a stream, and for a null among the names
-    codes = numpy_array(encoded.indices.fill_null(nothing)).astype(np.int64)
-    pairs = codes * labels.room + label
-    if (nothing + 1) * labels.room <= _DENSE:
-        is_there = np.zeros((nothing + 1) * labels.room, bool)
-        is_there[pairs] = True
-        used = np.flatnonzero(is_there)
-        places = np.cumsum(is_there)[pairs] - 1
-    else:
-        used, places = np.unique(pairs, return_inverse=True)
-    room, ids, new = labels.room, np.full(len(used), -1, np.int32), []
-    for place, (stream, plain) in enumerate(zip((used // room).tolist(), (used % room).tolist(), strict=True)):
-        name = None if stream == nothing else names[stream]
-        if name is not None:
-            known = len(labels)
-            ids[place] = labels.add(StreamLabel(text_of(labels.names[plain]), name))
-            if len(labels) > known:
-                new.append(int(ids[place]))
-    return ids[places], new
-
 
 # --- Answering each event by itself, with nothing kept between them: time is the number of the event ---
 #
@@ -275,7 +235,7 @@ class Intake:
         """Return the ids (int32) of the labels of tuples in their streams, -1 without a stream; None where none has one."""
         if tuples.stream is None:
             return None
-        found, new = label_ids_in_streams(tuples.stream[first : first + len(label)], label, self.labels)
+        found, new = self.labels.intern_in_streams(tuples.stream[first : first + len(label)], label)
         if new:
             self._admit_labels(np.array(new))
         return found

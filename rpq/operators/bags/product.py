@@ -277,9 +277,12 @@ class Distinct:
     def clear(self) -> None:
         """Remove everything."""
         self.bags = RowBags([self._width])
+        self._empty_rows = 0  # how often the row without columns comes
 
     def change(self, changes: WeightedRows) -> WeightedRows:
         """Apply changes and return the rows that entered or left, net of each event, those that left first."""
+        if not self._width:
+            changes = self._turning(changes)
         count, width = len(changes), self._width
         fields = self.bags.bags.fields
         if fields[USED] - fields[FREE] + count > fields[ROOM]:
@@ -288,6 +291,20 @@ class Distinct:
             self.bags.view, np.ascontiguousarray(changes.rows).reshape(-1), changes.weights, changes.events, width
         )
         return WeightedRows(rows[: written * width].reshape(written, width), weights[:written], events[:written])
+
+    def _turning(self, changes: WeightedRows) -> WeightedRows:
+        """Return the changes of the row without columns summed up between the events in which it enters or leaves."""
+        if not len(changes):
+            return changes
+        ends = np.flatnonzero(np.append(changes.events[1:] != changes.events[:-1], True))
+        counts = self._empty_rows + np.cumsum(changes.weights)[ends]
+        is_there = counts > 0
+        turns = is_there != np.append(self._empty_rows > 0, is_there[:-1])
+        turns[-1] = True
+        weights = np.diff(counts[turns], prepend=self._empty_rows)
+        self._empty_rows = int(counts[-1])
+        places = ends[turns][weights != 0]
+        return WeightedRows(changes.rows[places], weights[weights != 0], changes.events[places])
 
     def rows(self) -> np.ndarray:
         """Return the rows, (row, column). O(entries)."""
@@ -310,6 +327,8 @@ class Distinct:
     def check(self) -> None:
         """Assert the invariants."""
         self.bags.check()
+        if not self._width:
+            assert self.bags.rows(0)[1].tolist() == [self._empty_rows] * (self._empty_rows > 0), "rows are miscounted"
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -9,6 +9,8 @@ named streams (`stream_labels.py`) are labels like others, but for these one num
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -16,6 +18,11 @@ from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.names.stream_labels import LabelName, StreamLabel, text_of
 
 NEVER_LOST = int(np.iinfo(np.int64).min)
+
+_UNKNOWN = -2
+"""In place of the id of a label in a stream that was not looked up."""
+_MOST_KNOWN = 1 << 16
+"""The most pairs of a stream and a label whose ids are in a table."""
 
 
 class LabelDictionary:
@@ -34,6 +41,8 @@ class LabelDictionary:
         self._remembered = remembered
         self._free: list[int] = []
         self._count_after_forget = 0  # by the last `forget`
+        self._streams: dict[str | None, int] = {}  # names of streams to rows of the table
+        self._in_streams = np.zeros((0, 0), np.int32)  # ids of labels in streams, by the ids of labels
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -83,6 +92,56 @@ class LabelDictionary:
                         new.append(int(ids[code]))
         return ids[codes], new
 
+    def intern_in_streams(self, streams: pa.Array, label: np.ndarray) -> tuple[np.ndarray | None, list[int]]:
+        """Return the ids (int32) of labels in the streams of their tuples, -1 where a tuple has none, and the new ones.
+
+        `streams` are texts, null for none; `label` are the ids of the labels in the merged stream. None where no tuple has a
+        stream. O(tuples), and O(tuples log tuples) where there are many streams and labels.
+        """
+        if streams.null_count == len(streams):
+            return None, []
+        encoded = streams if pa.types.is_dictionary(streams.type) else streams.dictionary_encode()
+        names = [*encoded.dictionary.to_pylist(), None]  # the last one for tuples without a stream
+        codes = numpy_array(encoded.indices.fill_null(len(names) - 1) if encoded.indices.null_count else encoded.indices)
+        if len(names) * self.room > _MOST_KNOWN:
+            pairs, places = np.unique(codes.astype(np.int64) * self.room + label, return_inverse=True)
+            different, new = self._add_in_streams([names[pair // self.room] for pair in pairs.tolist()], pairs % self.room)
+            return different[places], new
+        rows = self._rows_of_streams(names)[codes]
+        ids = self._in_streams[rows, label]
+        new = []
+        if ids.min() == _UNKNOWN:
+            of_rows, unknown = [*self._streams], ids == _UNKNOWN
+            pairs = np.unique(np.stack([rows[unknown], label[unknown]]), axis=1)
+            found, new = self._add_in_streams([of_rows[row] for row in pairs[0].tolist()], pairs[1])
+            self._in_streams[*pairs] = found
+            ids = self._in_streams[rows, label]
+        return ids, new
+
+    def _rows_of_streams(self, names: Sequence[str | None]) -> np.ndarray:
+        """Return the rows of streams in the table, in which there is room for all labels."""
+        streams, room = self._streams, self._in_streams.shape[1]
+        if room < self.room or not streams.keys() >= {*names}:
+            room = max(room, self.room + self.room // 2)
+            if len({*streams, *names}) * room > _MOST_KNOWN:
+                streams.clear()
+                room = self.room
+            for name in names:
+                streams.setdefault(name, len(streams))
+            self._in_streams = np.full((len(streams), room), _UNKNOWN, np.int32)
+        return np.array([streams[name] for name in names])
+
+    def _add_in_streams(self, streams: Sequence[str | None], labels: np.ndarray) -> tuple[np.ndarray, list[int]]:
+        """Return the ids (int32) of labels in streams, -1 without a stream, and the new ones of them."""
+        ids, new = np.full(len(streams), -1, np.int32), []
+        for place, (stream, label) in enumerate(zip(streams, labels.tolist(), strict=True)):
+            if stream is not None:
+                known = len(self.ids)
+                ids[place] = self.add(StreamLabel(text_of(self.names[label]), stream))
+                if len(self.ids) > known:
+                    new.append(int(ids[place]))
+        return ids, new
+
     def wants_to_forget(self) -> bool:
         """Return whether enough labels came since the last time to pay for examining all of them."""
         return len(self.ids) > 2 * max(self._remembered, self._count_after_forget)
@@ -110,6 +169,8 @@ class LabelDictionary:
             del self.ids[name]
             self.names[number] = ""
         self._free += gone
+        if gone:
+            self._streams.clear()
         self._count_after_forget = len(self.ids)
         return gone
 
@@ -118,3 +179,7 @@ class LabelDictionary:
         assert len(set(self._free)) == len(self._free), "an id is free twice"
         assert sorted([*self.ids.values(), *self._free]) == list(range(len(self.names))), "an id is neither free nor used"
         assert all(self.names[number] == name for name, number in self.ids.items()), "a name and its id differ"
+        for stream, row in self._streams.items():
+            known = np.flatnonzero(self._in_streams[row] != _UNKNOWN).tolist()
+            names = [-1 if stream is None else self.ids[StreamLabel(text_of(self.names[label]), stream)] for label in known]
+            assert self._in_streams[row, known].tolist() == names, "the table has another id of a label in a stream"
