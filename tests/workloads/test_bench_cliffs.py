@@ -91,7 +91,7 @@ def test_an_interrupted_run_is_resumed(tmp_path, monkeypatch):
             return record
 
         for name in names:
-            monkeypatch.setitem(LINES, name, SimpleNamespace(name=name, record=of_line(name)))
+            monkeypatch.setitem(LINES, name, SimpleNamespace(name=name, record=of_line(name), needs_brokers=False))
 
     measure_until(names[1])
     with pytest.raises(_InterruptedError):

@@ -194,7 +194,14 @@ class EdgeRules:
         return frozenset(name for rule in self.rules for name in rule.names.values())
 
     def refuse_events(self) -> None:
-        """Raise `InputError` for a rule that names an event."""
+        """Raise `InputError` for a rule that names an event.
+
+        >>> text = "[[edge]]\\nlabel='l'\\nsource='from'\\ntarget='to'\\ntimestamp='ts'\\nevent='batch'"
+        >>> EdgeRules.parse(text, file="e.toml").refuse_events()
+        Traceback (most recent call last):
+        rpq.errors.InputError: e.toml: edge 1 ('l'), key 'event': is there, but events are not enabled; expected --events, \
+or no such key
+        """
         for rule in self.rules:
             if EVENT in rule.names:
                 message = "is there, but events are not enabled; expected --events, or no such key"
