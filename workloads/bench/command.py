@@ -200,7 +200,7 @@ def _command(name: str, help_text: str) -> click.Command:
         click.Option(["--scale"], type=click.FloatRange(0, 100, min_open=True), default=1.0, show_default=True,
                      help="Part of each stream to use; for generated streams it can be more than 1."),
         click.Option(["--edges"], type=click.IntRange(min=100),
-                     help="Edges of a generated stream at scale 1.  [default: 1000000; for rsp-benchmarks 300000]"),
+                     help="Edges of a generated stream at scale 1.  [default: 1000000, or less, as the experiment needs]"),
         click.Option(["--only", "--queries", "queries"], metavar="Q1,Q2", default="",
                      help="Run only these queries; for versions, these figures: 'P*,insert/*'."),
         click.Option(["--resume", "resumes"], is_flag=True,
