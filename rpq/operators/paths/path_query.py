@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,6 @@ from rpq.language.protocol import Division, Figures, Overrun, Resources, Running
 from rpq.language.query import PatternQuery, Query, Vertex
 from rpq.operators.paths.direction import way_of
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta, id_of_length, rows_of_pairs, rows_with_lengths
-from rpq.operators.paths.lengths.length_index import LengthIndex
-from rpq.operators.paths.ordered.ordered_index import OrderedIndex
 from rpq.operators.paths.path import Path, path_of, paths_of
 from rpq.operators.paths.path_trees import PathTrees, shared_key
 from rpq.rows.changes import SetAside
@@ -32,6 +30,9 @@ from rpq.stream.edges.snapshot import Edges, SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.window import CountWindow, Window
+
+if TYPE_CHECKING:
+    from rpq.operators.paths.lengths.length_index import LengthIndex
 
 
 def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
@@ -50,6 +51,14 @@ def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | Non
         size=report.size,
         budget=query.simple_budget,
     )
+
+
+def _with_lengths(index: DeltaIndex) -> LengthIndex:
+    """Return an index as one with lengths, which it is."""
+    from rpq.operators.paths.lengths.length_index import LengthIndex  # its kernels take memory
+
+    assert isinstance(index, LengthIndex)
+    return index
 
 
 def read_aside_roots(saved: JsonValue, id_of: Callable[[Vertex], int]) -> dict[int, int]:
@@ -214,7 +223,7 @@ class PathQuery(RunningQuery):
 
     def answers(self) -> list[IdRows]:
         if self.question.has_length:
-            found = [(index.answers(), index) for index in self.indexes if isinstance(index, LengthIndex)]
+            found = [(index.answers(), _with_lengths(index)) for index in self.indexes]
             return [rows_with_lengths(pairs, index.lengths_of(pairs), turned=self._way.turned) for pairs, index in found]
         return [rows_of_pairs(pairs, turned=self._way.turned) for pairs in self._trees.answers(self._reader)]
 
@@ -261,9 +270,12 @@ class PathQuery(RunningQuery):
         if not self._trees.joins(self._reader, root, end):
             return None
         for index in self.indexes:
-            if isinstance(index, LengthIndex) and index.length_of(root, end) != id_of_length(answer[2]):
+            if self.question.has_length and _with_lengths(index).length_of(root, end) != id_of_length(answer[2]):
                 continue
-            if isinstance(index, OrderedIndex):
+            if self.question.time_order is not None:
+                from rpq.operators.paths.ordered.ordered_index import OrderedIndex  # its kernels take memory
+
+                assert isinstance(index, OrderedIndex)
                 if (timed := index.timed_witness(root, end)) is not None:
                     path = path_of(source, timed.steps, edges, vertices, labels, values)
                     return replace(path, timestamps=tuple(timed.times.tolist()))

@@ -27,8 +27,6 @@ from rpq.operators.paths.direction import Way
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.lengths.length_index import length_index_over
-from rpq.operators.paths.ordered.ordered_index import ordered_index_over
 from rpq.operators.paths.program import Compiled
 from rpq.operators.paths.roots import NamedRoots
 from rpq.operators.paths.simple.simple_judge import judge_for
@@ -177,8 +175,12 @@ class PathTrees:
             "guard": self._check_memory,
         }
         if query.time_order is not None:
+            from rpq.operators.paths.ordered.ordered_index import ordered_index_over  # its kernels take memory
+
             return ordered_index_over(query.window, self.program, query.time_order, **options)
         if query.has_length:
+            from rpq.operators.paths.lengths.length_index import length_index_over  # as do its own
+
             return length_index_over(query.window, self.program, turned=self.turned, **options)
         judge = judge_for(query, self.program, room=resources.capacity)
         return index_over(query.window, self.program, judge=judge, turned=self.turned, **options)
