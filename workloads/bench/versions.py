@@ -30,7 +30,7 @@ from rpq.workloads.bench import measure
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
-from rpq.workloads.bench.streams import BATCH_ROWS, Stream, StreamError
+from rpq.workloads.bench.streams import BATCH_ROWS, DATA_SETS, Stream, StreamError, generate
 from rpq.workloads.generate.pattern_sets import query_set
 
 TOLERANCE = 1.03
@@ -40,6 +40,10 @@ _DOUBT = 0.125
 second smallest to the second largest ratio."""
 _TABLES = {"stackoverflow": "mathoverflow", "ldbc": "ldbc"}
 """Data sets, and the figures that name the path queries of their tables."""
+_GENERATED = "generated "
+"""The beginning of the name of a stream that is generated even if the files of its data set are there."""
+_RUNS = {"ldbc": 5, "yago": 10, "gmark": 10}
+"""The runs of a query per turn over real data sets so small that the CPU seconds of one run scatter by some per cent."""
 _PATTERN_ROWS = 4_096
 """The tuples per push if rows are converted to tables: P6 has 300 rows per tuple."""
 _SET_SIZE, _SET_UPDATES, _SET_DRAWN_FROM = 5_000, 20_000, 100_000
@@ -180,10 +184,14 @@ class Inputs:
     used: dict[str, Stream] = field(default_factory=dict)
 
     def stream(self, name: str) -> Stream:
-        """Return a data set, or the stream of a question in SPARQL."""
+        """Return a data set, a stream generated like one, or the stream of a question in SPARQL."""
         if name not in self.used:
             questions = {f"sparql {one.name}": one for one in QUESTIONS}
-            if name in questions:
+            if name.startswith(_GENERATED):
+                dataset = DATA_SETS[name.removeprefix(_GENERATED)]
+                edges = max(1_000, round(self.settings.edges * self.settings.scale))
+                self.used[name] = generate(dataset, edges=edges, seed=self.settings.seed)
+            elif name in questions:
                 window = max(1_200, round(_SPARQL_WINDOW * min(1.0, self.settings.edges / 1e6) * self.settings.scale))
                 self.used[name] = questions[name].stream(window, self.settings.seed)
             else:
@@ -223,6 +231,13 @@ def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Result]]]:
         for known in figures_of_others(figures)["queries"]:
             name = f"{'mathoverflow' if dataset == 'stackoverflow' else dataset}/{known['name']}"
             yield _of_stream(name, dataset, query=known["name"])
+    for dataset in ("yago", "gmark"):
+        for name in named_queries.names(DATA_SETS[dataset].queries):
+            yield _of_stream(f"{dataset}/{name}", dataset, query=name)
+    for dataset in DATA_SETS:
+        # The names of the labels differ between the facts of Yago and the generated ones; the names of the queries do not.
+        for name in named_queries.names(DATA_SETS[dataset].queries):
+            yield _of_stream(f"generated/{dataset}/{name}", _GENERATED + dataset, query=name)
     for known in figures_of_others("patterns")["queries"]:
         yield _of_stream(f"patterns/{known['name']}", known["data"], text=known["pattern"], tables=True)
     yield (
@@ -273,7 +288,13 @@ def _of_stream(
         expression = text or named_queries.named_query(str(query), source.queries).replace(" ", "")
         return {"texts": [expression], "stream": inputs.file(stream), "window": [source.window.size, source.window.slide]}
 
-    task = {"do": "run", "tables": tables, "batch_rows": _PATTERN_ROWS if tables else BATCH_ROWS, "options": options or {}}
+    task = {
+        "do": "run",
+        "tables": tables,
+        "batch_rows": _PATTERN_ROWS if tables else BATCH_ROWS,
+        "options": options or {},
+        "runs": _RUNS.get(stream, 1),
+    }
     return Measurement(name=name, task=task, figures={"seconds": (name, "s")}), rest
 
 
