@@ -292,7 +292,7 @@ _query_options = shared.combine_options(
     shared.semantics,
     shared.pattern_options,
     shared.sources_and_targets,
-    click.option("--partitions", type=click.IntRange(min=1), help="Number of shares into which the roots are divided."),
+    click.option("--partitions", type=click.IntRange(min=1), help="Number of shares into which queries are divided."),
     _sizes_option,
 )
 
@@ -374,7 +374,7 @@ def prepare_command(**options: Any) -> None:
 @_query_options
 @_session_options
 def replay_command(**options: Any) -> None:
-    """Run the queries EXPRESSION over a prepared data set, with the roots divided over tasks."""
+    """Run the queries EXPRESSION over a prepared data set, divided over tasks."""
     from rpq.spark.console import Progress, show_tasks, summary_text
 
     started = time.perf_counter()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rpq.operators.relational.explanation import SparqlExplanation
 
 
-@click.command("explain", short_help="Show how a path expression or a graph pattern is understood.")
+@click.command("explain", short_help="Show how a query is understood and evaluated.")
 @click.argument("expression", required=False)
 @click.option("--queries", metavar="FILE", help="File with queries (as for rpq run --queries), instead of EXPRESSION.")
 @click.option(

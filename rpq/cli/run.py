@@ -82,14 +82,14 @@ kafka).  Rows are committed together with the offsets of their input: exactly on
 JSON objects, or separated fields (--columns source=2 is the second one); --columns
 timestamp=@time,source=@key,label=@header.NAME reads the metadata of messages (also @topic, @partition, @offset).  The key of
 a row is [query, binding], and its value is the row.
-  rpq run 'a2q/c2a' --input kafka://localhost/edges --output kafka://localhost/rows --window 30d --slide 1d --time-unit s \
+  rpq run 'a2q/c2a' --input kafka://localhost/edges --output kafka://localhost/rows --window 30d --slide 1d --time-unit s \\
       --checkpoint run.state
 
 \b
 --output postgresql://HOST/DATABASE?table=NAME keeps a table of PostgreSQL equal to the answer (extra postgresql): a row for
 each answer, how many times it holds, and the timestamp of the last change.  Rows are committed together with the position of
 the input, whatever it is: exactly once, if there is a --checkpoint.  It needs --semantics explicit.
-  rpq run 'knows+' --input edges.csv --window 30d --slide 1d --semantics explicit \
+  rpq run 'knows+' --input edges.csv --window 30d --slide 1d --semantics explicit \\
       --output 'postgresql://localhost/graph?table=reachable' --checkpoint run.state
 
 \b
@@ -245,7 +245,7 @@ def run(expression: str | None, query: str | None, dataset: str | None, **option
     EXPRESSION is a path expression such as a2q/c2a*: a row (source, target, timestamp, op) reports that a pair of vertices
     begins (+) or ceases (-) to be connected by a path in the window whose labels match the expression.  Or it is a graph
     pattern such as ?x a2q ?y . ?y c2q ?z: a row (x, y, z, timestamp, op) reports the same of a match of the pattern.  Or it
-    is a SPARQL query.  Without --output, rows are only counted.
+    is a query in SPARQL, or in MATCH as in GQL or Cypher.  Without --output, rows are only counted.
     """
     from rpq.cli.execution import execute
 

@@ -127,7 +127,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     "unit, or 1000x, a thousand times the longest window of the running queries.",
     default="1000x",
 )
-@shared.threads("Number of threads for path queries.")
+@shared.threads("Number of threads that divide queries.")
 @click.option(
     "--memory-limit", type=ByteSize(), help="Maximum memory of the engine.  [default: 70% of the machine's memory]"
 )

@@ -1,4 +1,4 @@
-"""Batch replay: the answer changes of a prepared data set, or of any data frame of edges, with the roots divided over tasks.
+"""Batch replay: the answer changes of a prepared data set, or of any data frame of edges, divided over tasks.
 
 Every share receives the tuples that some query reads, for patterns only those of its cell (`rpq.spark.division`), packed in
 envelopes (`rpq.spark.envelopes`) and in the order of the stream, and has an engine that answers for its roots and rows.
@@ -103,7 +103,7 @@ def replay(
 
     `data` is any URI that Spark reads, or a data frame with the columns of edges, as for `rpq_changes`.  The tuples of a
     data frame are first sorted by time, ties by the integers of the column `sequence`.  Rows within a partition of the
-    result are in time order.  `partitions` is the number of shares into which the roots are divided, by default one per task
+    result are in time order.  `partitions` is the number of shares into which queries are divided, by default one per task
     slot; each share has `spark.task.cpus` threads.  With `names`, the numbers of a data set prepared with ids are replaced
     by names again.
 

@@ -31,7 +31,7 @@ def answers(query: rpq.Query) -> Counter[tuple[Any, ...]]:
     return Counter(map(tuple, engine.answers()))
 
 
-TAKEN, REFUSED = rows_of("What is taken"), rows_of("What is refused")
+TAKEN, REFUSED = rows_of("What is supported"), rows_of("What is refused")
 
 
 @pytest.mark.parametrize("row", TAKEN, ids=lambda row: row[0])

@@ -31,26 +31,32 @@ COMMANDS = [
 def test_every_command_of_the_page_works(tmp_path: Path) -> None:
     arguments = [str(tmp_path / one) if one.endswith(".state") else one for one in shlex.split(SERVING)]
     with Command(*arguments, log=tmp_path / "log") as served:
-        assert len(COMMANDS) == 8
+        assert len(COMMANDS) == 10
+        bodies: dict[str, str] = {}
         for command in COMMANDS:
             command = command.replace("http://127.0.0.1:8000", served.url)
             if "/changes" in command:
-                # It was dropped by then.
-                assert served.register("?x a2q ?y . ?y c2a+ ?z", window="7d", name="near").status_code == 201
-                followed = subprocess.run(
-                    ["bash", "-c", command.replace("curl -N", "curl -sN --max-time 2")], capture_output=True, check=False
-                )
-                assert b"event: start" in followed.stdout
+                following = shlex.split(command.replace("-N", "-sN --max-time 60", 1))
+                follower = subprocess.Popen(following, stdout=subprocess.PIPE, text=True)
+                assert follower.stdout is not None
+                events = follower.stdout.readline()
                 continue
             done = subprocess.run(
                 ["bash", "-c", command.replace("curl ", "curl -s -w '\\n%{http_code}' ", 1)], capture_output=True, text=True
             )
             body, _, status = done.stdout.rpartition("\n")
-            expected = ["404"] if "witness" in command else ["200", "201", "204"]  # nobody was near yet
-            assert status in expected, (command, done.stdout)
-            if "/tuples" in command:
-                (documented,) = (block for language, block in BLOCK.findall(PAGE) if language == "json" and "late" in block)
-                assert json.loads(body) == json.loads(documented)
+            assert status in ("200", "201", "204"), (command, done.stdout)
+            bodies[command.replace(served.url, "")] = body
+        (posted,) = (body for command, body in bodies.items() if "ndjson" in command)
+        (documented,) = (block for language, block in BLOCK.findall(PAGE) if language == "json" and "late" in block)
+        assert json.loads(posted) == json.loads(documented)
+        (answers,) = (body for command, body in bodies.items() if "/answers" in command)
+        assert json.loads(answers)["rows"] == [["ann", "bob", "cho"]]
+        with follower:
+            events += follower.stdout.read()  # up to the end of the query
+        (documented,) = re.findall(r"^```\n(id: .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+        shown = re.sub(r"(?m)^(id: \d+)-.*", r"\1", events).strip()
+        assert shown == re.sub(r"(?m)^(id: \d+)-.*", r"\1", documented).strip()
         assert served.end() == 0
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, assert_never
 
 from rpq.automata.expressions import NegatedSet
 from rpq.language import edge_variables
@@ -576,8 +576,15 @@ def is_monotone(operator: Operator) -> bool:
     There is no OPTIONAL, MINUS, NOT EXISTS, aggregate, LIMIT or OFFSET, and no EXISTS in a formula.
     EXISTS as a condition of its own is monotone; inside another formula it may be negated.
     """
-    if isinstance(operator, (LeftJoin, Minus, Group, Slice)) or (isinstance(operator, SemiJoin) and operator.is_negated):
-        return False
+    match operator:
+        case LeftJoin() | Minus() | Group() | Slice() | SemiJoin(is_negated=True):
+            return False
+        case Conjunction() | Values() | ReportTime() | Join() | Union() | Filter() | SemiJoin() | Extend():
+            pass
+        case Project() | Distinct():
+            pass
+        case _:
+            assert_never(operator)
     return all(map(is_monotone, children(operator))) and not any(map(has_exists, formulas_of(operator)))
 
 

@@ -9,6 +9,7 @@ only at the rows between the times of two reports.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
 from rpq.language.pattern import Variable
 from rpq.language.sparql.algebra import (
@@ -80,6 +81,8 @@ def with_report_time(operator: Operator) -> Operator:
         case Group(inner, keys, aggregates):
             replaced = tuple((name, _replace_in_aggregate(one)) for name, one in aggregates)
             return Group(_timed(inner, operator), keys, replaced)
+        case _:
+            assert_never(operator)
     return Project(changed, tuple(sorted(possible_variables(operator)))) if _calls_now(operator) else changed
 
 

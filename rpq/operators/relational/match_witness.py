@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
@@ -26,11 +26,15 @@ from rpq.language.sparql.algebra import (
     Extend,
     Filter,
     Formula,
+    Group,
     Join,
     LeftJoin,
+    Minus,
     Operator,
     Project,
+    ReportTime,
     SemiJoin,
+    Slice,
     Union,
     Values,
     column_of_value,
@@ -138,8 +142,10 @@ class SolutionSearch:
                     if key not in seen:
                         seen.add(key)
                         yield one
+            case Minus() | Group() | Slice() | ReportTime():
+                raise AssertionError(operator)  # MATCH has none of these, or no witnesses for them
             case _:
-                raise AssertionError(operator)
+                assert_never(operator)
 
     def _of_conjunction(self, conjunction: Conjunction, known: Known, *, first: bool) -> Iterator[Solution]:
         names = possible_variables(conjunction)

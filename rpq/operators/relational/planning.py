@@ -655,7 +655,8 @@ class _Planner:
                 return ProjectNode(names, node)
             case Distinct(inner):
                 return DistinctNode(inside(inner))
-        raise AssertionError(operator)
+            case Conjunction() | Values() | ReportTime() | Group() | Slice():
+                raise AssertionError(operator)  # `is_join` is true of these
 
     # --- groups ----------------------------------------------------------------------------------------------
 
