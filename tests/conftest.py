@@ -7,6 +7,7 @@ times as many as that, and RPQ_HYPOTHESIS=fixed the same ones each time.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
@@ -107,6 +108,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         groups[item] = group
     if config.getoption("loadgroup", False):
         items.sort(key=lambda item: LONGEST.index(groups[item]) if groups[item] in LONGEST else len(LONGEST))
+
+
+LOGGERS = ("asyncio", "rpq", "rpq.kafka", "rpq.run", "rpq.serve", "uvicorn", "uvicorn.error")
+"""Loggers whose records tests look for."""
+
+
+@pytest.fixture(autouse=True)
+def loggers_stay_as_they_are() -> Iterator[None]:
+    """Fail a test that leaves a logger mute: a later test of the same process, in any file, would miss its records."""
+    yield
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    mute = [one for one in loggers if one.disabled or not one.propagate or not one.isEnabledFor(logging.WARNING)]
+    for one in mute:
+        one.disabled, one.propagate = False, True
+        one.setLevel(logging.NOTSET)
+    assert not mute, f"the test leaves loggers that pass no warnings on: {mute}"
 
 
 @pytest.fixture(scope="session")

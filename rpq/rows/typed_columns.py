@@ -29,7 +29,6 @@ Texts = Callable[[np.ndarray], list[str | None]]
 _OF_TERMS = {b"holds": b"terms"}
 _WIDE = Context(prec=80)
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
-_NUMBER = re.compile(r"-?[0-9]+")
 
 
 class TypedColumns(tuple[str, ...]):
@@ -154,9 +153,13 @@ def texts_to_values(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
         numbers = [_read_or_null(Decimal, text) for text in texts]
         fits = [one if one is not None and one.is_finite() and _fits(one, kind) else None for one in numbers]
         return pa.array(fits, kind)
+    return pa.array(_integers(texts), pa.int64()).cast(kind)
+
+
+def _integers(texts: Sequence[str | None]) -> list[int | None]:
+    """Return the integers of 64 bits with these texts; None where a text is none."""
     integers = [int(text) if text is not None and _INTEGER.fullmatch(text) else None for text in texts]
-    array = pa.array([one if one is not None and -(2**63) <= one < 2**63 else None for one in integers], pa.int64())
-    return array.cast(kind)
+    return [one if one is not None and -(2**63) <= one < 2**63 else None for one in integers]
 
 
 def _read_or_null(read: Callable[[str], Any], text: str | None) -> Any:
@@ -220,4 +223,4 @@ def values_of_terms(
     texts = [None if term is None else lexical_form(term) for term in terms]
     if kind == "text":
         return texts
-    return [int(text) if text is not None and _NUMBER.fullmatch(text) else None for text in texts]
+    return _integers(texts)  # among the terms may be those of other columns, such as sums

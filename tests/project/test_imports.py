@@ -28,6 +28,7 @@ def lint(monkeypatch: pytest.MonkeyPatch, folder: Path) -> tuple[int, str]:
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, "rpq", raising=False)  # where it is would be taken from there
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("logging.config.dictConfig", lambda _: None)  # this one disables all other loggers, for good
     ran = CliRunner().invoke(cli.lint_imports_command, ["--no-cache"])
     return ran.exit_code, ran.output
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rpq.errors import InputError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
-from rpq.readers import ColumnNames, EdgeRules
+from rpq.readers import ColumnNames, EdgeRules, open_reader
 from rpq.readers.edges import read_tuples
 from rpq.readers.text.changes import SOURCE_TIME
 from tests.kafka.test_kafka_messages import Sent
@@ -121,6 +121,32 @@ def test_numbers_of_a_schema_have_its_unit():
     assert [one["timestamp"] for one in edges(changes, f"{NAMES},timestamp=at", unit="us")] == [5000, 6000]
     with pytest.raises(InputError, match=r"t:1: column 'at': is a number without a unit.*--time-unit"):
         edges(CHANGES[:2], f"{NAMES},timestamp=at", unit=None)
+
+
+@pytest.mark.parametrize("odd", ["no time", "2024-05-01", 10**25, 9 * 10**18])
+@pytest.mark.parametrize("place", ["the row", "the change"])
+def test_a_time_that_is_none_spoils_no_other_change(tmp_path, place, odd):
+    columns = f"{NAMES},timestamp=at" if place == "the row" else NAMES
+    bad = envelope("c", None, row(4, "x", "y", at=odd if place == "the row" else 7), 12)
+    if place == "the change":
+        bad["source"]["ts_ms"] = odd
+    changes = [{"schema": SCHEMA, "payload": one} for one in (*CHANGES[:2], bad, CHANGES[3])]
+    path = tmp_path / "changes.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in changes))
+    reader = open_reader("edges", path, rules=reading(columns)[0], on_error="skip", time_unit="us")
+    found = [one for batch in reader for one in batch.columns.to_pylist()]
+    assert brief(found) == brief(edges([changes[place] for place in (0, 1, 3)], columns, unit="us"))
+    assert reader.rejected == 1
+    with pytest.raises(InputError, match="t:3: "):
+        edges(changes, columns, unit="us")
+
+
+def test_each_number_without_a_unit_is_refused(tmp_path):
+    path = tmp_path / "changes.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in (*CHANGES[:2], CHANGES[3])))
+    reader = open_reader("edges", path, rules=reading(f"{NAMES},timestamp=at")[0], on_error="skip")
+    assert [batch.columns.num_rows for batch in reader] == []
+    assert reader.rejected == 3
 
 
 def test_unwrapped_rows_and_their_tombstones():

@@ -121,3 +121,15 @@ def test_tables_in_a_notebook() -> None:
     assert "… 20 more" in engine.answers()._repr_html_()
     assert "<td>tuples</td><td>30</td>" in engine.statistics()._repr_html_()
     assert "more" not in rpq.Engine(ask()).push_rows([])._repr_html_()
+
+
+@pytest.mark.parametrize("digits", [20, 5000])
+@pytest.mark.parametrize("size", [1, 2])
+def test_counts_stand_beside_values_that_are_larger_than_any_count(digits: int, size: int) -> None:
+    text = "SELECT ?x (STR(?x) AS ?t) (COUNT(?y) AS ?n) { ?x <a> ?y } GROUP BY ?x"
+    engine = rpq.Engine(rpq.Query(text, window=rpq.Window(size=10, slide=1), name="q"))
+    large = "9" * digits
+    tuples = [(large, "y", "a", 1), ("x", large, "a", 1)]
+    found = [row for i in range(0, 2, size) for row in engine.push_rows(tuples[i : i + size]).rows()]
+    assert [tuple(row)[1:-2] for row in found] == [(large, large, 1), ("x", "x", 1)]
+    assert sorted(engine.answers()) == [(large, large, 1), ("x", "x", 1)]

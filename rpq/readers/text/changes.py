@@ -37,9 +37,9 @@ from rpq.readers.text.edge_rules import (
     texts_of_column,
 )
 from rpq.readers.text.jsonlines import JsonLines, read_object
-from rpq.readers.text.line_layout import INTEGER
+from rpq.readers.text.line_layout import INTEGER, check_integer
 from rpq.readers.text.parsing import Rows
-from rpq.stream.arrays.fields import DEFAULT_UNIT, FieldError
+from rpq.stream.arrays.fields import DEFAULT_UNIT, FieldError, time_kind
 from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.arrays.values import booleans_of_text
 from rpq.stream.durations import NANOSECONDS
@@ -90,6 +90,7 @@ class ChangeReader:
         self._columns = tuple(name for name in edges.names if name not in self._facts)
         self._ids = {rule.names["id"] for rule in rules if "id" in rule.names}
         self._times = tuple(dict.fromkeys(rule.names["timestamp"] for rule in rules))
+        self._number_columns: dict[str, bool] = {}
         of_change = ("__op", "__deleted", SOURCE_TIME, "__ts_ms") if self._is_row else ("__op", SOURCE_TIME, "__ts_ms")
         names = [self._name(name) for name in {*self._facts, *of_change}]
         sides = ("",) if self._is_row else ("before", "after")
@@ -266,17 +267,34 @@ class ChangeReader:
     ) -> pa.Array:
         """Return a column of timestamps: integers become those of the unit of the stream, as Arrow's timestamps."""
         column, unit = rows[name], self._unit or DEFAULT_UNIT
-        if _TIMES.fullmatch(name):
-            return self._time(name, column).cast(pa.timestamp(unit))
-        numbers = _integers(column)
-        if numbers.null_count > texts_of_column(column).null_count:
+        numbers, texts = _integers(column), texts_of_column(column)
+        of_name = _TIMES.fullmatch(name)
+        if not of_name and not self._has_numbers(name, texts):
             return column  # times in text
-        of_schema = _UNITS.get(str(self.types.get(name, {}).get("name")))
-        if of_schema is None and self._unit is None and numbers.null_count < len(numbers):
-            row = int(np.flatnonzero(numpy_array(numbers.is_valid()))[0])
+        of_schema = of_name[1] if of_name else _UNITS.get(str(self.types.get(name, {}).get("name")))
+        if of_schema is None and self._unit is None:
             reason = "is a number without a unit, which times of deletes have; expected --time-unit"
-            errors.setdefault(int(of_change[row]), FieldError(reason, name))
-        return _scaled(numbers, of_schema or unit, unit).cast(pa.timestamp(unit))
+            for row in np.flatnonzero(numpy_array(numbers.is_valid())).tolist():
+                errors.setdefault(int(of_change[row]), FieldError(reason, name))
+        given = of_schema or unit
+        scaled = _scaled(numbers, given, unit)
+        if scaled.null_count > texts.null_count and self._edges.times in (None, "integers"):
+            self._edges.times = "integers"  # so that what is no time is an error of its record alone
+            zeros = str(NANOSECONDS[given] // NANOSECONDS[unit])[1:]
+            odd = pc.if_else(numbers.is_valid(), pc.binary_join_element_wise(texts, zeros, ""), texts)
+            return pc.coalesce(scaled.cast(pa.string()), odd)
+        return scaled.cast(pa.timestamp(unit))
+
+    def _has_numbers(self, name: str, texts: pa.Array) -> bool:
+        """Return whether times in a column of the row are numbers; the first one decides, whatever comes with it."""
+        if name not in self._number_columns:
+            for text in texts.drop_null():
+                time = text.as_py().strip(" \t")
+                is_number = INTEGER.fullmatch(time) is not None
+                if is_number or time_kind(time) is not None:
+                    self._number_columns[name] = is_number
+                    break
+        return self._number_columns.get(name, False)
 
 
 def _refuse(errors: dict[int, FieldError], name: str, wrong: np.ndarray, reason: str) -> None:
@@ -305,20 +323,29 @@ def _integers(column: pa.Array) -> pa.Array:
         return column.cast(pa.int64())
     texts = texts_of_column(column)
     is_integer = pc.match_substring_regex(texts, f"^(?:{INTEGER.pattern})$")
+    digits = pc.utf8_ltrim(pc.if_else(is_integer, texts, pa.scalar(None, pa.string())), "+")
     try:
-        return pc.utf8_ltrim(pc.if_else(is_integer, texts, pa.scalar(None, pa.string())), "+").cast(pa.int64())
-    except pa.ArrowInvalid:
-        return pa.nulls(len(texts), pa.int64())
+        return digits.cast(pa.int64())
+    except pa.ArrowInvalid:  # some have more than 64 bits
+        return pa.array([_within_64_bits(text) for text in digits.to_pylist()], pa.int64())
+
+
+def _within_64_bits(text: str | None) -> int | None:
+    try:
+        return None if text is None else check_integer(text, "")
+    except FieldError:
+        return None
 
 
 def _scaled(times: pa.Array, given: str, wanted: str) -> pa.Array:
-    """Return times in another unit, rounded down."""
+    """Return times in another unit, rounded down; null where they have more than 64 bits."""
     more, fewer = NANOSECONDS[given], NANOSECONDS[wanted]
+    numbers, is_null = numpy_array(times.fill_null(0)), numpy_array(times.is_null())
     if more >= fewer:
-        return pc.multiply(times, pa.scalar(more // fewer, pa.int64()))
-    ratio = fewer // more
-    numbers = numpy_array(times.fill_null(0)) // ratio
-    return pa.array(numbers, pa.int64(), mask=numpy_array(times.is_null()))
+        most = (2**63 - 1) // (more // fewer)
+        is_null = is_null | (numbers > most) | (numbers < -most)
+        return pa.array(np.where(is_null, 0, numbers) * (more // fewer), pa.int64(), mask=is_null)
+    return pa.array(numbers // (fewer // more), pa.int64(), mask=is_null)
 
 
 class ChangeParser(RecordParser):

@@ -317,6 +317,19 @@ def test_a_jump_over_many_slides_with_a_root_set_aside_takes_no_time() -> None:
     assert rows(e.advance(10**12 + 10)) == ["+xt"] and e.set_aside() == []
 
 
+def test_blocks_may_move_while_their_cells_come_into_doubt() -> None:
+    chance = random.Random(354)
+    rows = []
+    for time in range(400):
+        source = chance.randrange(100)
+        target = (source + chance.choice([1, 2, -1])) % 100 if chance.random() < 0.6 else chance.randrange(8)
+        rows.append((source, target, chance.choice("abc"), time))
+    query = rpq.Query("(a/!b)*", window=rpq.Window(size=300, slide=10), paths="simple")
+    engine = rpq.Engine(query, _capacity=16)
+    assert engine.push_rows(rows).added > 200
+    engine._check()
+
+
 def test_options_are_checked() -> None:
     with pytest.raises(rpq.QueryError):
         engine("a", simple_budget=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rpq.compiled.arrays.lanes import LANES, SATURATED
@@ -130,8 +130,16 @@ def _bottlenecks(index: Index, edges: Any) -> dict[tuple[int, int, int], int]:
 
 def doubted_cells(index: Index) -> set[tuple[int, int, int]]:
     """Return (vertex, state, slot) of the cells in doubt."""
-    table = index.table
     found = set()
+    for vertex, state, number, block in _blocks(index):
+        bits = int(index.table.doubt[block])
+        found |= {(vertex, state, number * LANES + lane) for lane in range(LANES) if bits >> lane & 1}
+    return found
+
+
+def _blocks(index: Index) -> Iterator[tuple[int, int, int, int]]:
+    """Yield (vertex, state, block number, block) of the blocks of all rows."""
+    table = index.table
     for row in range(index.state[layout.ROWS]):
         if table.node[row] < 0:
             continue
@@ -139,11 +147,8 @@ def doubted_cells(index: Index) -> set[tuple[int, int, int]]:
             blocks = list(enumerate(range(int(table.base[row]), int(table.base[row]) + int(table.span[row]))))
         else:
             blocks = [(entry >> 32, entry & POINTER) for entry in _entries(table.directory, row)]
-        vertex, state = int(table.node[row]) >> 16, int(table.node[row]) & layout.STATE_BITS
         for number, block in blocks:
-            bits = int(table.doubt[block])
-            found |= {(vertex, state, number * LANES + lane) for lane in range(LANES) if bits >> lane & 1}
-    return found
+            yield int(table.node[row]) >> 16, int(table.node[row]) & layout.STATE_BITS, number, block
 
 
 def _check_doubt(index: Index, cells: Any, edges: Any) -> None:
@@ -195,7 +200,9 @@ def check_index(index: Index) -> None:
     assert backwards == mirrored, "in-edges are not the out-edges turned round"
     assert not table.suspect[: state[layout.BLOCKS]].any(), "a cell waits to be looked at between tuples"
     assert not table.taken_out[: state[layout.BLOCKS]].any(), "a cell is noted as taken out between tuples"
-    assert not table.new_doubt[: state[layout.BLOCKS]].any(), "a cell is noted as newly doubted between tuples"
+    if len(table.new_doubt):
+        blocks = [block for *_, block in _blocks(index)]  # a block that is free may have been left in the middle of a tuple
+        assert not table.new_doubt[blocks].any(), "a cell is noted as newly doubted between tuples"
     arriving: dict[int, list[tuple[int, int, int]]] = {}
     for (w, c, v, _), slide in edges.items():
         arriving.setdefault(v, []).append((w, c, slide))
