@@ -6,11 +6,15 @@ state s and later in state t, where s does not accept all words that t accepts, 
 their marks, and the paths that were pruned at them go on. With conflicts the work is exponential in the worst case, so there
 is a limit of steps.
 
-Without conflicts its pairs are those of the engine. After one, pairs can be missing or come late, in cyclic graphs with many
-conflicts and where nodes expire; it was not found out whether this is of the published algorithm or of this rendering.
+Without conflicts its pairs are those of the engine. With conflicts it can miss pairs, which is a fault of the publication: a
+path that comes again to a node on it is pruned (case 1 of section 4), and the nodes between keep their marks, as no conflict
+is *below* them. If that node has lost its mark, other paths would have to go on through it, but they are pruned at the marks
+(case 2). `docs/papers.md` has a stream of six edges on which this misses a pair. With `as_published=False`, a path that
+comes again to a node on it without a mark takes the marks of its nodes too, and no pair is missing.
 
-Two things differ from the text. The root also contains the empty word, without which `(a|b|c)+` would have conflicts. As an
-edge that comes again is younger here, at a slide boundary a node without mark is hung on again at its own parent.
+Three things differ from the text. The root also contains the empty word, without which `(a|b|c)+` would have conflicts. As
+an edge that comes again is younger here, at a slide boundary a node without mark is hung on again at its own parent. There
+a mark that was lost is given back only to a node that is no longer in the tree and returns.
 """
 
 from __future__ import annotations
@@ -64,6 +68,8 @@ STEPS = 9
 class SimpleTrees(SpanningTrees):
     """The published algorithm for simple paths over a stream of inserts whose vertices are numbered; counts pairs.
 
+    With `as_published=False` it is mended so that it misses no pair.
+
     >>> window = rpq.Window(size=10, slide=5)
     >>> trees = SimpleTrees("a/b*", window, vertices=3, labels=["a", "b"], tuples=3)
     >>> trees.push(np.array([0, 1, 2]), np.array([1, 2, 0]), np.array([0, 1, 1]), np.array([0, 1, 2]))
@@ -71,7 +77,16 @@ class SimpleTrees(SpanningTrees):
     2
     """
 
-    def __init__(self, expression: str, window: rpq.Window, *, vertices: int, labels: list[str], tuples: int) -> None:
+    def __init__(
+        self,
+        expression: str,
+        window: rpq.Window,
+        *,
+        vertices: int,
+        labels: list[str],
+        tuples: int,
+        as_published: bool = True,
+    ) -> None:
         super().__init__(expression, window, vertices=vertices, labels=labels, tuples=tuples)
         dfa = rpq.automata.compile(expression)
         # The last state is the start, which also contains the empty word.
@@ -80,6 +95,7 @@ class SimpleTrees(SpanningTrees):
         self._forest = self._forest._replace(
             node=np.full((len(self._forest.node), MARKED + 1), NONE, np.int64), counts=np.append(self._forest.counts, 0)
         )
+        self._as_published = as_published
         self.is_exhausted = False
 
     def push(
@@ -101,7 +117,7 @@ class SimpleTrees(SpanningTrees):
         bounds = times // self._window.slide * self._window.slide - self._window.size
         columns = (column.astype(np.int64) for column in (sources, targets, labels, times, bounds))
         self._forest.counts[STEPS] = steps
-        self._forest = _push(self._forest, *columns, self._transitions, self._accepting, self._contains)
+        self._forest = _push(self._forest, *columns, self._transitions, self._accepting, self._contains, self._as_published)
         self.is_exhausted |= bool(self._forest.counts[STEPS] < 0)
 
 
@@ -154,7 +170,7 @@ def _incoming(forest, stack, height, root, vertex, state, transitions):
 
 
 @njit(cache=True)
-def _extend(forest, stack, height, transitions, accepting, contains, counts_pairs):
+def _extend(forest, stack, height, transitions, accepting, contains, as_published, counts_pairs):
     """Extend paths by the nodes on the stack, and by all that follows (algorithms 6 and 7)."""
     while height > 0 and forest.counts[STEPS] >= 0:
         height -= 1
@@ -166,15 +182,17 @@ def _extend(forest, stack, height, transitions, accepting, contains, counts_pair
         if known != NONE and (node[known, MARKED] == 1 or _has_child(forest, known, root, vertex, state, parent)):
             continue
         first, is_there = _along(forest, parent, vertex, state)
-        if is_there:
+        if is_there and as_published:
             continue
-        if first != NONE and not contains[first, state]:
-            while parent != NONE and node[parent, MARKED] == 1:
-                node[parent, MARKED] = 0
-                stack, height = _incoming(
-                    forest, stack, height, root, node[parent, VERTEX], node[parent, STATE], transitions
-                )
+        if is_there or (first != NONE and not contains[first, state]):
+            while parent != NONE:
+                if node[parent, MARKED] == 1:
+                    node[parent, MARKED] = 0
+                    stack, height = _incoming(
+                        forest, stack, height, root, node[parent, VERTEX], node[parent, STATE], transitions
+                    )
                 parent = node[parent, PARENT]
+                forest.counts[STEPS] -= 1
             continue
         if counts_pairs and accepting[state] and vertex != root and not _is_answer(forest, root, vertex, accepting):
             forest.counts[PAIRS] += 1
@@ -195,35 +213,37 @@ def _extend(forest, stack, height, transitions, accepting, contains, counts_pair
 
 
 @njit(cache=True)
-def _expire(forest, stack, bound, transitions, accepting, contains):
+def _expire(forest, stack, bound, transitions, accepting, contains, as_published):
     """Cut the nodes that left the window, and find other paths to those that were marked (algorithm 8)."""
     _expire_edges(forest, bound)
     node, start = forest.node, len(accepting) - 1
     found = 0
     for number in range(forest.counts[NODES]):
         found += node[number, ROOT] != NONE and node[number, TIME] <= bound
-    cut, candidates, place = np.empty(found, np.int64), np.empty((found, 6), np.int64), 0
+    cut, candidates, place = np.empty(found, np.int64), np.empty((found, 5), np.int64), 0
     for number in range(forest.counts[NODES]):
         if node[number, ROOT] != NONE and node[number, TIME] <= bound:
             cut[place] = number
-            parent, edge = node[number, PARENT], node[number, EDGE]
+            parent = node[number, PARENT]
             candidates[place, 0], candidates[place, 1] = node[number, ROOT], node[number, VERTEX]
             candidates[place, 2], candidates[place, 3] = node[number, STATE], node[number, MARKED]
-            is_left = node[parent, TIME] > bound and forest.edge[edge, SOURCE] != NONE
-            candidates[place, 4], candidates[place, 5] = parent if is_left else NONE, edge
+            candidates[place, 4] = parent if node[parent, TIME] > bound else NONE
             place += 1
     for place in range(found):
         _remove_node(forest, cut[place])
     for place in range(found):
         root, vertex, state = candidates[place, 0], candidates[place, 1], candidates[place, 2]
-        parent, edge, height = candidates[place, 4], candidates[place, 5], 0
+        parent, height = candidates[place, 4], 0
         if candidates[place, 3] == 1:
             stack, height = _incoming(forest, stack, 0, root, vertex, state, transitions)
         elif parent != NONE:
-            time = min(forest.node[parent, TIME], forest.edge[edge, EDGE_TIME])
-            stack = _pushed(stack, 0, root, vertex, state, time, parent, edge)
-            height = 1
-        forest, stack = _extend(forest, stack, height, transitions, accepting, contains, False)
+            for symbol in range(transitions.shape[1]):
+                edge = _find_edge(forest, forest.node[parent, VERTEX], vertex, symbol)
+                if edge != NONE and transitions[forest.node[parent, STATE], symbol] == state:
+                    time = min(forest.node[parent, TIME], forest.edge[edge, EDGE_TIME])
+                    stack = _pushed(stack, height, root, vertex, state, time, parent, edge)
+                    height += 1
+        forest, stack = _extend(forest, stack, height, transitions, accepting, contains, as_published, False)
     for place in range(found):
         root = candidates[place, 0]
         if forest.tree_size[root] == 1:
@@ -232,7 +252,7 @@ def _expire(forest, stack, bound, transitions, accepting, contains):
 
 
 @njit(cache=True)
-def _push(forest, sources, targets, symbols, times, bounds, transitions, accepting, contains):
+def _push(forest, sources, targets, symbols, times, bounds, transitions, accepting, contains, as_published):
     """Insert edges (algorithm 5), with the expiry at each boundary before them, until no steps are left."""
     counts, start = forest.counts, len(accepting) - 1
     stack = np.empty((1024, 6), np.int64)
@@ -241,7 +261,7 @@ def _push(forest, sources, targets, symbols, times, bounds, transitions, accepti
             break
         if bounds[row] > counts[BOUND]:
             counts[BOUND] = bounds[row]
-            forest, stack = _expire(forest, stack, bounds[row], transitions, accepting, contains)
+            forest, stack = _expire(forest, stack, bounds[row], transitions, accepting, contains, as_published)
         source, target, symbol = sources[row], targets[row], symbols[row]
         is_relevant = False
         for state in range(len(accepting)):
@@ -267,5 +287,5 @@ def _push(forest, sources, targets, symbols, times, bounds, transitions, accepti
                 stack = _pushed(stack, height, forest.node[number, ROOT], target, after, time, number, entered)
                 height += 1
                 number = forest.node[number, NEXT]
-        forest, stack = _extend(forest, stack, height, transitions, accepting, contains, True)
+        forest, stack = _extend(forest, stack, height, transitions, accepting, contains, as_published, True)
     return forest

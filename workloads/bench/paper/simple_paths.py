@@ -50,6 +50,8 @@ def measure(settings: Settings, say: Say) -> Outcome:
         "without conflicts they give the same between different vertices": all(
             record["equal"] for record in done if record["conflict_free"]
         ),
+        "without conflicts RSPQ finds the same rows": all(not r["rspq_missed"] for r in records if not r["conflicts"]),
+        "mended, it does with conflicts too": all(record["rspq_ratio"] is not None for record in records),
         "queries without conflicts succeed": all(r["succeeded"] for r in records if r["conflict_free"]),
     }
     return Outcome(records=records, streams=streams, checks=checks)
@@ -102,11 +104,28 @@ def compare(query: rpq.Query, stream: Stream, seconds: float) -> Record:
 
 
 def published_algorithm(query: rpq.Query, stream: Stream, seconds: float) -> Record:
-    """Run RSPQ as published, compiled, for some seconds of CPU, and the engine over the same tuples; compare their rows."""
+    """Run RSPQ as published, compiled, and the engine over the same tuples; compare their rows.
+
+    Where the published algorithm misses rows, the figures but `rspq_missed` are of the mended one.
+    """
+    figures = spanning_trees(query, stream, seconds, as_published=True)
+    missed = figures["rspq_missed"]
+    return figures if not missed else spanning_trees(query, stream, seconds, as_published=False) | {"rspq_missed": missed}
+
+
+def spanning_trees(query: rpq.Query, stream: Stream, seconds: float, *, as_published: bool) -> Record:
+    """Run RSPQ for some seconds of CPU, and the engine over the tuples that it came through; return figures of both."""
     columns, vertices, labels = numbered_columns(stream.table)
 
     def trees() -> SimpleTrees:
-        return SimpleTrees(query.expression, query.window, vertices=vertices, labels=labels, tuples=len(stream))
+        return SimpleTrees(
+            query.expression,
+            query.window,
+            vertices=vertices,
+            labels=labels,
+            tuples=len(stream),
+            as_published=as_published,
+        )
 
     trees().push(*(column[:1] for column in columns))  # compiles
     published, done, spent, pairs = trees(), 0, 0.0, 0
@@ -118,13 +137,12 @@ def published_algorithm(query: rpq.Query, stream: Stream, seconds: float) -> Rec
             break
         done, spent, pairs = min(done + PIECE, len(stream)), spent + taken, published.pairs
     ours = measuring.run_once(query, stream.first(done).batches())
-    agrees = pairs == ours.rows_added
     return {
         "rspq_tuples": done,
         "rspq_seconds": spent,
         "rspq_ended": None if done == len(stream) else "a step that did not end" if published.is_exhausted else "its time",
-        "rspq_agrees": agrees,
-        "rspq_ratio": measuring.ratio(spent, ours.cpu_seconds) if agrees else None,
+        "rspq_missed": ours.rows_added - pairs,
+        "rspq_ratio": measuring.ratio(spent, ours.cpu_seconds) if pairs == ours.rows_added else None,
     }
 
 
@@ -143,8 +161,8 @@ EXPERIMENT = Experiment(
     how="Each query under both semantics over the same stream; simple paths stop when their time, or twice that of walks, "
     "is used up. RSPQ: algorithms 5 to 8 as published, compiled as the kernels are, over numbered vertices; it counts "
     "pairs (`workloads/baselines/simple_trees.py`). It ends after a twelfth of --seconds of CPU, or with a piece of 64 "
-    "tuples that takes fifty million steps. After a conflict it can miss pairs or find them late; without the same rows "
-    "there is no ratio.",
+    "tuples that takes fifty million steps. With conflicts it can miss rows, a fault of the publication (`docs/papers.md`); "
+    "where it does, the figures beside them are of the mended algorithm, which finds them all.",
     paper="All queries succeed on Yago2s and most on LDBC; on Stack Overflow only those that are conflict free on every "
     "graph. The tail latency is 2 to 5 times that of arbitrary paths.",
     columns=(
@@ -165,7 +183,7 @@ EXPERIMENT = Experiment(
         Column(key="simple_rows", heading="rows", format=","),
         Column(key="rspq_tuples", heading="RSPQ, tuples", format=","),
         Column(key="rspq_ended", heading="ended by"),
-        Column(key="rspq_agrees", heading="same rows"),
+        Column(key="rspq_missed", heading="rows missed", format=","),
         Column(key="rspq_ratio", heading="RSPQ, × our CPU", format=",.1f"),
     ),
     measure=measure,
