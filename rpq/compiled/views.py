@@ -143,8 +143,12 @@ class View:
 
     def __init__(self, arrays: Any) -> None:
         self.arrays = arrays
-        self.type = _type_of(arrays)
-        self.addresses = c_array("q", _addresses(arrays))
+        try:  # of arrays of numbers that are neither empty nor read-only, as those of a chunk
+            self.type = _TYPES_OF_NUMBERS[type(arrays), *[array.dtype for array in arrays]]
+            self.addresses = c_array("q", [_start_of(_byte_of(array)) for array in arrays])
+        except (KeyError, AttributeError, TypeError, ValueError):
+            self.type = _type_of(arrays)
+            self.addresses = c_array("q", _addresses(arrays))
         self.pointer = self.addresses.buffer_info()[0]
 
 
@@ -173,8 +177,11 @@ def bound(kernel: Any, *arguments: Any) -> Any:
 
 
 _TYPES: dict[tuple[Any, ...], ViewType] = {}
+_TYPES_OF_NUMBERS: dict[tuple[Any, ...], ViewType] = {}
+"""The types of views of arrays of numbers alone, by the class of the NamedTuple and the types of elements."""
 
 _byte_of = ctypes.c_char.from_buffer
+_start_of = ctypes.addressof
 
 
 def _type_of(arrays: Any) -> ViewType:
@@ -182,6 +189,8 @@ def _type_of(arrays: Any) -> ViewType:
     if key not in _TYPES:
         kinds = map(_kind_of, key[1:])
         _TYPES[key] = ViewType(type(arrays).__name__, tuple(zip(type(arrays)._fields, kinds, strict=True)))
+        if all(isinstance(one, str) for one in key[1:]):
+            _TYPES_OF_NUMBERS[type(arrays), *[array.dtype for array in arrays]] = _TYPES[key]
     return _TYPES[key]
 
 
@@ -207,14 +216,14 @@ def _addresses(arrays: Any) -> list[int]:
         if isinstance(array, tuple):
             all_addresses += _addresses(array)
         elif isinstance(array, Record):
-            all_addresses.append(ctypes.addressof(array))
+            all_addresses.append(_start_of(array))
         else:
             if not array.flags.c_contiguous:
                 raise ValueError("a view requires contiguous arrays")
             if array.size and array.flags.writeable:
                 # A sixth of the time of `array.ctypes`, and a third for records.
                 items = array.data.cast("B") if array.dtype.char == "V" else array
-                all_addresses.append(ctypes.addressof(_byte_of(items)))
+                all_addresses.append(_start_of(_byte_of(items)))
             else:
                 # Not `__array_interface__`, which describes every field of a record each time: twenty microseconds.
                 all_addresses.append(array.ctypes.data)

@@ -156,6 +156,9 @@ class FewRows(NamedTuple):
 
 FEW = 1024
 """The number of rows of a single tuple up to which lists are cheaper than columns: for rows, and nearly so for tables."""
+
+FEW_OF_CHUNK = 64
+"""The same of a chunk of tuples, where nearly each row is one of another event."""
 def _array_of(names: list[int | str | None], *, may_be_null: bool) -> pa.Array:
     """Return names as an array: all of them integers or all texts, unless they `may_be_null`; then all are texts."""
     if may_be_null:
@@ -206,11 +209,21 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary, tex
 
     O(rows + events log events).
     """
-    if len(deltas) == 1 and len(deltas[0][1].ends) == 1:  # as most have: what follows, for one event
+    if len(deltas) == 1:  # as most are: what follows, for one delta, whose events are in time order
         number, delta = deltas[0]
-        query = number if delta.numbers is None else delta.numbers.item(0)
         columns = _few_columns(delta, vertices, texts.get(number))
-        return FewRows([query], [delta.ends.item(0)], [columns], [delta.times.item(0)], [delta.kinds.item(0)])
+        if len(delta.ends) == 1:
+            query = number if delta.numbers is None else delta.numbers.item(0)
+            return FewRows([query], [delta.ends.item(0)], [columns], [delta.times.item(0)], [delta.kinds.item(0)])
+        ends = delta.ends.tolist()
+        events = [*zip([0, *ends], ends, strict=False)]
+        return FewRows(
+            [number] * len(ends) if delta.numbers is None else delta.numbers.tolist(),
+            [end - begin for begin, end in events],
+            [[column[begin:end] for column in columns] for begin, end in events],
+            delta.times.tolist(),
+            delta.kinds.tolist(),
+        )
     values: list[Sequence[Sequence[int | str | None]]] = []
     rows = FewRows([], [], values, [], [])
     moments: list[tuple[int, int, int, bool]] = []
@@ -220,8 +233,8 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary, tex
         ends = delta.ends.tolist()
         numbers = [number] * len(ends) if delta.numbers is None else delta.numbers.tolist()
         begin = 0
-        events = zip(numbers, delta.orders.tolist(), delta.times.tolist(), delta.kinds.tolist(), ends, strict=True)
-        for query, order, time, kind, end in events:
+        moved = zip(numbers, delta.orders.tolist(), delta.times.tolist(), delta.kinds.tolist(), ends, strict=True)
+        for query, order, time, kind, end in moved:
             rows.query.append(query)
             rows.lengths.append(end - begin)
             values.append(columns if len(ends) == 1 else [column[begin:end] for column in columns])
@@ -229,8 +242,6 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary, tex
             rows.kinds.append(kind)
             moments.append((order, time, first.setdefault(number, place), kind > 0))
             begin = end
-    if len(deltas) == 1:
-        return rows
     sequence = sorted(range(len(moments)), key=moments.__getitem__)
     merged: list[list[Any]] = [[column[event] for event in sequence] for column in rows]
     return FewRows(*merged)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, cached_property, lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from rpq.rows.column_kernels import PIECE, Names, Region, repeat_text, signs, sp
 from rpq.rows.typed_columns import (
     ColumnKind,
     TypedColumns,
+    ValueColumns,
     field_of,
     holds_terms,
     kinds_of,
@@ -27,7 +28,7 @@ from rpq.rows.typed_columns import (
     value_type,
     values_of_terms,
 )
-from rpq.stream.arrays.numpy_arrays import text_array
+from rpq.stream.arrays.numpy_arrays import integer_array, text_array
 from rpq.stream.stream_time import StreamTime, python_values
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class QueryNames:
         self.columns = [*columns]
         self._count = len(self.names)
         self._schemas: tuple[Schema, ...] | None = None
+        self.known_schema: tuple[tuple[pa.DataType, pa.DataType], pa.Schema] | None = None
+        """The types of vertices and times of the last table of all rows, and its schema; None if none was asked for."""
 
     def __len__(self) -> int:
         return self._count
@@ -236,6 +239,8 @@ class Changes:
         """
         if query is None:
             schema = self._schema
+            if not witness and self._are_few():
+                return pa.Table.from_batches([self._batch_of_few(chunk, schema) for chunk in self._chunks], schema)
             blocks = [block for blocks in self._as_blocks() for block in blocks]
         else:
             number = self._queries.number_of(query)
@@ -297,17 +302,25 @@ class Changes:
         """
         if not self._chunks:  # most tuples change nothing, and an empty table takes longer than the tuple
             return []
-        if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # its timestamps are integers
-            names, columns = self._queries.names, self._queries.columns
-            made: list[Any] = []
-            for query, length, values, timestamp, kind in zip(*rows, strict=True):
-                schema = columns[query]
-                if isinstance(schema, TypedColumns):
-                    values = self._values_of(values, schema)
-                cells = zip(repeat(names[query], length), *values, repeat(timestamp), repeat(_OPS[kind]))
-                made += map(tuple.__new__, repeat(row_type(schema)), cells)  # type: ignore[arg-type]
-            return made
-        return [row for blocks in self._as_blocks() for row in self._rows_of(blocks)]
+        return [
+            row
+            for chunk in self._chunks
+            for row in (self._rows_of_few(chunk) if isinstance(chunk, FewRows) else self._rows_of(chunk))
+        ]
+
+    def _rows_of_few(self, rows: FewRows) -> list[Any]:
+        """Return the rows of one chunk that has few."""
+        names, columns = self._queries.names, self._queries.columns
+        if not self._times.is_of_numbers:
+            rows = rows._replace(timestamp=python_values(self._times.column(np.array(rows.timestamp, np.int64))))
+        made: list[Any] = []
+        for query, length, values, timestamp, kind in zip(*rows, strict=True):
+            schema = columns[query]
+            if isinstance(schema, TypedColumns):
+                values = self._values_of(values, schema)
+            cells = zip(repeat(names[query], length), *values, repeat(timestamp), repeat(_OPS[kind]))
+            made += map(tuple.__new__, repeat(row_type(schema)), cells)  # type: ignore[arg-type]
+        return made
 
     def _values_of(self, terms: Sequence[Sequence[Any]], columns: TypedColumns) -> list[Sequence[Any]]:
         """Return the values of columns of terms."""
@@ -348,12 +361,19 @@ class Changes:
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        if self._queries.common_schema is None:
+        known, kinds = self._queries.known_schema, (self._vertex_type, self._times.column_type)
+        if known is not None and known[0] == kinds:
+            return known[1]
+        columns = self._queries.common_schema
+        if columns is None:
             raise QueryError(
                 "the queries of this engine have different columns, and so do their tables: ask for one query's, as in "
                 f"changes.to_arrow({self._queries.names[0]!r})"
             )
-        return self._schema_of(self._queries.common_schema)
+        schema = self._schema_of(columns)
+        if not isinstance(columns, ValueColumns):  # whose types are known later
+            self._queries.known_schema = kinds, schema
+        return schema
 
     def _schema_of(self, columns: Schema, *, terms: bool = False) -> pa.Schema:
         time, kinds = self._times.column_type, kinds_of(columns)
@@ -362,6 +382,39 @@ class Changes:
 
     def _as_blocks(self) -> Iterator[list[Block]]:
         return (chunk.blocks(self._queries.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
+
+    def _are_few(self) -> bool:
+        """Return whether all rows are those of chunks that have few."""
+        return bool(self._chunks) and all(isinstance(chunk, FewRows) for chunk in self._chunks)
+
+    def _batch_of_few(self, rows: FewRows, schema: pa.Schema) -> pa.RecordBatch:
+        """Return the rows of one chunk that has few, of queries with the columns of all.
+
+        Texts of all columns are made at once: Arrow takes longer to make an array than to write a few of them into it.
+        """
+        columns = self._queries.columns[rows.query[0]]
+        values = rows.values[0] if len(rows.query) == 1 else [[*chain(*one)] for one in zip(*rows.values, strict=True)]
+        if isinstance(columns, TypedColumns):
+            values = self._values_of(values, columns)
+        events = rows.lengths, rows.query, rows.timestamp, rows.kinds
+        queries: list[str] = []
+        times: list[int] = []
+        ops: list[str] = []
+        for length, query, time, kind in zip(*events, strict=True):
+            queries += [self._queries.names[query]] * length
+            times += [time] * length
+            ops += [_OPS[kind]] * length
+        count, kinds = len(ops), kinds_of(columns)
+        are_texts = [kind == "text" or (kind == "vertex" and self._kind != "int64") for kind in kinds]
+        texts = _texts_of([queries, *[one for one, is_text in zip(values, are_texts, strict=True) if is_text], ops])
+        made = [texts.slice(place, count) for place in range(0, len(texts), count)]
+        for place, is_text in enumerate(are_texts):
+            if not is_text:
+                made.insert(place + 1, _integers_of(values[place]))
+        stamps = self._times.column(np.array(times, np.int64))
+        wanted = self._times.column_type
+        made.insert(len(made) - 1, stamps if stamps.type == wanted else stamps.cast(wanted))
+        return pa.RecordBatch.from_arrays(made, schema=schema)
 
     def _batches(self, block: Block, schema: pa.Schema, witness: bool) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a block, a piece at a time."""
@@ -449,3 +502,14 @@ class Changes:
             if len(found) < count:
                 found += self._rows_of([block.head(count) for block in blocks])
         return found[:count]
+
+
+def _texts_of(columns: Sequence[Sequence[Any]]) -> pa.Array:
+    """Return the texts of columns one behind the other, null for None."""
+    texts = [*chain(*columns)]
+    return pa.array(texts, pa.string()) if None in texts else text_array(texts)
+
+
+def _integers_of(column: Sequence[Any]) -> pa.Array:
+    """Return integers as an array, null for None."""
+    return pa.array(column, pa.int64()) if None in column else integer_array(list(column))

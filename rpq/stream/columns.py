@@ -62,7 +62,7 @@ _SORTED_NAMES_WITH_OP = sorted((*_NAMES, "op"))
 class Columns:
     """Well-formed tuples, and the error that ended them, if any.
 
-    `source` and `target` are int64 or string arrays, `label` a dictionary array of strings, `timestamp` int64 and
+    `source` and `target` are int64 or string arrays, `label` strings or a dictionary of these, `timestamp` int64 and
     `delete` uint8; `stream` is None where no tuple is given one, else a string array, null for those that belong to none
     but the merged stream. `error` describes the first tuple that is not well-formed; the columns end before it. `times` is
     what is known of the stream's time once they were applied.
@@ -70,7 +70,7 @@ class Columns:
 
     source: pa.Array
     target: pa.Array
-    label: pa.DictionaryArray
+    label: pa.Array
     timestamp: np.ndarray
     delete: np.ndarray
     error: InputError | None
@@ -150,7 +150,7 @@ def columns_of(
     edge_ids, has_no_label = None, None
     if ids is not None:
         read["edge"] = [None] * count if edge is None else edge if type(edge) is list else _read("edge", edge)
-    if any(len(column) != count for column in read.values()):
+    if {*map(len, read.values())} != {count}:
         lengths = ", ".join(f"{name} {len(column):,}" for name, column in read.items())
         raise InputError(f"the columns are of different lengths: {lengths}")
     if ids is not None:
@@ -163,12 +163,15 @@ def columns_of(
     source, target = _ends(read["source"], read["target"], kind, problems)
     label = _labels(read["label"], problems)
     if has_no_label is not None and has_no_label.any():
-        label = pc.if_else(pa.array(has_no_label), "", label.dictionary_decode()).dictionary_encode()
+        label = label.dictionary_decode() if pa.types.is_dictionary(label.type) else label
+        label = pc.if_else(pa.array(has_no_label), "", label)
     delete = _deletes(read, count, others)
     if ids is not None and (unless_newer := property_column(data, UNLESS_NEWER)[0]) is not None:
         delete = np.where(np.asarray(plain(unless_newer).fill_null(False)), np.uint8(DELETE_UNLESS_NEWER), delete)
     streams = _streams(read["stream"], others) if "stream" in read else None
-    bad = min((one.row or 0 for one in (*problems, *others)), default=count)
+    if source.type != TEXT:  # such a stream uses no kernels for texts
+        label, streams = _encoded(label), None if streams is None else _encoded(streams)
+    bad = min([one.row or 0 for one in (*problems, *others)]) if problems or others else count
     timestamp, times = timestamps_as_integers(read["timestamp"], times, latest, problems, end=bad)
     values = {} if properties is None else properties(data, count=count, times=times, problems=others)
     problems += others
@@ -370,8 +373,21 @@ def _others(names: list[Any], found: dict[str, Any]) -> list[Any]:
     return [name for name in names if not (isinstance(name, str) and name in found)]
 
 
+_OF_NUMBERS = {"source", "target", "timestamp"}
+_OF_TEXTS = {"source", "target", "label", "op", "stream"}
+
+
 def _read(name: str, column: Any) -> pa.Array | list[Any]:
     """Return a column as an array without chunks, or as a list of values that are still to be looked at."""
+    try:
+        kind = type(column)
+        if kind is pa.Int64Array and name in _OF_NUMBERS:
+            return column
+        if kind is pa.StringArray and name in _OF_TEXTS:
+            column.validate(full=True)
+            return column
+    except pa.ArrowException:
+        pass  # as below, with a message
     try:
         if isinstance(column, list):
             return column
@@ -438,6 +454,8 @@ def _sound(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]) -> tuple[pa.Array, pa.Array]:
     """Return sources and targets; where lists hold both kinds, that of the stream counts, or that of most."""
+    if not isinstance(source, list) and not isinstance(target, list):
+        return _vertices(source, "source", problems), _vertices(target, "target", problems)
     given = {"source": source, "target": target}
     lists = {name: column for name, column in given.items() if isinstance(column, list)}
     found = {name: _vertices(column, name, problems) for name, column in given.items() if name not in lists}
@@ -452,15 +470,17 @@ def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]
 
 
 def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:
+    if array.type == TEXT:
+        return check_names(array, name, problems)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+        if array.type == TEXT:
+            return check_names(array, name, problems)
     own = array.type
     if pa.types.is_null(own):
         if len(array):
             add_problem(problems, 0, name, MISSING)
         return pa.nulls(len(array), TEXT)
-    if own == TEXT:
-        return check_names(array, name, problems)
     array = fill_nulls(array, name, 0, problems)
     return to_int64(array, name, problems) if pa.types.is_uint64(own) else cast(array, NUMBER)
 
@@ -541,10 +561,13 @@ def _replace_rows(column: Any, rows: np.ndarray, value: int | str) -> Any:
     return pc.if_else(pa.array(rows), pa.scalar(value, column.type), column)
 
 
-def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
-    if isinstance(column, list):
-        return padded_to_length(texts_of(column, "label"), len(column), "label", problems).dictionary_encode()
+def _labels(column: Any, problems: list[InputError]) -> pa.Array:
+    """Return labels as an array of string, or a dictionary of strings."""
     array = column
+    if isinstance(column, list):
+        return padded_to_length(texts_of(column, "label"), len(column), "label", problems)
+    if array.type == TEXT:
+        return check_names(array, "label", problems)
     if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
         array = array.dictionary_decode()
     if pa.types.is_null(array.type):
@@ -555,7 +578,7 @@ def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:
         if array.null_count:
             fill_nulls(array.indices, "label", 0, problems)
         return array
-    return check_names(array, "label", problems).dictionary_encode()
+    return check_names(array, "label", problems)
 
 
 def _streams(column: Any, problems: list[InputError]) -> pa.Array:
@@ -564,11 +587,17 @@ def _streams(column: Any, problems: list[InputError]) -> pa.Array:
         return padded_to_length(streams_of(column), len(column), "stream", problems)
     if column.null_count == len(column):
         return pa.nulls(len(column), TEXT)
+    if column.type == TEXT and not column.null_count and first_empty(column) is None:
+        return column
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     if first_empty(encoded.dictionary.drop_null()) is None:
         return encoded
     texts = encoded.dictionary_decode()
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, TEXT), texts)
+
+
+def _encoded(texts: pa.Array) -> pa.DictionaryArray:
+    return texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
 
 
 def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np.ndarray:

@@ -44,7 +44,7 @@ from rpq.language.hypercube import Share
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.query import Vertex
 from rpq.language.readings import for_identity, from_clauses, has_conditions, is_ordered, over_dataset, static_graphs_of
-from rpq.rows.blocks import FEW, Block, FewRows, few_rows_of
+from rpq.rows.blocks import FEW, FEW_OF_CHUNK, Block, FewRows, few_rows_of
 from rpq.rows.delta import Delta, split_by_query
 from rpq.stream.arrays.event_grouping import end_of_event
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
@@ -217,7 +217,7 @@ class Evaluation:
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:
         """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
         rows: list[ChunkRows] = []
-        late = [_NONE]
+        late: list[np.ndarray] = []
         counts = np.zeros(2, np.int64)
         failure: LimitError | None = None
         if self.awaits_first and len(tuples):
@@ -227,16 +227,18 @@ class Evaluation:
                 return Pushed(rows, counts, _NONE, error)
             rows.append(begun.rows)
             counts += begun.counts
-        first, count = 0, self._length_of_chunk(tuples, 0)
+        first, count, end = 0, self._length_of_chunk(tuples, 0), len(tuples)
         try:
-            while first < len(tuples) and failure is None:
+            while first < end and failure is None:
                 applied = self.apply(tuples, first, count, collect=collect)
                 rows.append(applied.rows)
                 counts += applied.counts
-                late.append(applied.late_rows)
+                if len(applied.late_rows):
+                    late.append(applied.late_rows)
                 failure = applied.failure
                 first += count
-                count = self._length_of_chunk(tuples, first) if self._upcoming is None else self._upcoming.tuples
+                if first < end:
+                    count = self._length_of_chunk(tuples, first) if self._upcoming is None else self._upcoming.tuples
         finally:
             if self._upcoming is not None:
                 self._upcoming.drop(self.intake)
@@ -244,7 +246,7 @@ class Evaluation:
         failed = None if failure is None else failure.row
         if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
             rows, counts = [], np.zeros(2, np.int64)  # nor what came before the first tuple, but with it
-        return Pushed(rows, counts, np.concatenate(late), failure)
+        return Pushed(rows, counts, np.concatenate(late) if late else _NONE, failure)
 
     def _length_of_chunk(self, tuples: Columns, first: int) -> int:
         """Return the number of tuples of the chunk that begins at `first`."""
@@ -346,17 +348,17 @@ class Evaluation:
         if overflow is not None:
             failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
-        counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
-        rows = self.output.rows(deltas, edge_times) if collect else []
+        rows, counts = self._rows(deltas, edge_times, few=FEW_OF_CHUNK, collect=collect)
         self.guard.places = self.row_guard.places = None
-        self.output.note_overruns(first)
+        if running.overrunning:
+            self.output.note_overruns(first)
         if failure is None:
             if self._upcoming is None:
                 self.collector.collect_if_due()
             elif self.multigraph is None:
                 self.collector.collect_if_due(self._upcoming.named)
             self.midway = False
-        return Applied(rows, counts, np.flatnonzero(outcome == LATE) + first, failure)
+        return Applied(rows, counts, (outcome == LATE).nonzero()[0] + first, failure)
 
     def _derive(self, multigraph: Multigraph, taken: IntakeChunk, tuples: Columns, first: int) -> DerivedChunk:
         """Return the tuples of a chunk as edges with derived labels, for which there is room."""
@@ -490,14 +492,7 @@ class Evaluation:
             if total > self.row_guard.most and failure is None and (overflow := self.output.overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             if failure is None:
-                # Ids and values of edges have types that columns alone know.
-                are_names = multigraph is None or multigraph.is_bare
-                if collect and are_names and not self.witness and total <= FEW:
-                    rows = few_rows_of(deltas, self.vertices, running.texts)
-                    counts = rows.counts()
-                else:
-                    counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
-                    rows = self.output.rows(deltas, edge_times) if collect else []
+                rows, counts = self._rows(deltas, edge_times, few=FEW, collect=collect)
         if running.overrunning:
             self.output.note_overruns(0)
         self.guard.places = self.row_guard.places = None
@@ -508,6 +503,21 @@ class Evaluation:
                 self.collector.collect_if_due()
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome.item(0) == LATE else _NONE, failure)
+
+    def _rows(
+        self, deltas: list[tuple[int, Delta]], edge_times: EdgeTimes | None, *, few: int, collect: bool
+    ) -> tuple[ChunkRows, np.ndarray | tuple[int, int]]:
+        """Return the rows of deltas, as lists if there are `few` of them, and the numbers added and removed."""
+        if not deltas:
+            return [], (0, 0)
+        # Ids and values of edges have types that columns alone know.
+        if collect and not self.witness and (self.multigraph is None or self.multigraph.is_bare):
+            total = len(deltas[0][1]) if len(deltas) == 1 else sum([len(delta) for _, delta in deltas])
+            if 0 < total <= few:
+                rows = few_rows_of(deltas, self.vertices, self.running.texts)
+                return rows, rows.counts()
+        counts = sum([delta.counts() for _, delta in deltas], _NO_ROWS)
+        return self.output.rows(deltas, edge_times) if collect else [], counts
 
     def _derive_one(
         self, multigraph: Multigraph, values: Mapping[str, Any], edge: int | str | None

@@ -168,11 +168,12 @@ class Intake:
         has_reader = is_read(label)
         is_named, unread, edges = _NOBODY, _NOTHING, count
         if of_streams is not None:
-            is_named = (of_streams >= 0).astype(np.uint8)
+            is_named = (of_streams >= 0).view(np.uint8)
             is_named &= is_read(of_streams)
-            unread = np.where(is_named != 0, np.int32(-1), of_streams)
+            unread = of_streams.copy()
+            unread[is_named.view(bool)] = -1
             has_reader = has_reader | is_named
-            edges += int(is_named.sum())
+            edges += np.count_nonzero(is_named)
         if names is not None:
             has_reader = names
         sources, targets = (ends[first : first + count] for ends in (tuples.source, tuples.target))
@@ -227,7 +228,8 @@ class Intake:
         named = None
         if edges > count:
             assert of_streams is not None
-            labels = np.where(is_named != 0, of_streams, label)
+            labels = label.copy()
+            np.copyto(labels, of_streams, where=is_named.view(bool))
             named = chunk._replace(label=labels, edge=np.empty(count, np.int32))
         return IntakeChunk(chunk, named, is_named, unread)
 
@@ -272,7 +274,7 @@ class Intake:
         """Return whether late tuples and deletes of absent edges, which bring names too, may have filled the dictionary."""
         return self.interned > max(4 * self._capacity, edges // 2, self.vertices.live // 2)
 
-    def _label_ids(self, label: pa.DictionaryArray) -> np.ndarray:
+    def _label_ids(self, label: pa.Array) -> np.ndarray:
         ids, new = self.labels.intern(label)
         if new:
             self._admit_labels(np.array(new))

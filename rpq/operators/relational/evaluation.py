@@ -76,6 +76,7 @@ class Network:
         for planned, node in zip(self.planned, self.nodes, strict=True):
             self.steps.add(node, (self.nodes[place] for place in self.places_of_inputs(planned)))
         self._output = self.steps.place_of(self.output)
+        self._forgetful = [node for node in self.steps if type(node).forget is not Node.forget]
 
     def places_of_inputs(self, planned: Node) -> list[int]:
         """Return the places of the inputs of a planned operator among the planned ones."""
@@ -136,7 +137,7 @@ class Network:
     def forget(self, fresh: np.ndarray) -> None:
         """Discard cached values of these ids, which now denote other terms."""
         if len(fresh):
-            for node in self.steps:
+            for node in self._forgetful:
                 node.forget(fresh)
 
     def ids(self) -> np.ndarray:

@@ -214,7 +214,8 @@ class ProjectNode(Node):
         names = columns if sources is None else sources
         sure = [column for column, name in zip(columns, names, strict=True) if name in inner.sure]
         super().__init__(columns, sure, inner)
-        self._places = places_of(names, inner.columns)
+        self.places = places_of(names, inner.columns)
+        """The places of the columns in the input, -1 for one that it does not have."""
         self._sources = dict(zip(columns, names, strict=True))
 
     def sources(self) -> dict[str, str]:
@@ -223,11 +224,11 @@ class ProjectNode(Node):
 
     @property
     def parameters(self) -> Hashable:
-        return tuple(self._places)
+        return tuple(self.places)
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
-        return change.select_columns(self._places)
+        return change.select_columns(self.places)
 
     def describe(self) -> str:
         shown = (f"?{name}" if name == source else f"(?{source} AS ?{name})" for name, source in self._sources.items())

@@ -177,6 +177,8 @@ class RunningSparql(HostedQuery):
         is_joined_alone = network.is_plain and not self._is_netted and question.report == "change"
         self._is_explicit = question.semantics == "explicit" or not is_joined_alone
         """True if the kernels find rows that expire; else those that leave were deleted."""
+        self._passed_places = self._find_passed_places(network) if is_joined_alone else None
+        """The places of its columns in those of its only leaf; None if operators change rows."""
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
         self._places = {name: place for place, name in enumerate(question.windows)}
         self._reads_every_label = any(part.reads_every_label for _, part in self._leaves)
@@ -445,6 +447,8 @@ class RunningSparql(HostedQuery):
             leaves, events = self._bags(self._leaf_changes(changed))
             return self._to_delta(*self._change_with_time(self._report_clock, leaves, events[:, 1]))
         connected = self._operators.connected_networks(self._network)
+        if self._passed_places is not None and self._host.first is None and len(connected) == 1:
+            return self._passed_delta(self._passed_places, changed)
         if len(connected) > 1:
             change, events = connected.change(self._network, changed, self._bags)
         else:
@@ -453,6 +457,40 @@ class RunningSparql(HostedQuery):
         if self._is_netted:
             change = change.net()
         return self._to_delta(change, events[:, 0], events[:, 1])
+
+    def _find_passed_places(self, network: Network) -> list[int] | None:
+        """Return the places of the columns of a plain network in those of its leaf, if it does nothing but choose them."""
+        if not self._host.is_whole or any(part.label_column is not None for _, part in self._leaves):
+            return None
+        way: list[ProjectNode] = []
+        node = network.top
+        while isinstance(node, ProjectNode):
+            way.append(node)
+            (node,) = node.inputs
+        if not isinstance(node, LeafNode):
+            return None
+        places = [*range(node.width)]
+        for one in reversed(way):
+            places = [places[place] if place >= 0 else UNBOUND for place in one.places]
+        return None if UNBOUND in places else places
+
+    def _passed_delta(self, places: Sequence[int], changed: Mapping[int, Delta]) -> Delta:
+        """Return the changes of the leaf as those of the answer: what the operators make of them, without these."""
+        ((_, number, of_leaf),) = self._parts.values()
+        delta = changed[number]
+        values, order = delta.ids
+        at = [order[of_leaf[place]] for place in places]
+        rows = values if at == [*range(values.shape[1])] else values.take(at, axis=1)
+        rows = self._terms.replace_aliases(rows)
+        passed = Delta(
+            ids=ids_of_columns(rows),
+            times=delta.times,
+            ends=delta.ends,
+            kinds=delta.kinds,
+            orders=delta.orders,
+            is_lasting=True,
+        )
+        return self._count_rows(passed)
 
     def _change_with_time(
         self, clock: ReportClock, leaves: dict[int, WeightedRows], event_times: np.ndarray

@@ -76,6 +76,7 @@ class SnapshotGraph:
         self.outcomes = np.zeros(OUTCOME_COUNT, np.int64)
         self._patience = 4 * capacity  # new edges before it is worth looking for those that have gone
         self._resolve_one: Any = None
+        self._resolve_with_streams: Any = None
         self.horizons = Horizons(
             size=np.zeros(0, np.int64),
             slide=np.zeros(0, np.int64),
@@ -201,7 +202,8 @@ class SnapshotGraph:
     def lose(self, label: np.ndarray, chunk: Chunk) -> None:
         """Remember that the inserts of a chunk are not kept as edges with these labels (an id a tuple, -1: of none)."""
         is_lost = (label >= 0) & (chunk.delete == 0)
-        np.maximum.at(self.horizons.lost, label[is_lost], chunk.timestamp[is_lost])
+        if np.count_nonzero(is_lost):
+            np.maximum.at(self.horizons.lost, label[is_lost], chunk.timestamp[is_lost])
 
     def lose_unread(self, tuples: Any, count: int) -> None:
         """Remember like `lose` that the inserts of the view of a chunk are not kept whose labels no query reads."""
@@ -296,7 +298,7 @@ class SnapshotGraph:
         Returns what became of each tuple (uint8). O(tuples).
         """
         outcome = np.empty(count, np.uint8)
-        resolve(self._edges_view, self._horizons_view, self.counted.view, tuples, count, outcome, self.outcomes)
+        self.resolve_one(tuples, outcome, count=count)
         return outcome
 
     def resolve_uncounted(self, tuples: Any, count: int) -> None:
@@ -320,7 +322,10 @@ class SnapshotGraph:
         """
         outcome = np.empty(count, np.uint8)
         graph = self._edges_view, self._horizons_view, self.counted.view
-        resolve_with_streams(*graph, tuples, named, is_named, count, outcome, self.outcomes)
+        arguments = *graph, tuples, named, is_named, count, outcome, self.outcomes
+        if self._resolve_with_streams is None:
+            self._resolve_with_streams = bound(resolve_with_streams, *arguments)
+        self._resolve_with_streams(*arguments)
         return outcome
 
     def timestamps_of(self, tuples: Any, count: int) -> np.ndarray:
@@ -335,10 +340,12 @@ class SnapshotGraph:
         edges = self._edges
         return edges.fields.item(FREE) == 0 and edges.fields.item(COUNT) == len(edges.source)
 
-    def resolve_one(self, tuples: Any, outcome: np.ndarray, *, counts: np.ndarray | None = None) -> None:
+    def resolve_one(
+        self, tuples: Any, outcome: np.ndarray, *, counts: np.ndarray | None = None, count: int = 1
+    ) -> None:
         """Resolve a chunk of one tuple, as `resolve` does; count its outcome in `counts`, by default those of the graph."""
         outcomes = self.outcomes if counts is None else counts
-        arguments = self._edges_view, self._horizons_view, self.counted.view, tuples, 1, outcome, outcomes
+        arguments = self._edges_view, self._horizons_view, self.counted.view, tuples, count, outcome, outcomes
         if self._resolve_one is None:
             self._resolve_one = bound(resolve, *arguments)
         self._resolve_one(*arguments)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.names.stream_labels import LabelName, StreamLabel, text_of
+from rpq.stream.names.vertices import VertexDictionary
 
 NEVER_LOST = int(np.iinfo(np.int64).min)
 
@@ -23,6 +24,25 @@ _UNKNOWN = -2
 """In place of the id of a label in a stream that was not looked up."""
 _MOST_KNOWN = 1 << 16
 """The most pairs of a stream and a label whose ids are in a table."""
+_FEW_STREAMS = 64
+"""The number of streams so far up to which all of them are looked at, instead of those of a column."""
+
+
+class _Texts:
+    """The different texts of columns so far, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._places: VertexDictionary | None = None
+        self.names: list[str] = []
+
+    def intern(self, column: pa.Array) -> tuple[np.ndarray, list[str]]:
+        """Return the places (int32) of the texts of an array of string without nulls, and the new texts. O(length)."""
+        if self._places is None:
+            self._places = VertexDictionary(capacity=16)
+        places, fresh = self._places.intern(column, np.ones(len(column), np.uint8))
+        names = self._places.names_of(fresh).to_pylist() if len(fresh) else []
+        self.names += names
+        return places, names
 
 
 class LabelDictionary:
@@ -43,6 +63,8 @@ class LabelDictionary:
         self._count_after_forget = 0  # by the last `forget`
         self._streams: dict[str | None, int] = {}  # names of streams to rows of the table
         self._in_streams = np.zeros((0, 0), np.int32)  # ids of labels in streams, by the ids of labels
+        self._texts, self._texts_of_streams = _Texts(), _Texts()
+        self._ids_of_texts = np.zeros(0, np.int32)  # ids of labels by their places in `_texts`
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -72,8 +94,13 @@ class LabelDictionary:
         """The labels by id, as the tuples have them. O(1) where none is of a named stream or has a condition."""
         return list(map(text_of, self.names)) if self._has_others else self.names  # type: ignore[return-value]
 
-    def intern(self, column: pa.DictionaryArray) -> tuple[np.ndarray, list[int]]:
-        """Return the ids (int32) of a column of names without nulls, and those of them that are new. O(rows)."""
+    def intern(self, column: pa.Array) -> tuple[np.ndarray, list[int]]:
+        """Return the ids (int32) of a column of names without nulls, and those of them that are new. O(rows).
+
+        The column is an array of string, or a dictionary of these.
+        """
+        if not pa.types.is_dictionary(column.type):
+            return self._intern_texts(column)
         codes = numpy_array(column.indices)
         dictionary = column.dictionary
         if len(dictionary) > len(codes):
@@ -92,6 +119,20 @@ class LabelDictionary:
                         new.append(int(ids[code]))
         return ids[codes], new
 
+    def _intern_texts(self, column: pa.Array) -> tuple[np.ndarray, list[int]]:
+        """Intern an array of string. Most labels came before: then Python looks at none."""
+        places, fresh = self._texts.intern(column)
+        new: list[int] = []
+        if fresh:
+            of_fresh = []
+            for name in fresh:
+                known = len(self.ids)
+                of_fresh.append(self.add(name))
+                if len(self.ids) > known:
+                    new.append(of_fresh[-1])
+            self._ids_of_texts = np.concatenate([self._ids_of_texts, np.array(of_fresh, np.int32)])
+        return self._ids_of_texts[places], new
+
     def intern_in_streams(self, streams: pa.Array, label: np.ndarray) -> tuple[np.ndarray | None, list[int]]:
         """Return the ids (int32) of labels in the streams of their tuples, -1 where a tuple has none, and the new ones.
 
@@ -100,9 +141,15 @@ class LabelDictionary:
         """
         if streams.null_count == len(streams):
             return None, []
-        encoded = streams if pa.types.is_dictionary(streams.type) else streams.dictionary_encode()
-        names = [*encoded.dictionary.to_pylist(), None]  # the last one for tuples without a stream
-        codes = numpy_array(encoded.indices.fill_null(len(names) - 1) if encoded.indices.null_count else encoded.indices)
+        names: list[str | None]
+        if not streams.null_count and pa.types.is_string(streams.type) and len(self._texts_of_streams.names) < _FEW_STREAMS:
+            codes, _ = self._texts_of_streams.intern(streams)
+            names = [*self._texts_of_streams.names]
+        else:
+            encoded = streams if pa.types.is_dictionary(streams.type) else streams.dictionary_encode()
+            names = [*encoded.dictionary.to_pylist(), None]  # the last one for tuples without a stream
+            indices = encoded.indices
+            codes = numpy_array(indices.fill_null(len(names) - 1) if indices.null_count else indices)
         if len(names) * self.room > _MOST_KNOWN:
             pairs, places = np.unique(codes.astype(np.int64) * self.room + label, return_inverse=True)
             different, new = self._add_in_streams([names[pair // self.room] for pair in pairs.tolist()], pairs % self.room)
@@ -171,6 +218,7 @@ class LabelDictionary:
         self._free += gone
         if gone:
             self._streams.clear()
+            self._texts, self._ids_of_texts = _Texts(), np.zeros(0, np.int32)
         self._count_after_forget = len(self.ids)
         return gone
 
@@ -179,6 +227,8 @@ class LabelDictionary:
         assert len(set(self._free)) == len(self._free), "an id is free twice"
         assert sorted([*self.ids.values(), *self._free]) == list(range(len(self.names))), "an id is neither free nor used"
         assert all(self.names[number] == name for name, number in self.ids.items()), "a name and its id differ"
+        of_texts = [self.ids.get(name) for name in self._texts.names]
+        assert self._ids_of_texts.tolist() == of_texts, "a text has the id of another label"
         for stream, row in self._streams.items():
             known = np.flatnonzero(self._in_streams[row] != _UNKNOWN).tolist()
             names = [-1 if stream is None else self.ids[StreamLabel(text_of(self.names[label]), stream)] for label in known]

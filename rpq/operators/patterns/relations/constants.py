@@ -28,6 +28,9 @@ class ConstantChanges(NamedTuple):
     """The constants whose vertex has changed, by their numbers; None for constants without a vertex."""
 
 
+_UNCHANGED = ConstantChanges(set(), set(), {})
+
+
 class Constants:
     """The names in patterns, and their ids. Each has a number too, below -1, as long as it is watched."""
 
@@ -81,7 +84,7 @@ class Constants:
     def update(self, vertices: VertexDictionary, fresh: np.ndarray) -> ConstantChanges:
         """Update the ids of constants after ids were given to new names. O(the fewer of both)."""
         if not self._users or not len(fresh):
-            return ConstantChanges(set(), set(), {})
+            return _UNCHANGED
         if len(fresh) < len(self._users):
             ids = [int(identity) for identity in fresh]
             named = [str(vertices.name_of(identity)) for identity in ids]
@@ -90,6 +93,8 @@ class Constants:
         else:
             found = {name: vertices.id_of(as_vertex(name, vertices.kind)) for name in self._users}
             known = {name: identity for name, identity in found.items() if identity >= 0}
+            if known == self._ids:
+                return _UNCHANGED
             taken = {*self._users}
         met = taken | {*known}
         before = {name: self._ids.get(name) for name in met}

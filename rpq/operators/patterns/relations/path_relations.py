@@ -399,7 +399,8 @@ class PathRelations:
         In `changed` queries constants have other ids now.
         """
         self._vertices, self._graph = vertices, graph
-        self._known = max(self._known, int(fresh.max(initial=-1)) + 1)
+        if len(fresh):
+            self._known = max(self._known, int(fresh[fresh.argmax()]) + 1)
         for relation in self._by_content.values():
             relation.make_room(vertices, graph.capacity)
             for need in relation.needs:
