@@ -531,8 +531,10 @@ class ConditionState(Record):
     _fields_ = (
         ("counters", int64),  # keys in `counter`
         ("counter_mask", int64),
-        ("holdings", int64),  # keys in `holdings`
-        ("holding_mask", int64),
+        ("holdings", int64),  # full entries of `holdings`, those of records that were removed included
+        ("holding_room", int64),  # entries that may be full
+        ("holding_entries", int64),
+        ("holding_bits", int64),  # bits of an entry that the number of a record takes
         ("records", int64),  # records given out (high water), record 0 included
         ("record_room", int64),
         ("free_record", int64),  # first free record, chained through `next`
@@ -592,7 +594,7 @@ class Conditions(NamedTuple):
     branch: np.ndarray  # Branch
     part: np.ndarray  # NodePart
     counter: np.ndarray  # int64: branch << 32 | vertex, and how many neighbours satisfy its child
-    holdings: np.ndarray  # int64: node << 32 | vertex, and its record (0: it no longer holds)
+    holdings: np.ndarray  # uint32: table of the records by node and vertex (`tagged_hashing.py`)
     record: np.ndarray  # Holding
     vertex: np.ndarray  # VertexNodes
     block: np.ndarray  # int32, BLOCK a block

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays.tagged_hashing import bits_of_ids, tagged_table
 from rpq.compiled.views import lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins import conditions
@@ -131,7 +132,7 @@ class ConditionGraph:
             branch=tables.Branch.zeros(16),
             part=tables.NodePart.zeros(16),
             counter=np.zeros(2 * _SMALLEST, np.int64),
-            holdings=np.zeros(2 * _SMALLEST, np.int64),
+            holdings=tagged_table(0),
             record=tables.Holding.zeros(_SMALLEST),
             vertex=tables.VertexNodes.zeros(0),
             block=np.zeros(_SMALLEST * tables.BLOCK, np.int32),
@@ -144,7 +145,7 @@ class ConditionGraph:
             candidate=np.zeros(16, np.int32),
             state=tables.ConditionState(records=1, blocks=1, groups=1, entries=1),
         )
-        self._note_capacities()
+        self._set_holdings(_SMALLEST)
         self._fills = 0  # `RelationStore.fills` when conditions were last up to date; -1: to be rebuilt
         self._count = {"node": 1, "branch": 1, "part": 1}  # rows given out (high water)
         self._free: dict[str, list[int]] = {"node": [], "branch": []}
@@ -451,12 +452,13 @@ class ConditionGraph:
         arrays, state = self.conditions, self.conditions.state
         if 4 * (state.counters + 1) > 3 * (state.counter_mask + 1):
             self._refill("counter", "counters")
-        most = int(arrays.branch["uses"].max(initial=1)) + 1
-        while 4 * (state.holdings + most) > 3 * (state.holding_mask + 1):
-            self._refill("holdings", "holdings", spare=2 * most)
         arrays = self.conditions
+        most = int(arrays.branch["uses"].max(initial=1)) + 1
         if state.records + most + 1 >= state.record_room:
             self._replace(record=lengthen(arrays.record, _longer(len(arrays.record)) + most))
+        if state.holdings + most > state.holding_room or state.record_room >> state.holding_bits:
+            self._refill_holdings(spare=most)
+        arrays = self.conditions
         if state.blocks + most + 1 >= state.block_room:
             self._replace(block=lengthen(arrays.block, (_longer(state.block_room) + most) * tables.BLOCK))
         if 2 * (state.depth + most) >= state.stack_room:
@@ -467,14 +469,30 @@ class ConditionGraph:
     def rebuild_tables(self) -> None:
         """Rebuild the hash tables without keys whose value is 0. O(counters)."""
         self._refill("counter", "counters")
-        self._refill("holdings", "holdings")
+        self._refill_holdings()
 
-    def _refill(self, name: str, counted: str, *, spare: int = 1) -> None:
+    def _refill_holdings(self, *, spare: int = 1) -> None:
+        """Rebuild the table of records, with room for half as many again."""
+        arrays = self.conditions
+        live = int(np.count_nonzero(arrays.record["node"][1 : arrays.state.records]))
+        room = max(_SMALLEST, (live + spare) * 3 // 2)
+        self._set_holdings(room)
+        conditions.fill_holdings(self._ready()[1])
+
+    def _set_holdings(self, room: int) -> None:
+        """Replace the table of records by an empty one."""
+        table, state = tagged_table(room), self.conditions.state
+        state.holdings, state.holding_room, state.holding_entries = 0, room, len(table)
+        # Twice as many records as there is room for have the same bits: the table is not rebuilt whenever there is more.
+        state.holding_bits = bits_of_ids(2 * len(self.conditions.record))
+        self._replace(holdings=table)
+
+    def _refill(self, name: str, counted: str) -> None:
         """Rebuild a hash table without keys whose value is 0, twice as large if there are few of those."""
         old: np.ndarray = getattr(self.conditions, name)
         live = int(np.count_nonzero(old[1::2]))
         size = _SMALLEST
-        while 2 * (live + spare) > size:
+        while 2 * (live + 1) > size:
             size *= 2
         table = np.zeros(2 * size, np.int64)
         setattr(self.conditions.state, counted, conditions.refill(old, table))
@@ -483,7 +501,6 @@ class ConditionGraph:
     def _note_capacities(self) -> None:
         arrays, state = self.conditions, self.conditions.state
         state.counter_mask = len(arrays.counter) // 2 - 1
-        state.holding_mask = len(arrays.holdings) // 2 - 1
         state.record_room = len(arrays.record)
         state.block_room = len(arrays.block) // tables.BLOCK
         state.stack_room = len(arrays.stack)
@@ -550,6 +567,13 @@ class ConditionGraph:
             assert len(there) == count, "miscounted"
             assert sorted(there) == sorted(node for node, at in found if at == vertex), f"vertex {vertex} lists other nodes"
         assert (arrays.block[live["place"]] == live["node"]).all(), "a record does not know its place"
+        full = arrays.holdings[arrays.holdings != 0]
+        assert len(full) == arrays.state.holdings <= arrays.state.holding_room, "the table of records is miscounted"
+        numbers = (full & ((1 << arrays.state.holding_bits) - 1)) - 1
+        assert sorted(numbers[numbers != 0]) == [*np.flatnonzero(records["node"]) + 1], "the table has other records"
+        ready = self._ready()[1]
+        for node, vertex in found:
+            assert conditions.holds(ready, node, vertex), f"the table misses node {node} at vertex {vertex}"
         for relation, side, child in self._branches:
             read = arrays.node["parents_read"][child]
             assert read & tables.parent_bit(relation, side), "a parent is missed"

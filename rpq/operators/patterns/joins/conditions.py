@@ -37,6 +37,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from rpq.compiled.arrays.hashing import mixed
+from rpq.compiled.arrays.tagged_hashing import (
+    first_tagged,
+    next_tagged,
+    place_for_new,
+    put_tagged,
+    remove_tagged,
+    tagged_id,
+)
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
@@ -102,12 +111,46 @@ def refill(old, table):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def _record_hash(node, vertex):
+    return mixed(np.uint64(node << 32 | vertex))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _find_record(conditions, node, vertex):
+    """Return the place in `holdings` of the record of a node at a vertex; it is negative if the node does not hold there."""
+    state, table, h = conditions.state, conditions.holdings, _record_hash(node, vertex)
+    place = first_tagged(table, state.holding_entries, state.holding_bits, h)
+    while place >= 0:
+        record = conditions.record[tagged_id(table, place, state.holding_bits)]
+        if record.node == node and record.vertex == vertex:
+            break
+        place = next_tagged(table, state.holding_entries, state.holding_bits, h, place)
+    return place
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _enter_record(conditions, node, vertex, number):
+    """Enter the record of a node at a vertex into `holdings`, in which there must be room."""
+    state, table, h = conditions.state, conditions.holdings, _record_hash(node, vertex)
+    place = place_for_new(table, state.holding_entries, h)
+    state.holdings += 1 if table[-1 - place] == 0 else 0
+    put_tagged(table, place, state.holding_bits, h, number)
+
+
+@njit(cache=True, nogil=True)
+def fill_holdings(conditions):
+    """Enter all records into `holdings`, which is empty and has room for them."""
+    conditions.state.holdings = 0
+    for number in range(1, conditions.state.records):
+        record = conditions.record[number]
+        if record.node != 0:
+            _enter_record(conditions, record.node, record.vertex, number)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def holds(conditions, node, vertex):
     """Return whether a node holds at a vertex."""
-    if node == 0:
-        return True
-    place = find(conditions.holdings, conditions.state.holding_mask, node << 32 | vertex)
-    return place >= 0 and conditions.holdings[place] != 0
+    return node == 0 or _find_record(conditions, node, vertex) >= 0
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -157,8 +200,8 @@ def _take_out_of_block(conditions, place, vertex):
     if place != last:
         moved = np.int64(conditions.block[last])
         conditions.block[place] = moved
-        record = conditions.holdings[find(conditions.holdings, state.holding_mask, moved << 32 | vertex)]
-        conditions.record[record].place = place
+        found = _find_record(conditions, moved, vertex)
+        conditions.record[tagged_id(conditions.holdings, found, state.holding_bits)].place = place
     nodes.count -= 1
     if nodes.count % NODES_A_BLOCK == 0:
         block = nodes.first_block
@@ -177,12 +220,7 @@ def begin_to_hold(conditions, node, vertex):
     else:
         number = state.records
         state.records += 1
-    key = node << 32 | vertex
-    place = _place(conditions.holdings, state.holding_mask, key)
-    if conditions.holdings[place - 1] == 0:
-        conditions.holdings[place - 1] = key
-        state.holdings += 1
-    conditions.holdings[place] = number
+    _enter_record(conditions, node, vertex, number)
     record = records[number]
     record.node = node
     record.vertex = vertex
@@ -197,10 +235,10 @@ def begin_to_hold(conditions, node, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def cease_to_hold(conditions, node, vertex, place):
-    """Make a node cease to hold at a vertex; `place` is the index of its record in the table."""
+    """Make a node cease to hold at a vertex; `place` is that of its record in `holdings`."""
     state, records = conditions.state, conditions.record
-    number = conditions.holdings[place]
-    conditions.holdings[place] = 0
+    number = tagged_id(conditions.holdings, place, state.holding_bits)
+    remove_tagged(conditions.holdings, place)
     record = records[number]
     _take_out_of_block(conditions, record.place, vertex)
     if record.previous != 0:
@@ -235,8 +273,7 @@ def has_room(conditions, nodes):
         return False
     if state.records + nodes > state.record_room or state.blocks + nodes > state.block_room:
         return False
-    most = state.holding_mask + 1
-    return 4 * (state.holdings + nodes) <= 3 * most
+    return state.holdings + nodes <= state.holding_room
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -282,8 +319,8 @@ def _count_down(conditions, branch, vertex):
         use = conditions.branch[branch].first_use
         while use != 0:
             node = parts[use].node
-            place = find(conditions.holdings, state.holding_mask, node << 32 | vertex)
-            if place >= 0 and conditions.holdings[place] != 0:
+            place = _find_record(conditions, node, vertex)
+            if place >= 0:
                 cease_to_hold(conditions, node, vertex, place)
                 push(conditions, vertex, conditions.node[node].first_parent, np.int64(0))
             use = parts[use].next_use
@@ -465,5 +502,4 @@ def clear_node(conditions, node):
     """Make a node hold nowhere; its parents are not updated."""
     while conditions.node[node].first_record != 0:
         vertex = conditions.record[conditions.node[node].first_record].vertex
-        place = find(conditions.holdings, conditions.state.holding_mask, node << 32 | vertex)
-        cease_to_hold(conditions, node, vertex, place)
+        cease_to_hold(conditions, node, vertex, _find_record(conditions, node, vertex))
