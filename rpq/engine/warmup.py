@@ -327,7 +327,7 @@ def _share(name: Callable[[int], int | str]) -> None:
     for number, text in enumerate(texts):
         engine.register(Query(text, window=window, name=f"{number}"))
     (host,) = engine._evaluation.running.hosts
-    host.tables.graph.rebuild_tables()
+    host.tables.graph.rebuild_table()
     engine.push_rows([(*edge, "-") for edge in edges[:9]])
     engine.push_rows([(name(number), name(1), "a", 1) for number in range(40)])
     engine.unregister([query.name for query in engine.queries])

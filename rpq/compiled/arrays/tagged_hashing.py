@@ -10,12 +10,18 @@ the keys and iterates over candidates:
         place = next_tagged(table, entries, bits, h, place)
 
 ends at the id, or (`place < 0`) at the entry for a new id: `put_tagged(table, place, bits, h, id)`.
+
+A caller that never gives out id 0, and whose key of it equals no other, can remove ids: the entry gets id 0, and the next
+new key that meets it takes it (`place_for_new`). Such entries count as full until the table is rebuilt.
 """
 
 import numpy as np
 
 from rpq.compiled.arrays.hashing import home_of
 from rpq.compiled.kernel_cache import njit
+
+_REMOVED = 1
+"""The entry of id 0, without a tag."""
 
 
 def tagged_table(ids: int) -> np.ndarray:
@@ -73,3 +79,23 @@ def tagged_id(table, place, bits):
 def put_tagged(table, place, bits, h, number):
     """Insert an id at the negative place that the search for its hash returned."""
     table[-1 - place] = np.uint32((_tag(bits, h) << np.uint64(bits)) | np.uint64(number + 1))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def place_for_new(table, entries, h):
+    """Return the place for an id whose key is not in the table, in the encoding of `first_tagged`.
+
+    It is the first place that is free, or whose id was removed.
+    """
+    place = home_of(entries, h)
+    while table[place] > _REMOVED:
+        place += 1
+        if place == entries:
+            place = np.int64(0)
+    return -1 - place
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def remove_tagged(table, place):
+    """Replace the id at a place by id 0."""
+    table[place] = _REMOVED

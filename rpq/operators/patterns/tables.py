@@ -440,7 +440,7 @@ class Node(Record):
 
     _fields_ = (
         ("first_parent", int32),  # first branch to it, chained through `next_parent`; 0 none
-        ("part", int32),  # its branches, in `part`
+        ("part", int32),  # its branches, in `part`, if there are several
         ("part_end", int32),
         ("first_group", int32),  # first group of seeds that need it at the target, chained through `next`; 0 none
         ("first_record", int32),  # of the vertices at which it holds, chained through `next`; 0 none
@@ -458,13 +458,14 @@ class Branch(Record):
         ("side", int32),  # 0: edges lead from the vertex of the parent to that of the child; 1: the other way
         ("child", int32),
         ("next_parent", int32),
-        ("first_use", int32),  # first part of a node that is this branch, chained through `next_use`; 0 none
+        ("node", int32),  # the node that has this branch alone
+        ("first_use", int32),  # first part of another node that is this branch, chained through `next_use`; 0 none
         ("uses", int32),  # number of these
     )
 
 
 class NodePart(Record):
-    """A part of a node; number 0 is not used."""
+    """A part of a node of several branches; number 0 is not used."""
 
     _fields_ = (("branch", int32), ("node", int32), ("next_use", int32), ("previous_use", int32))
 
@@ -478,6 +479,7 @@ class Holding(Record):
         ("place", int32),  # of the node in `block`
         ("next", int32),  # of the same node
         ("previous", int32),
+        ("neighbours", int32),  # at which the child of the node's branch holds, where the node has one branch
     )
 
 
@@ -514,7 +516,7 @@ class Entry(Record):
 
 
 class ConditionFrame(Record):
-    """A frame of the walk that changes counters."""
+    """A frame of the walk that changes counts."""
 
     _fields_ = (
         ("vertex", int64),
@@ -529,26 +531,26 @@ class ConditionState(Record):
     """The sizes of the arrays of conditions, and the state of a change."""
 
     _fields_ = (
-        ("counters", int64),  # keys in `counter`
-        ("counter_mask", int64),
-        ("holdings", int64),  # keys in `holdings`
-        ("holding_mask", int64),
+        ("holdings", int64),  # full entries of `holdings`, those of records that were removed included
+        ("holding_room", int64),  # entries that may be full
+        ("holding_entries", int64),
+        ("holding_bits", int64),  # bits of an entry that the number of a record takes
         ("records", int64),  # records given out (high water), record 0 included
         ("record_room", int64),
         ("free_record", int64),  # first free record, chained through `next`
         ("depth", int64),
         ("stack_room", int64),
-        ("pending", int64),  # branches whose counters the changing edge itself changes, in `pending`
+        ("pending", int64),  # branches whose counts the changing edge itself changes, in `pending`
         ("pending_at", int64),  # next of these
         ("pending_room", int64),
-        ("comes", int64),  # 1: counters go up; 0 down
+        ("comes", int64),  # 1: counts go up; 0 down
         ("busy", int64),  # 1: a change has begun and has not finished
         ("entry_mask", int64),
         ("candidates", int64),  # seeds in `candidate`
         ("next_candidate", int64),
         ("chosen", int64),  # 1: the candidates are those of the changing edge
         ("fill_record", int64),  # progress of filling a new branch or node
-        ("work", int64),  # counters changed so far
+        ("work", int64),  # counts changed so far
         ("is_on", int64),  # 1: seeds are found by the nodes that they need
         ("taking_out", int64),  # 1: the changing edge has been reported, and is being removed
         ("gone_source", int64),  # source of the edge that is being removed
@@ -591,8 +593,7 @@ class Conditions(NamedTuple):
     node: np.ndarray  # Node
     branch: np.ndarray  # Branch
     part: np.ndarray  # NodePart
-    counter: np.ndarray  # int64: branch << 32 | vertex, and how many neighbours satisfy its child
-    holdings: np.ndarray  # int64: node << 32 | vertex, and its record (0: it no longer holds)
+    holdings: np.ndarray  # uint32: table of the records by node and vertex (`tagged_hashing.py`)
     record: np.ndarray  # Holding
     vertex: np.ndarray  # VertexNodes
     block: np.ndarray  # int32, BLOCK a block

@@ -1,8 +1,9 @@
 """The nodes and branches of all patterns, each stored once, and their users (`conditions.py` explains them).
 
 Nodes are hash-consed: a constant is identified by its vertex, another node by its branches; a branch by its relation, its
-side and its child. Each counts its users, and is removed when there are none: the parents before the children, so that
-what is removed is found through the child. What is new while there are edges is filled from them.
+side and its child. A branch comes and goes with the node that has it alone, which nodes of several branches use. Each node
+counts its users, and is removed when there are none: the parents before the children. What is new while there are edges is
+filled from them.
 
 Thousands of parts have one shape, so `NeedShape`, which follows from the shape alone, is computed once: which of the
 variables are behind which atom, and which nodes hold everywhere.
@@ -15,10 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays.tagged_hashing import bits_of_ids, tagged_table
 from rpq.compiled.views import lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins import conditions
 from rpq.operators.patterns.joins.plan import Part, Term, spanning_tree
+from rpq.operators.patterns.joins.seeds import refill
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import Conditions
 
@@ -130,8 +133,7 @@ class ConditionGraph:
             node=tables.Node.zeros(16),
             branch=tables.Branch.zeros(16),
             part=tables.NodePart.zeros(16),
-            counter=np.zeros(2 * _SMALLEST, np.int64),
-            holdings=np.zeros(2 * _SMALLEST, np.int64),
+            holdings=tagged_table(0),
             record=tables.Holding.zeros(_SMALLEST),
             vertex=tables.VertexNodes.zeros(0),
             block=np.zeros(_SMALLEST * tables.BLOCK, np.int32),
@@ -144,7 +146,7 @@ class ConditionGraph:
             candidate=np.zeros(16, np.int32),
             state=tables.ConditionState(records=1, blocks=1, groups=1, entries=1),
         )
-        self._note_capacities()
+        self._set_holdings(_SMALLEST)
         self._fills = 0  # `RelationStore.fills` when conditions were last up to date; -1: to be rebuilt
         self._count = {"node": 1, "branch": 1, "part": 1}  # rows given out (high water)
         self._free: dict[str, list[int]] = {"node": [], "branch": []}
@@ -153,8 +155,7 @@ class ConditionGraph:
         self._keys: dict[int, int | tuple[int, ...]] = {}
         self._branches: dict[tuple[int, int, int], int] = {}
         self._of_branch: dict[int, tuple[int, int, int]] = {}
-        self._users: dict[int, int] = {}  # node to the number of parts that need it and of branches to it
-        self._nodes_with: dict[int, int] = {}  # branch to the number of its nodes
+        self._users: dict[int, int] = {}  # node to the number of parts, branches and other nodes that need it
         self._shapes: dict[int, tuple[Part, NeedShape]] = {}  # by the identity of a part, which is stored to keep it alive
         self._new_nodes: list[int] = []
         self._new_branches: list[int] = []
@@ -190,7 +191,9 @@ class ConditionGraph:
 
     def users(self, node: int) -> int:
         """Return how many parts and branches use a node."""
-        return self._users.get(node, 0)
+        key = self._keys.get(node, 0)
+        alone = key[0] if isinstance(key, tuple) and len(key) == 1 else 0
+        return self._users.get(node, 0) - int(self.conditions.branch["uses"][alone])
 
     def parents_of(self, node: int, nodes: Collection[int]) -> int:
         """Return how many of the branches to a node belong to these nodes alone."""
@@ -198,7 +201,8 @@ class ConditionGraph:
         branch = int(self.conditions.node["first_parent"][node])
         while branch:
             fields = self.conditions.branch[branch]
-            use, mine = int(fields["first_use"]), True
+            alone = int(fields["node"])
+            use, mine = int(fields["first_use"]), alone in nodes or not self.users(alone)
             while use and mine:
                 part = self.conditions.part[use]
                 mine, use = int(part["node"]) in nodes, int(part["next_use"])
@@ -278,32 +282,34 @@ class ConditionGraph:
     def _make_node(self, key: int | tuple[int, ...]) -> int:
         node = self._take("node")
         self._nodes[key], self._keys[node], self._users[node] = node, key, 0
-        branches = key if isinstance(key, tuple) else ()
+        branches = key if isinstance(key, tuple) and len(key) > 1 else ()
         first = self._take_parts(len(branches))
         self.conditions.node[node] = (0, first, first + len(branches), 0, 0, 0, 0, 0)
-        first_use, uses = self.conditions.branch["first_use"], self.conditions.branch["uses"]
+        of_branch = self.conditions.branch
         parts = self.conditions.part
         for number, branch in enumerate(branches, first):
-            after = int(first_use[branch])
+            after = int(of_branch["first_use"][branch])
             parts[number] = branch, node, after, 0
             if after:
                 parts["previous_use"][after] = number
-            first_use[branch] = number
-            uses[branch] += 1
-            self._nodes_with[branch] += 1
+            of_branch["first_use"][branch] = number
+            of_branch["uses"][branch] += 1
+            self._users[int(of_branch["node"][branch])] += 1
         self._new_nodes.append(node)
         return node
 
     def _branch(self, relation: int, side: int, child: int) -> int:
+        """Return a branch; a new one comes with the node that has it alone."""
         key = relation, side, child
         branch = self._branches.get(key)
         if branch is None:
             self.store.keep_side(relation, 1 - side)
             branch = self._branches[key] = self._take("branch")
-            self._of_branch[branch], self._nodes_with[branch] = key, 0
+            self._of_branch[branch] = key
             self._users[child] += 1
+            alone = self._make_node((branch,))
             node = self.conditions.node[child]
-            self.conditions.branch[branch] = relation, side, child, node["first_parent"], 0, 0
+            self.conditions.branch[branch] = relation, side, child, node["first_parent"], alone, 0, 0
             node["first_parent"] = branch
             node["parents_read"] |= tables.parent_bit(relation, side)
             self._new_branches.append(branch)
@@ -324,13 +330,13 @@ class ConditionGraph:
         for node in self._new_nodes:
             key = self._keys[node]
             if isinstance(key, tuple) and not new_branches.intersection(key):
-                child = self._of_branch[key[0]][2]
-                state.fill_record = int(self.conditions.node["first_record"][child])
+                alone = self.conditions.branch["node"][key[0]]
+                state.fill_record = int(self.conditions.node["first_record"][alone])
                 if state.fill_record:
                     self._call(conditions.fill_node, node)
 
     def _remove_user(self, node: int) -> None:
-        """Remove one user of a node. A node without users is removed, and so are branches that no node has, recursively."""
+        """Remove one user of a node. A node without users is removed, with its branch if it has one, recursively."""
         waiting = [node]
         while waiting:
             node = waiting.pop()
@@ -348,12 +354,11 @@ class ConditionGraph:
             if end > first:
                 self._free_parts.setdefault(end - first, []).append(first)
             self._free["node"].append(node)
-            for branch in key if isinstance(key, tuple) else ():
-                self._nodes_with[branch] -= 1
-                if not self._nodes_with[branch]:
-                    if not self.is_stale:
-                        conditions.clear_branch(*self._ready(), branch)
-                    waiting.append(self._drop_branch(branch))
+            branches = key if isinstance(key, tuple) else ()
+            if len(branches) == 1:
+                waiting.append(self._drop_branch(branches[0]))
+            else:
+                waiting += [int(self.conditions.branch["node"][branch]) for branch in branches]
 
     def _unlink_part(self, part: int) -> None:
         parts = self.conditions.part
@@ -369,7 +374,7 @@ class ConditionGraph:
     def _drop_branch(self, branch: int) -> int:
         """Remove a branch and return its child."""
         key = self._of_branch.pop(branch)
-        del self._branches[key], self._nodes_with[branch]
+        del self._branches[key]
         child = key[2]
         next_parent = self.conditions.branch["next_parent"]
         links, place = self.conditions.node["first_parent"], child
@@ -392,7 +397,7 @@ class ConditionGraph:
         if 4 * (state.entry_keys + seeds) > len(arrays.entries):
             size = 2 << max(6, (4 * (state.entries + seeds)).bit_length())
             wider = np.zeros(size, np.int64)
-            state.entry_keys = conditions.refill(arrays.entries, wider)
+            state.entry_keys = refill(arrays.entries, wider)
             self._replace(entries=wider)
 
     def unlink_all(self) -> None:
@@ -428,14 +433,13 @@ class ConditionGraph:
             self._replace(vertex=lengthen(self.conditions.vertex, needed + needed // 4))
 
     def _rebuild(self) -> None:
-        """Recompute where nodes hold. O(counters)."""
+        """Recompute where nodes hold. O(records)."""
         self._fills = self.store.fills
         arrays, state = self.conditions, self.conditions.state
-        arrays.counter[:] = 0
         arrays.holdings[:] = 0
         arrays.vertex[:] = 0
         arrays.node["first_record"] = 0
-        state.counters = state.holdings = state.free_record = state.depth = state.free_block = 0
+        state.holdings = state.free_record = state.depth = state.free_block = 0
         state.records = state.blocks = 1
         for node in self._keys:
             self._let_hold(node)
@@ -449,14 +453,12 @@ class ConditionGraph:
     def grow(self) -> None:
         """Enlarge the tables in which a kernel may have found no room."""
         arrays, state = self.conditions, self.conditions.state
-        if 4 * (state.counters + 1) > 3 * (state.counter_mask + 1):
-            self._refill("counter", "counters")
-        most = int(arrays.branch["uses"].max(initial=1)) + 1
-        while 4 * (state.holdings + most) > 3 * (state.holding_mask + 1):
-            self._refill("holdings", "holdings", spare=2 * most)
-        arrays = self.conditions
+        most = int(arrays.branch["uses"].max(initial=1)) + 2
         if state.records + most + 1 >= state.record_room:
             self._replace(record=lengthen(arrays.record, _longer(len(arrays.record)) + most))
+        if state.holdings + most > state.holding_room or state.record_room >> state.holding_bits:
+            self.rebuild_table(spare=most)
+        arrays = self.conditions
         if state.blocks + most + 1 >= state.block_room:
             self._replace(block=lengthen(arrays.block, (_longer(state.block_room) + most) * tables.BLOCK))
         if 2 * (state.depth + most) >= state.stack_room:
@@ -464,26 +466,24 @@ class ConditionGraph:
         if 2 * state.pending >= state.pending_room:
             self._replace(pending=lengthen(arrays.pending, 2 * len(arrays.pending)))
 
-    def rebuild_tables(self) -> None:
-        """Rebuild the hash tables without keys whose value is 0. O(counters)."""
-        self._refill("counter", "counters")
-        self._refill("holdings", "holdings")
+    def rebuild_table(self, *, spare: int = 1) -> None:
+        """Rebuild the table of records, with room for half as many again. O(records)."""
+        arrays = self.conditions
+        live = int(np.count_nonzero(arrays.record["node"][1 : arrays.state.records]))
+        room = max(_SMALLEST, (live + spare) * 3 // 2)
+        self._set_holdings(room)
+        conditions.fill_holdings(self._ready()[1])
 
-    def _refill(self, name: str, counted: str, *, spare: int = 1) -> None:
-        """Rebuild a hash table without keys whose value is 0, twice as large if there are few of those."""
-        old: np.ndarray = getattr(self.conditions, name)
-        live = int(np.count_nonzero(old[1::2]))
-        size = _SMALLEST
-        while 2 * (live + spare) > size:
-            size *= 2
-        table = np.zeros(2 * size, np.int64)
-        setattr(self.conditions.state, counted, conditions.refill(old, table))
-        self._replace(**{name: table})
+    def _set_holdings(self, room: int) -> None:
+        """Replace the table of records by an empty one."""
+        table, state = tagged_table(room), self.conditions.state
+        state.holdings, state.holding_room, state.holding_entries = 0, room, len(table)
+        # Twice as many records as there is room for have the same bits: the table is not rebuilt whenever there is more.
+        state.holding_bits = bits_of_ids(2 * len(self.conditions.record))
+        self._replace(holdings=table)
 
     def _note_capacities(self) -> None:
         arrays, state = self.conditions, self.conditions.state
-        state.counter_mask = len(arrays.counter) // 2 - 1
-        state.holding_mask = len(arrays.holdings) // 2 - 1
         state.record_room = len(arrays.record)
         state.block_room = len(arrays.block) // tables.BLOCK
         state.stack_room = len(arrays.stack)
@@ -530,17 +530,22 @@ class ConditionGraph:
             self.grow()
 
     def _check(self) -> None:
-        """Assert that nodes hold where they should, and that counters are right. O(counters)."""
+        """Assert that nodes hold where they should, and that counts are right. O(edges · nodes)."""
         if not self.is_on or self.is_stale:
             return
-        expected_nodes, expected_counters = self._recompute()
+        expected_nodes, expected_counts = self._recompute()
         arrays = self.conditions
         records = arrays.record[1 : arrays.state.records]
         live = records[records["node"] != 0]
         found = {*zip(live["node"].tolist(), live["vertex"].tolist(), strict=True)}
         assert found == expected_nodes, f"nodes hold elsewhere: {found ^ expected_nodes}"
-        counted = {(int(k) >> 32, int(k) & tables.LOW): int(v) for k, v in arrays.counter.reshape(-1, 2) if v}
-        assert counted == expected_counters, "counters differ"
+        alone = {int(arrays.branch["node"][branch]): branch for branch in self._of_branch}
+        counted = {
+            (alone[node], vertex): count
+            for node, vertex, count in live[["node", "vertex", "neighbours"]].tolist()
+            if node in alone
+        }
+        assert counted == expected_counts, "counts differ"
         for vertex, (block, count) in enumerate(arrays.vertex.tolist()):
             there, inside = [], (count - 1) % tables.NODES_A_BLOCK + 1 if count else 0
             while block:
@@ -550,15 +555,22 @@ class ConditionGraph:
             assert len(there) == count, "miscounted"
             assert sorted(there) == sorted(node for node, at in found if at == vertex), f"vertex {vertex} lists other nodes"
         assert (arrays.block[live["place"]] == live["node"]).all(), "a record does not know its place"
+        full = arrays.holdings[arrays.holdings != 0]
+        assert len(full) == arrays.state.holdings <= arrays.state.holding_room, "the table of records is miscounted"
+        numbers = (full & ((1 << arrays.state.holding_bits) - 1)) - 1
+        assert sorted(numbers[numbers != 0]) == [*np.flatnonzero(records["node"]) + 1], "the table has other records"
+        ready = self._ready()[1]
+        for node, vertex in found:
+            assert conditions.holds(ready, node, vertex), f"the table misses node {node} at vertex {vertex}"
         for relation, side, child in self._branches:
             read = arrays.node["parents_read"][child]
             assert read & tables.parent_bit(relation, side), "a parent is missed"
 
     def _recompute(self) -> tuple[set[tuple[int, int]], dict[tuple[int, int], int]]:
-        """Return where nodes hold, and the counters, computed from the edges alone."""
+        """Return where nodes hold, and how often, computed from the edges alone."""
         edges = self.store.relations.edge[1 : self.store.relations.state.edges]
         nodes: dict[int, set[int]] = {}
-        counters: dict[tuple[int, int], int] = {}
+        counts: dict[tuple[int, int], int] = {}
 
         def extent(node: int) -> set[int]:
             if node not in nodes:
@@ -577,9 +589,9 @@ class ConditionGraph:
             for vertex, other in zip(of_relation[near].tolist(), of_relation[far].tolist(), strict=True):
                 if other in extent(child):
                     mine[vertex] = mine.get(vertex, 0) + 1
-            counters.update({(branch, vertex): count for vertex, count in mine.items()})
+            counts.update({(branch, vertex): count for vertex, count in mine.items()})
             return {*mine}
 
         for branch in self._of_branch:
             parents(branch)
-        return {(node, vertex) for node in self._keys for vertex in extent(node)}, counters
+        return {(node, vertex) for node in self._keys for vertex in extent(node)}, counts

@@ -12,12 +12,13 @@ at all; variables without a constant behind them hold nearly everywhere, and lea
 cheaper, for a search that is hardly longer. So a condition is *necessary*, not sufficient: it decides which seeds are
 begun and which values are descended into, and never which rows result. Hence rows do not depend on sharing.
 
-The upkeep is counting. For each branch and vertex a counter has the number of neighbours at which the child holds; a
-node holds where the counters of all its branches are above zero. A change spreads towards the parents, along the
-adjacency lists; as trees are finite, counting is exact, for edges that enter and edges that leave alike:
+The upkeep is counting. Each branch is a node by itself as well, whose record of a vertex has the number of neighbours at
+which the child holds; there is a record where the node holds. A node of several branches holds where all of them do; nearly
+all nodes have one. A change spreads towards the parents, along the adjacency lists; as trees are finite, counting is exact,
+for edges that enter and edges that leave alike:
 
 - An edge that enters is in its lists already. First those of its branches are noted whose child holds now; their
-  counters go up. Where a node begins to hold, the counters of its parents go up along all edges there, the new one
+  counts go up. Where a node begins to hold, the counts of its parents go up along all edges there, the new one
   included: it cannot be among those noted, as the node did not hold then. So each is counted once.
 - An edge that leaves is reported first, then removed from its lists, then the same is done downward.
 
@@ -29,7 +30,7 @@ many vertices. `seeds.py` finds the seeds of an edge by them.
 `condition_graph.py` calls the functions that fill and clear branches and nodes between chunks, for the parents after their
 children, while there are edges.
 
-Kernels never allocate. Before a counter changes there is room for all that this one change can cause (a record and a frame
+Kernels never allocate. Before a count changes there is room for all that this one change can cause (a record and a frame
 for each node with the branch); else they return NEED_CONDITIONS, and the same call goes on after Python has made room.
 """
 
@@ -37,77 +38,65 @@ from __future__ import annotations
 
 import numpy as np
 
-from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.arrays.hashing import home_of, mixed
+from rpq.compiled.arrays.tagged_hashing import (
+    first_tagged,
+    next_tagged,
+    place_for_new,
+    put_tagged,
+    remove_tagged,
+    tagged_id,
+)
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
 from rpq.operators.patterns.relations.adjacency import span
 from rpq.operators.patterns.tables import BLOCK, DONE, LOW, NEED_CONDITIONS, NODES_A_BLOCK, parent_bit
 
 AHEAD = 8
-"""The number of counters that are prefetched ahead."""
-
-
-@wraps_around
-@njit(cache=True, nogil=True, forceinline=True)
-def _hash(key):
-    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((mixed ^ (mixed >> np.uint64(29))) >> np.uint64(3))
+"""The number of counts whose records are prefetched ahead."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def find(table, mask, key):
-    """Return the index of a key's value in a table, or -1 if the key is absent."""
-    place = _hash(key) & mask
-    while True:
-        present = table[2 * place]
-        if present == key:
-            return 2 * place + 1
-        if present == 0:
-            return np.int64(-1)
-        place = (place + 1) & mask
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _place(table, mask, key):
-    """Return the index of a key's value, or an empty one where the key and its value can be put.
-
-    The table must have room.
-    """
-    place = _hash(key) & mask
-    while table[2 * place] != 0 and table[2 * place] != key:
-        place = (place + 1) & mask
-    return 2 * place + 1
+def _record_hash(node, vertex):
+    return mixed(np.uint64(node << 32 | vertex))
 
 
 @njit(cache=True, nogil=True)
-def put(table, mask, key, value):
-    """Set the value of a key; return whether the key is new. The table must have room."""
-    place = _place(table, mask, key)
-    is_new = table[place - 1] == 0
-    table[place - 1] = key
-    table[place] = value
-    return is_new
+def _find_record(conditions, node, vertex):
+    """Return the place in `holdings` of the record of a node at a vertex; it is negative if the node does not hold there."""
+    state, table, h = conditions.state, conditions.holdings, _record_hash(node, vertex)
+    place = first_tagged(table, state.holding_entries, state.holding_bits, h)
+    while place >= 0:
+        record = conditions.record[tagged_id(table, place, state.holding_bits)]
+        if record.node == node and record.vertex == vertex:
+            break
+        place = next_tagged(table, state.holding_entries, state.holding_bits, h, place)
+    return place
 
 
 @njit(cache=True, nogil=True)
-def refill(old, table):
-    """Fill an empty table with the keys of another whose value is not 0; return their number."""
-    count = 0
-    mask = len(table) // 2 - 1
-    for i in range(0, len(old), 2):
-        if old[i] != 0 and old[i + 1] != 0:
-            put(table, mask, old[i], old[i + 1])
-            count += 1
-    return count
+def _enter_record(conditions, node, vertex, number):
+    """Enter the record of a node at a vertex into `holdings`, in which there must be room."""
+    state, table, h = conditions.state, conditions.holdings, _record_hash(node, vertex)
+    place = place_for_new(table, state.holding_entries, h)
+    state.holdings += 1 if table[-1 - place] == 0 else 0
+    put_tagged(table, place, state.holding_bits, h, number)
+
+
+@njit(cache=True, nogil=True)
+def fill_holdings(conditions):
+    """Enter all records into `holdings`, which is empty and has room for them."""
+    conditions.state.holdings = 0
+    for number in range(1, conditions.state.records):
+        record = conditions.record[number]
+        if record.node != 0:
+            _enter_record(conditions, record.node, record.vertex, number)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def holds(conditions, node, vertex):
     """Return whether a node holds at a vertex."""
-    if node == 0:
-        return True
-    place = find(conditions.holdings, conditions.state.holding_mask, node << 32 | vertex)
-    return place >= 0 and conditions.holdings[place] != 0
+    return node == 0 or _find_record(conditions, node, vertex) >= 0
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -157,8 +146,8 @@ def _take_out_of_block(conditions, place, vertex):
     if place != last:
         moved = np.int64(conditions.block[last])
         conditions.block[place] = moved
-        record = conditions.holdings[find(conditions.holdings, state.holding_mask, moved << 32 | vertex)]
-        conditions.record[record].place = place
+        found = _find_record(conditions, moved, vertex)
+        conditions.record[tagged_id(conditions.holdings, found, state.holding_bits)].place = place
     nodes.count -= 1
     if nodes.count % NODES_A_BLOCK == 0:
         block = nodes.first_block
@@ -177,16 +166,12 @@ def begin_to_hold(conditions, node, vertex):
     else:
         number = state.records
         state.records += 1
-    key = node << 32 | vertex
-    place = _place(conditions.holdings, state.holding_mask, key)
-    if conditions.holdings[place - 1] == 0:
-        conditions.holdings[place - 1] = key
-        state.holdings += 1
-    conditions.holdings[place] = number
+    _enter_record(conditions, node, vertex, number)
     record = records[number]
     record.node = node
     record.vertex = vertex
     record.place = _put_in_block(conditions, node, vertex)
+    record.neighbours = 1
     record.next = holder.first_record
     record.previous = 0
     if holder.first_record != 0:
@@ -197,10 +182,10 @@ def begin_to_hold(conditions, node, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def cease_to_hold(conditions, node, vertex, place):
-    """Make a node cease to hold at a vertex; `place` is the index of its record in the table."""
+    """Make a node cease to hold at a vertex; `place` is that of its record in `holdings`."""
     state, records = conditions.state, conditions.record
-    number = conditions.holdings[place]
-    conditions.holdings[place] = 0
+    number = tagged_id(conditions.holdings, place, state.holding_bits)
+    remove_tagged(conditions.holdings, place)
     record = records[number]
     _take_out_of_block(conditions, record.place, vertex)
     if record.previous != 0:
@@ -216,7 +201,7 @@ def cease_to_hold(conditions, node, vertex, place):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def push(conditions, vertex, branch, only):
-    """Push a frame: the counters of branches to a node are to change along the edges of a vertex."""
+    """Push a frame: the counts of branches to a node are to change along the edges of a vertex."""
     if branch != 0:
         frame = conditions.stack[conditions.state.depth]
         conditions.state.depth += 1
@@ -228,71 +213,72 @@ def push(conditions, vertex, branch, only):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_room(conditions, nodes):
-    """Return whether there is room to change one counter and to make `nodes` nodes begin or cease to hold."""
+    """Return whether there is room to make `nodes` nodes begin or cease to hold."""
     state = conditions.state
-    most = state.counter_mask + 1
-    if 4 * (state.counters + 1) > 3 * most or state.depth + nodes >= state.stack_room:
+    if state.depth + nodes >= state.stack_room:
         return False
     if state.records + nodes > state.record_room or state.blocks + nodes > state.block_room:
         return False
-    most = state.holding_mask + 1
-    return 4 * (state.holdings + nodes) <= 3 * most
+    return state.holdings + nodes <= state.holding_room
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_up(conditions, branch, vertex):
     """Count one more neighbour at which the child of a branch holds. There must be room."""
-    state, parts = conditions.state, conditions.part
+    state, parts, node = conditions.state, conditions.part, conditions.branch[branch].node
     state.work += 1
-    key = branch << 32 | vertex
-    place = _place(conditions.counter, state.counter_mask, key)
-    if conditions.counter[place - 1] == 0:
-        conditions.counter[place - 1] = key
-        state.counters += 1
-    conditions.counter[place] += 1
-    if conditions.counter[place] == 1:
-        use = conditions.branch[branch].first_use
-        while use != 0:
-            node = parts[use].node
-            if has_all(conditions, node, vertex, branch):
-                begin_to_hold(conditions, node, vertex)
-            use = parts[use].next_use
+    place = _find_record(conditions, node, vertex)
+    if place >= 0:
+        conditions.record[tagged_id(conditions.holdings, place, state.holding_bits)].neighbours += 1
+        return
+    begin_to_hold(conditions, node, vertex)
+    use = conditions.branch[branch].first_use
+    while use != 0:
+        if has_all(conditions, parts[use].node, vertex, branch):
+            begin_to_hold(conditions, parts[use].node, vertex)
+        use = parts[use].next_use
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@njit(cache=True, nogil=True)
 def has_all(conditions, node, vertex, known):
     """Return whether all branches of a node are satisfied at a vertex; the branch `known` is not checked."""
     for part in range(conditions.node[node].part, conditions.node[node].part_end):
         branch = conditions.part[part].branch
-        if branch != known:
-            place = find(conditions.counter, conditions.state.counter_mask, branch << 32 | vertex)
-            if place < 0 or conditions.counter[place] == 0:
-                return False
+        if branch != known and not holds(conditions, conditions.branch[branch].node, vertex):
+            return False
     return True
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_down(conditions, branch, vertex):
     """Count one neighbour less at which the child of a branch holds."""
-    state, parts = conditions.state, conditions.part
+    state, parts, node = conditions.state, conditions.part, conditions.branch[branch].node
     state.work += 1
-    place = _place(conditions.counter, state.counter_mask, branch << 32 | vertex)
-    conditions.counter[place] -= 1
-    if conditions.counter[place] == 0:
-        use = conditions.branch[branch].first_use
-        while use != 0:
-            node = parts[use].node
-            place = find(conditions.holdings, state.holding_mask, node << 32 | vertex)
-            if place >= 0 and conditions.holdings[place] != 0:
-                cease_to_hold(conditions, node, vertex, place)
-                push(conditions, vertex, conditions.node[node].first_parent, np.int64(0))
-            use = parts[use].next_use
+    place = _find_record(conditions, node, vertex)
+    record = conditions.record[tagged_id(conditions.holdings, place, state.holding_bits)]
+    record.neighbours -= 1
+    if record.neighbours != 0:
+        return
+    _end(conditions, node, vertex, place)
+    use = conditions.branch[branch].first_use
+    while use != 0:
+        place = _find_record(conditions, parts[use].node, vertex)
+        if place >= 0:
+            _end(conditions, parts[use].node, vertex, place)
+        use = parts[use].next_use
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _change_counter(conditions, branch, vertex):
-    """Change a counter in the direction of the whole change; return False, with nothing done, without room."""
-    if not has_room(conditions, conditions.branch[branch].uses):
+def _end(conditions, node, vertex, place):
+    """Make a node cease to hold at a vertex, and push a frame for its parents."""
+    cease_to_hold(conditions, node, vertex, place)
+    push(conditions, vertex, conditions.node[node].first_parent, np.int64(0))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _change_count(conditions, branch, vertex):
+    """Change a count in the direction of the whole change; return False, with nothing done, without room."""
+    if not has_room(conditions, conditions.branch[branch].uses + 1):
         return False
     if conditions.state.comes != 0:
         _count_up(conditions, branch, vertex)
@@ -320,10 +306,10 @@ def spread(relations, conditions):
         if frame.position < frame.end:
             position = frame.position
             if position + AHEAD < frame.end:
-                _prefetch_counter(conditions, branch << 32 | relations.lists[position + AHEAD] >> 32)
+                _prefetch_record(conditions, branch, relations.lists[position + AHEAD] >> 32)
             parent = relations.lists[position] >> 32
             frame.position += 1
-            if not _change_counter(conditions, branch, parent):
+            if not _change_count(conditions, branch, parent):
                 frame.position -= 1
                 return np.int64(NEED_CONDITIONS)
         else:
@@ -357,9 +343,10 @@ def _note(conditions, relation, side, near, far):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _prefetch_counter(conditions, key):
-    """Prefetch the memory of a counter."""
-    prefetch_at(conditions.counter, 2 * (_hash(key) & conditions.state.counter_mask))
+def _prefetch_record(conditions, branch, vertex):
+    """Prefetch the entry of the record of a branch at a vertex."""
+    h = _record_hash(conditions.branch[branch].node, vertex)
+    prefetch_at(conditions.holdings, home_of(conditions.state.holding_entries, h))
 
 
 @njit(cache=True, nogil=True)
@@ -378,9 +365,10 @@ def change_conditions(relations, conditions, relation, source, target, comes):
         if state.pending_at == state.pending:
             break
         if state.pending_at + AHEAD < state.pending:
-            _prefetch_counter(conditions, conditions.pending[state.pending_at + AHEAD])
+            later = conditions.pending[state.pending_at + AHEAD]
+            _prefetch_record(conditions, later >> 32, later & LOW)
         noted = conditions.pending[state.pending_at]
-        if not _change_counter(conditions, noted >> 32, noted & LOW):
+        if not _change_count(conditions, noted >> 32, noted & LOW):
             return np.int64(NEED_CONDITIONS)
         state.pending_at += 1
     state.busy = 0
@@ -400,7 +388,7 @@ def let_hold(relations, conditions, node, vertex):
 
 @njit(cache=True, nogil=True)
 def fill_branch(relations, conditions, branch):
-    """Fill the counters of a new branch whose child is not new, from record `state.fill_record` of the child on.
+    """Fill the counts of a new branch whose child is not new, from record `state.fill_record` of the child on.
 
     Returns DONE or NEED_CONDITIONS.
     """
@@ -420,9 +408,10 @@ def fill_branch(relations, conditions, branch):
 
 @njit(cache=True, nogil=True)
 def fill_node(relations, conditions, node):
-    """Make a new node hold wherever all its branches, none of which is new, are satisfied.
+    """Make a new node of several branches, none of which is new, hold wherever all of them are satisfied.
 
-    Returns DONE, or NEED_CONDITIONS, after which the same call goes on.
+    It goes on from record `state.fill_record` of the first branch. Returns DONE, or NEED_CONDITIONS, after which the same
+    call goes on.
     """
     state = conditions.state
     state.comes = 1
@@ -433,31 +422,11 @@ def fill_node(relations, conditions, node):
         if state.fill_record == 0:
             return np.int64(DONE)
         record = conditions.record[state.fill_record]
-        position, end = _parents(relations, conditions, branch, record.vertex)
-        while position < end:
-            parent = relations.lists[position] >> 32
-            if not holds(conditions, node, parent) and has_all(conditions, node, parent, branch):
-                if not has_room(conditions, np.int64(1)):
-                    return np.int64(NEED_CONDITIONS)
-                begin_to_hold(conditions, node, parent)
-            position += 1
+        if has_all(conditions, node, record.vertex, branch):
+            if not has_room(conditions, np.int64(1)):
+                return np.int64(NEED_CONDITIONS)
+            begin_to_hold(conditions, node, record.vertex)
         state.fill_record = record.next
-
-
-@njit(cache=True, nogil=True)
-def clear_branch(relations, conditions, branch):
-    """Remove the counters of a branch that no node has any more; its child still holds where it did."""
-    number = conditions.node[conditions.branch[branch].child].first_record
-    while number != 0:
-        record = conditions.record[number]
-        position, end = _parents(relations, conditions, branch, record.vertex)
-        while position < end:
-            key = branch << 32 | (relations.lists[position] >> 32)
-            place = find(conditions.counter, conditions.state.counter_mask, key)
-            if place >= 0:
-                conditions.counter[place] = 0
-            position += 1
-        number = record.next
 
 
 @njit(cache=True, nogil=True)
@@ -465,5 +434,4 @@ def clear_node(conditions, node):
     """Make a node hold nowhere; its parents are not updated."""
     while conditions.node[node].first_record != 0:
         vertex = conditions.record[conditions.node[node].first_record].vertex
-        place = find(conditions.holdings, conditions.state.holding_mask, node << 32 | vertex)
-        cease_to_hold(conditions, node, vertex, place)
+        cease_to_hold(conditions, node, vertex, _find_record(conditions, node, vertex))

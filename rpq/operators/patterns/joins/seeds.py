@@ -16,9 +16,64 @@ from __future__ import annotations
 
 import numpy as np
 
+from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.patterns.joins.conditions import find, first_place, next_place, put
+from rpq.operators.patterns.joins.conditions import first_place, next_place
 from rpq.operators.patterns.tables import NONE, group_bit
+
+
+@wraps_around
+@njit(cache=True, nogil=True, forceinline=True)
+def _hash(key):
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64((mixed ^ (mixed >> np.uint64(29))) >> np.uint64(3))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _find(table, mask, key):
+    """Return the index of a key's value in a table, or -1 if the key is absent."""
+    place = _hash(key) & mask
+    while True:
+        present = table[2 * place]
+        if present == key:
+            return 2 * place + 1
+        if present == 0:
+            return np.int64(-1)
+        place = (place + 1) & mask
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _place(table, mask, key):
+    """Return the index of a key's value, or an empty one where the key and its value can be put.
+
+    The table must have room.
+    """
+    place = _hash(key) & mask
+    while table[2 * place] != 0 and table[2 * place] != key:
+        place = (place + 1) & mask
+    return 2 * place + 1
+
+
+@njit(cache=True, nogil=True)
+def _put(table, mask, key, value):
+    """Set the value of a key; return whether the key is new. The table must have room."""
+    place = _place(table, mask, key)
+    is_new = table[place - 1] == 0
+    table[place - 1] = key
+    table[place] = value
+    return is_new
+
+
+@njit(cache=True, nogil=True)
+def refill(old, table):
+    """Fill an empty table with the keys of another whose value is not 0; return their number."""
+    count = 0
+    mask = len(table) // 2 - 1
+    for i in range(0, len(old), 2):
+        if old[i] != 0 and old[i + 1] != 0:
+            _put(table, mask, old[i], old[i + 1])
+            count += 1
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -99,7 +154,7 @@ def _group_of(conditions, relation, target):
 def _entry_of(conditions, group, source):
     """Return the entry of a group and a node at its sources; create it if missing."""
     state, key = conditions.state, group << 32 | (source + 1)
-    place = find(conditions.entries, state.entry_mask, key)
+    place = _find(conditions.entries, state.entry_mask, key)
     if place >= 0 and conditions.entries[place] != 0:
         return conditions.entries[place]
     number = state.free_entry
@@ -115,7 +170,7 @@ def _entry_of(conditions, group, source):
     entry.group = group
     head.first_entry = number
     head.entries += 1
-    if put(conditions.entries, state.entry_mask, key, number):
+    if _put(conditions.entries, state.entry_mask, key, number):
         state.entry_keys += 1
     return number
 
@@ -136,7 +191,7 @@ def _leave(plans, seed):
 def _drop_entry(conditions, number):
     entry = conditions.entry[number]
     group = conditions.group[entry.group]
-    put(conditions.entries, conditions.state.entry_mask, entry.group << 32 | (entry.node + 1), np.int64(0))
+    _put(conditions.entries, conditions.state.entry_mask, entry.group << 32 | (entry.node + 1), np.int64(0))
     group.first_entry = _without(conditions.entry, group.first_entry, number)
     entry.next = conditions.state.free_entry
     conditions.state.free_entry = number
@@ -187,7 +242,7 @@ def _choose_entry(plans, entry):
 @njit(cache=True, nogil=True, forceinline=True)
 def _choose_by_key(plans, group, node):
     conditions = plans.conditions
-    place = find(conditions.entries, conditions.state.entry_mask, group << 32 | (node + 1))
+    place = _find(conditions.entries, conditions.state.entry_mask, group << 32 | (node + 1))
     if place >= 0 and conditions.entries[place] != 0:
         _choose_entry(plans, conditions.entries[place])
 
