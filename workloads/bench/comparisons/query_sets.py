@@ -511,8 +511,8 @@ SMALLER, LARGER = 1_000_000, 10_000_000
 GROWTHS = (("12f", "ldbc", SMALLER), ("13a", "ldbc", LARGER), ("14a", "taxi", SMALLER), ("14c", "biogrid", SMALLER))
 """The figures, their streams and the numbers of edges at scale 1."""
 LARGER_PIECES = 40
-ENGINE_PART = 15
-"""The seconds of the engine for a stream, as a multiple of those of a baseline: at most six minutes."""
+ENGINE_PART = 10
+"""The seconds of the engine for a stream, as a multiple of --seconds: at most four minutes."""
 
 GROWTH_HOW = (
     f"Microseconds per update, CPU time of one thread, rows delivered with their names, in each of {PIECES} pieces of the "
