@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,11 +144,12 @@ class Experiment:
         """Measure, write NAME.json and NAME.png, and return the content of the JSON."""
         from rpq.workloads.bench.machine import describe_machine
 
-        machine = describe_machine()
+        machine, started = describe_machine(), time.monotonic()
         measured = self.measure(settings, say)
         result: dict[str, Any] = {}
         for outcome in [measured] if isinstance(measured, Outcome) else measured:
             result = self._result(settings, machine, outcome)
+            result["elapsed_seconds"] = round(time.monotonic() - started, 1)
             write_result(settings.output, self.name, result | {"complete": False})
         result["complete"] = True
         say(f"wrote {write_result(settings.output, self.name, result)}")

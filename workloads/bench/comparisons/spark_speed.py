@@ -487,4 +487,5 @@ EXPERIMENT = Experiment(
     columns=COLUMNS,
     measure=measure,
     plot=plot,
+    repeat=3,
 )

@@ -352,4 +352,5 @@ EXPERIMENT = Experiment(
     columns=COLUMNS,
     measure=measure,
     plot=plot,
+    repeat=3,
 )

@@ -94,5 +94,6 @@ EXPERIMENT = Experiment(
     measure=measure,
     plot=plot_by("line"),
     repeat=1,
+    edges=300_000,
     seconds=2.0,
 )
