@@ -481,14 +481,23 @@ def _prepared_unit(path: str) -> str | None:
 
 def _schema(path: str) -> pa.Schema:
     try:
-        if _begins_with(path, ARROW_MAGIC):
-            with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
-                return file.schema
-        from pyarrow import parquet as pq
-
-        return pq.read_schema(path)
+        schema = _stored_schema(path)
+        names_of_schema(schema)
     except (pa.ArrowException, OSError) as error:
         raise _read_error(path, error) from error
+    except UnicodeDecodeError as error:
+        message = f"is damaged: {error.object!r}, the name of a column, is not UTF-8"
+        raise InputError(f"{path}: {message}", file=path) from error
+    return schema
+
+
+def _stored_schema(path: str) -> pa.Schema:
+    if _begins_with(path, ARROW_MAGIC):
+        with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
+            return file.schema
+    from pyarrow import parquet as pq
+
+    return pq.read_schema(path)
 
 
 def _read_error(path: str, error: Exception) -> InputError:
