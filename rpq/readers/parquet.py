@@ -605,7 +605,7 @@ def check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: Colum
                 raise InputError(f"{place} {reason}; {found}", file=path, column=name)
             type_ = plain_type(schema.field(name).type)
             is_wrong = key == "timestamp" and not _may_be_time(type_, columns) and not _is_text(type_)
-            if pa.types.is_nested(type_) or is_wrong:
+            if pa.types.is_nested(type_) or is_wrong or _is_bytes(type_):
                 raise InputError(f"{place} has the type {type_}", file=path, column=name)
             if key == "timestamp":
                 units[_unit_of_times(type_, columns)] = f"'{name}' of {rule}"
@@ -616,6 +616,10 @@ def check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: Colum
         described = " and ".join(f"{name} in {unit or 'plain numbers'}" for unit, name in units.items())
         raise InputError(f"{path}: timestamps must have one unit; found {described}", file=path)
     return next(iter(units))
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_))
 
 
 OF_TEXT = "of text"
