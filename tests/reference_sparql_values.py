@@ -360,7 +360,7 @@ def rounded(amount: Fraction, rank: str) -> Number:
     try:
         nearest = amount.numerator / amount.denominator  # int / int rounds correctly
     except OverflowError:
-        nearest = math.copysign(math.inf, amount)
+        nearest = math.inf if amount > 0 else -math.inf
     return checked(Number(rank, nearest))
 
 

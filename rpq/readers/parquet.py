@@ -481,14 +481,23 @@ def _prepared_unit(path: str) -> str | None:
 
 def _schema(path: str) -> pa.Schema:
     try:
-        if _begins_with(path, ARROW_MAGIC):
-            with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
-                return file.schema
-        from pyarrow import parquet as pq
-
-        return pq.read_schema(path)
+        schema = _stored_schema(path)
+        names_of_schema(schema)
     except (pa.ArrowException, OSError) as error:
         raise _read_error(path, error) from error
+    except UnicodeDecodeError as error:
+        message = f"is damaged: {error.object!r}, the name of a column, is not UTF-8"
+        raise InputError(f"{path}: {message}", file=path) from error
+    return schema
+
+
+def _stored_schema(path: str) -> pa.Schema:
+    if _begins_with(path, ARROW_MAGIC):
+        with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
+            return file.schema
+    from pyarrow import parquet as pq
+
+    return pq.read_schema(path)
 
 
 def _read_error(path: str, error: Exception) -> InputError:
@@ -596,7 +605,7 @@ def check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: Colum
                 raise InputError(f"{place} {reason}; {found}", file=path, column=name)
             type_ = plain_type(schema.field(name).type)
             is_wrong = key == "timestamp" and not _may_be_time(type_, columns) and not _is_text(type_)
-            if pa.types.is_nested(type_) or is_wrong:
+            if pa.types.is_nested(type_) or is_wrong or _is_bytes(type_):
                 raise InputError(f"{place} has the type {type_}", file=path, column=name)
             if key == "timestamp":
                 units[_unit_of_times(type_, columns)] = f"'{name}' of {rule}"
@@ -607,6 +616,10 @@ def check_records(path: str, schema: pa.Schema, rules: EdgeRules, columns: Colum
         described = " and ".join(f"{name} in {unit or 'plain numbers'}" for unit, name in units.items())
         raise InputError(f"{path}: timestamps must have one unit; found {described}", file=path)
     return next(iter(units))
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_))
 
 
 OF_TEXT = "of text"

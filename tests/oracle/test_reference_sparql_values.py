@@ -129,6 +129,7 @@ N = [literal(text, kind) for text, kind in (("1", "integer"), ("2.5", "decimal")
         ("SUM", N[:2], literal("3.5", "decimal")),
         ("SUM", ["1e16", "1", "-1e16"], literal("1", "double")),  # exactly, rounded once
         ("SUM", ["0.1e0"] * 10, literal("1", "double")),
+        ("SUM", ["-1e308", "-1e308"], literal("-INF", "double")),
         ("SUM", ["9223372036854775807", "1"], None),
         ("SUM", ["9223372036854775807", "1", "-1"], literal("9223372036854775807", "integer")),
         ("SUM", ["1", None], None),  # unbound, or no number

@@ -64,6 +64,15 @@ EDGES = [
 ]
 
 
+FLAT = """
+[[edge]]
+label = "sent"
+source = "from"
+target = "to"
+timestamp = "ts"
+"""
+
+
 def rules(text: str = ECS) -> EdgeRules:
     return EdgeRules.parse(text, file="edges.toml")
 
@@ -129,6 +138,24 @@ def test_rows_of_parquet_have_the_same_edges(tmp_path):
     pq.write_table(pa.Table.from_pylist([NEITHER]), tmp_path / "other.parquet")
     with pytest.raises(InputError, match="column 'process.parent.id', the source of edge 1 .* is missing; found .*process"):
         edges_in(tmp_path / "other.parquet")
+
+
+def test_a_time_of_more_than_63_bits_is_an_error_of_its_record(tmp_path):
+    path = str(tmp_path / "events.parquet")
+    times = pa.array([1, 2**63 + 5, 3], pa.uint64())
+    pq.write_table(pa.table({"ts": times, "from": ["a", "b", "c"], "to": ["d"] * 3}), path)
+    reader = open_reader("edges", path, rules=rules(FLAT), on_error="skip")
+    assert edges_of(batch.columns for batch in reader) == [("a", "d", "sent", 1), ("c", "d", "sent", 3)]
+    assert reader.rejected == 1
+    with pytest.raises(InputError, match="'9223372036854775813' does not fit 64 bits"):
+        edges_in(path, FLAT)
+
+
+def test_bytes_are_no_names(tmp_path):
+    path = str(tmp_path / "events.parquet")
+    pq.write_table(pa.table({"ts": [1], "from": [b"\xff"], "to": ["d"]}), path)
+    with pytest.raises(InputError, match=r"'from', the source of edge 1 \('sent'\) in edges.toml, has the type binary"):
+        edges_in(path, FLAT)
 
 
 def test_times_of_parquet_have_their_unit(tmp_path):

@@ -267,6 +267,20 @@ def test_a_file_that_is_empty_or_cut_off_is_named(tmp_path, name, kept):
     assert caught.value.file == str(path)
 
 
+@pytest.mark.parametrize("name", ["edges.parquet", "edges.arrow"])
+def test_names_of_columns_that_are_no_text_are_damage(tmp_path, name):
+    path = tmp_path / name
+    table = pa.table({**columns(), "user": [{"surname": 1}] * 3})
+    if name.endswith(".parquet"):
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table)
+    path.write_bytes(path.read_bytes().replace(b"surname", b"sur\xffame"))
+    with pytest.raises(InputError, match=rf"{path}: is damaged: b'sur\\xffame', the name of a column, is not UTF-8"):
+        open_edges([str(path)])
+
+
 def test_an_empty_file_in_a_folder_is_named(stored, tmp_path):
     stored("folder/a.parquet", **columns())
     (tmp_path / "folder" / "b.parquet").write_bytes(b"")

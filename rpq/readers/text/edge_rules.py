@@ -13,7 +13,7 @@
 Keys are names as in `rpq.readers.key_paths`.  A record has the edges of the rules that apply to it, in the order of the
 file.  A rule with `when` applies where the condition holds, and then a missing end is an error of the record; a rule without
 one applies where both ends, and the key of its label, are there.  Vertices are text, numbers too: what rules call a vertex
-may be a number in one key and text in another.  Lists and objects are no vertices.
+may be a number in one key and text in another.  Lists, objects and bytes are no vertices.
 
 With events, `event` is the key of the event of an edge.  If no rule has one, each record is an event.
 """
@@ -544,7 +544,10 @@ class EdgeReader:
             if pa.types.is_date(column.type):
                 column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
             if pa.types.is_temporal(column.type) or self.times in (None, "integers"):
-                return column.cast(pa.int64()).fill_null(0)
+                try:
+                    return column.cast(pa.int64()).fill_null(0)
+                except pa.ArrowInvalid:  # unsigned ones beyond 63 bits: their records are bad, not the file
+                    pass
         texts = texts_of_column(column)
         if texts.null_count == len(texts):
             return pa.array(np.zeros(len(texts), np.int64))
