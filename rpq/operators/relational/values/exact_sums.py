@@ -30,6 +30,7 @@ from rpq.operators.relational.values.group_sums import (
     OTHERS,
     SUM,
     GroupFigures,
+    changes_view,
     look_ahead,
 )
 from rpq.operators.relational.values.number_ids import DECIMAL, DOUBLE, FLOAT, INTEGER
@@ -169,9 +170,8 @@ class ExactSums(GroupFigures):
             self._view(),
             self._first_limb,
             len(self._functions),
-            np.ascontiguousarray(keys).reshape(-1),
-            weights,
-            events,
+            changes_view(keys, weights, events),
+            count,
             view(Amounts(*(np.ascontiguousarray(array).reshape(-1) for array in amounts))),
             *changed[:3],
             _results_view(changed),
@@ -253,17 +253,17 @@ def _results_view(changed: ChangedSums) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def change_sums(bags, sums, first_limb, aggregates, keys, weights, events, amounts, places, groups, there, results):
+def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, places, groups, there, results):
     """Apply changes to groups and return how many changed groups were written."""
-    count, columns = len(weights), sums.starts[aggregates]
+    columns = sums.starts[aggregates]
     width = np.int64(bags.width[0])
     written = first = 0
     rows = np.int64(0)  # since carries were propagated
     for i in range(count):
-        look_ahead(bags, sums, columns, keys, width, i)
-        weight = weights[i]
+        look_ahead(bags, sums, columns, changes, count, width, i)
+        weight = changes.weights[i]
         changed = bags.fields[CHANGED]
-        entry = add_in_event(bags, 0, keys, i * width, weight)
+        entry = add_in_event(bags, 0, changes.keys, i * width, weight)
         if bags.fields[CHANGED] != changed:
             places[written] = i
             groups[written] = entry
@@ -289,7 +289,7 @@ def change_sums(bags, sums, first_limb, aggregates, keys, weights, events, amoun
                     _add_often(sums.figures, at, end, first_limb, weight, type_, high, low)
         if rows >= _MOST_AT_ONCE:  # it was one row, which left no carries
             rows = np.int64(0)
-        if i + 1 < count and events[i + 1] == events[i]:
+        if i + 1 < count and changes.events[i + 1] == changes.events[i]:
             continue
         for j in range(first, written):
             entry = np.int64(groups[j])

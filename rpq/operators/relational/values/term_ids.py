@@ -66,8 +66,9 @@ class TermIds:
         if not len(fresh):
             return
         if self._cache:
-            for vertex in fresh.tolist():
-                self._cache.pop(vertex, None)
+            cached = np.fromiter(self._cache, np.int64, len(self._cache))
+            for vertex in cached[np.isin(cached, fresh)].tolist():
+                del self._cache[vertex]
         if self._aliases and (gone := self._aliases.keys() & set(fresh.tolist())):
             for vertex in gone:
                 del self._aliases[vertex]
