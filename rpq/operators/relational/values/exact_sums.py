@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,8 +29,8 @@ from rpq.operators.relational.values.group_sums import (
     NUMBERS,
     OTHERS,
     SUM,
-    Figures,
     GroupFigures,
+    changes_view,
     look_ahead,
 )
 from rpq.operators.relational.values.number_ids import DECIMAL, DOUBLE, FLOAT, INTEGER
@@ -82,6 +82,24 @@ class Amounts(NamedTuple):
     kinds: np.ndarray  # int8
     high: np.ndarray  # int64
     low: np.ndarray  # int64
+
+
+class _Sums(NamedTuple):
+    """The arrays of the sums, for the kernels: a view, as counting references to arrays takes longer than the sums."""
+
+    figures: np.ndarray  # int64, those of each group
+    functions: np.ndarray  # uint8 an aggregate
+    starts: np.ndarray  # int64 an aggregate: where its figures begin among those of a group, and the end of all
+    work: np.ndarray  # int64
+
+
+class _Results(NamedTuple):
+    """The arrays of the values of aggregates, (aggregate, group), for the kernels."""
+
+    types: np.ndarray  # int8
+    high: np.ndarray  # int64
+    low: np.ndarray  # int64
+    reals: np.ndarray  # float64: the same memory as `low`
 
 
 class ChangedSums(NamedTuple):
@@ -147,23 +165,21 @@ class ExactSums(GroupFigures):
             np.empty(shape, np.int64),
             np.empty(shape, np.int64),
         )
-        figures = self._figures.reshape(-1)
         some = change_sums(
             self._bags.view,
-            view(Figures(figures)),  # which can be prefetched
-            figures,
-            self._functions,
-            self._starts,
+            self._view(),
             self._first_limb,
-            np.ascontiguousarray(keys).reshape(-1),
-            weights,
-            events,
-            *amounts,
-            self._work,
-            *changed,
-            changed.low.view(np.float64),
+            len(self._functions),
+            changes_view(keys, weights, events),
+            count,
+            view(Amounts(*(np.ascontiguousarray(array).reshape(-1) for array in amounts))),
+            *changed[:3],
+            _results_view(changed),
         )
         return self._round_singles(ChangedSums(*(array[..., :some] for array in changed)))
+
+    def _view(self) -> Any:
+        return view(_Sums(self._figures.reshape(-1), self._functions, self._starts, self._work))
 
     @staticmethod
     def _round_singles(changed: ChangedSums) -> ChangedSums:
@@ -218,8 +234,7 @@ class ExactSums(GroupFigures):
             np.empty(shape, np.int64),
             np.empty(shape, np.int64),
         )
-        of_figures = self._figures.reshape(-1), self._functions, self._starts, self._first_limb
-        write_results(*of_figures, self._work, *results[3:], results.low.view(np.float64))
+        write_results(self._view(), self._first_limb, len(self._functions), count, _results_view(results))
         return self._round_singles(results)
 
     def check(self) -> None:
@@ -232,21 +247,23 @@ class ExactSums(GroupFigures):
                     assert (limbs == limbs & _MASK).all(), "a carry was not propagated"
 
 
+def _results_view(changed: ChangedSums) -> Any:
+    arrays = changed.types, changed.high, changed.low, changed.low.view(np.float64)
+    return view(_Results(*(array.reshape(-1) for array in arrays)))
+
+
 @njit(cache=True, nogil=True)
-def change_sums(
-    bags, state, figures, functions, starts, first_limb, keys, weights, events, kinds, high, low, work,
-    places, groups, there, types, highs, lows, reals,
-):  # fmt: skip
+def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, places, groups, there, results):
     """Apply changes to groups and return how many changed groups were written."""
-    count, aggregates, columns = len(weights), len(functions), starts[-1]
+    columns = sums.starts[aggregates]
     width = np.int64(bags.width[0])
     written = first = 0
     rows = np.int64(0)  # since carries were propagated
     for i in range(count):
-        look_ahead(bags, state, columns, keys, width, i)
-        weight = weights[i]
+        look_ahead(bags, sums, columns, changes, count, width, i)
+        weight = changes.weights[i]
         changed = bags.fields[CHANGED]
-        entry = add_in_event(bags, 0, keys, i * width, weight)
+        entry = add_in_event(bags, 0, changes.keys, i * width, weight)
         if bags.fields[CHANGED] != changed:
             places[written] = i
             groups[written] = entry
@@ -254,88 +271,90 @@ def change_sums(
         rows += abs(weight)
         if rows >= _MOST_AT_ONCE:
             for j in range(first, written):
-                _carry_all(figures, functions, starts, np.int64(groups[j]))
+                _carry_all(sums, aggregates, np.int64(groups[j]))
             rows = abs(weight)
-        row = figures[entry * columns : (entry + 1) * columns]
         for aggregate in range(aggregates):
-            at = starts[aggregate]
-            kind = np.int64(kinds[aggregate, i])
-            if functions[aggregate] == COUNTED:
+            at = entry * columns + sums.starts[aggregate]
+            amount = aggregate * count + i
+            kind = np.int64(amounts.kinds[amount])
+            if sums.functions[aggregate] == COUNTED:
                 if kind != NO_AMOUNT:
-                    row[at] += weight
-            elif _count_amount(row, at, weight, kind):
-                type_, one, other = kind % TYPES, high[aggregate, i], low[aggregate, i]
+                    sums.figures[at] += weight
+            elif _count_amount(sums.figures, at, weight, kind):
+                type_, high, low = kind % TYPES, amounts.high[amount], amounts.low[amount]
                 if rows < _MOST_AT_ONCE:
-                    _add_amount(row, at, 0, first_limb, weight, type_, one, other)
+                    _add_amount(sums.figures, at, 0, first_limb, weight, type_, high, low)
                 else:
-                    _add_often(row, at, starts[aggregate + 1], first_limb, weight, type_, one, other)
+                    end = entry * columns + sums.starts[aggregate + 1]
+                    _add_often(sums.figures, at, end, first_limb, weight, type_, high, low)
         if rows >= _MOST_AT_ONCE:  # it was one row, which left no carries
             rows = np.int64(0)
-        if i + 1 < count and events[i + 1] == events[i]:
+        if i + 1 < count and changes.events[i + 1] == changes.events[i]:
             continue
         for j in range(first, written):
             entry = np.int64(groups[j])
             there[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
-            _write_result(figures, functions, starts, first_limb, entry, j, work, types, highs, lows, reals)
+            _write_result(sums, first_limb, aggregates, entry, results, j, count)
         settle(bags)
         first, rows = written, np.int64(0)
     return written
 
 
 @njit(cache=True, nogil=True)
-def write_results(figures, functions, starts, first_limb, work, types, highs, lows, reals):
-    """Write the results of all groups."""
-    for entry in range(len(figures) // starts[-1]):
-        _write_result(figures, functions, starts, first_limb, entry, entry, work, types, highs, lows, reals)
+def write_results(sums, first_limb, aggregates, count, results):
+    """Write the results of groups 0 … `count` - 1."""
+    for entry in range(count):
+        _write_result(sums, first_limb, aggregates, entry, results, entry, count)
 
 
 @njit(cache=True, nogil=True)
-def _write_result(figures, functions, starts, first_limb, entry, j, work, types, highs, lows, reals):
-    row = figures[entry * starts[-1] : (entry + 1) * starts[-1]]
-    for aggregate in range(len(functions)):
-        at, end = starts[aggregate], starts[aggregate + 1]
-        if functions[aggregate] == COUNTED:
-            types[aggregate, j], highs[aggregate, j], lows[aggregate, j] = INTEGER, 0, row[at]
+def _write_result(sums, first_limb, aggregates, entry, results, place, count):
+    """Write the results of a group to its place among `count` groups."""
+    for aggregate in range(aggregates):
+        begin = entry * sums.starts[aggregates]
+        at, end = begin + sums.starts[aggregate], begin + sums.starts[aggregate + 1]
+        function, to = sums.functions[aggregate], aggregate * count + place
+        if function == COUNTED:
+            results.types[to], results.high[to], results.low[to] = INTEGER, 0, sums.figures[at]
             continue
-        _carry_sum(row, at, end)
-        is_average = functions[aggregate] == AVERAGED
-        _sum_result(row, at, end, first_limb, is_average, work, aggregate, j, types, highs, lows, reals)
+        _carry_sum(sums.figures, at, end)
+        _sum_result(sums, at, end, first_limb, function == AVERAGED, results, to)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _count_amount(row, at, weight, kind):
-    """Count an amount in the figures of a sum, which begin at a place of a row; return whether its number is to be added."""
+def _count_amount(figures, at, weight, kind):
+    """Count an amount in the figures of a sum, which begin at a place; return whether its number is to be added."""
     if kind == NO_AMOUNT:
-        row[at + _OTHERS] += weight
+        figures[at + _OTHERS] += weight
         return False
     special = kind // TYPES
-    row[at + _COUNTS + kind % TYPES] += weight
+    figures[at + _COUNTS + kind % TYPES] += weight
     if special != FINITE:
-        row[at + _SPECIALS + special] += weight
+        figures[at + _SPECIALS + special] += weight
     return special == FINITE
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _add_amount(row, at, limb, first_limb, weight, type_, high, low):
+def _add_amount(figures, at, limb, first_limb, weight, type_, high, low):
     """Add `weight` times an amount to a sum, shifted by some limbs; `weight` is at most `_MOST_AT_ONCE`."""
     if type_ <= DECIMAL:
         place = at + _DECIMALS + limb
-        row[place] += weight * (low & _MASK)
-        row[place + 1] += weight * ((low >> LIMB) & _MASK)
-        row[place + 2] += weight * (high & _MASK)
-        row[place + 3] += weight * (high >> LIMB)
+        figures[place] += weight * (low & _MASK)
+        figures[place + 1] += weight * ((low >> LIMB) & _MASK)
+        figures[place + 2] += weight * (high & _MASK)
+        figures[place + 3] += weight * (high >> LIMB)
     elif low != 0:
         place, shift = at + _BINARY + limb + (high >> 5) - first_limb, high & (LIMB - 1)
         if low < 0:
             weight, low = -weight, -low
         # The mantissa has 53 bits: what is shifted out above goes into the second and third limb.
-        row[place] += weight * ((low << shift) & _MASK)
-        row[place + 1] += weight * ((low >> (LIMB - shift)) & _MASK)
-        row[place + 2] += weight * ((low >> LIMB) >> (LIMB - shift))
+        figures[place] += weight * ((low << shift) & _MASK)
+        figures[place + 1] += weight * ((low >> (LIMB - shift)) & _MASK)
+        figures[place + 2] += weight * ((low >> LIMB) >> (LIMB - shift))
 
 
 @njit(cache=True, nogil=True)
-def _add_often(row, at, end, first_limb, weight, type_, high, low):
+def _add_often(figures, at, end, first_limb, weight, type_, high, low):
     """Add the number of an amount of any weight to a sum whose carries are propagated, and propagate its own.
 
     The lower half of the weight is that of the number, the upper half that of the number one limb above.
@@ -343,23 +362,23 @@ def _add_often(row, at, end, first_limb, weight, type_, high, low):
     lower = ((weight + 2**31) & _MASK) - 2**31
     for limb, part in ((0, lower), (1, (weight - lower) >> LIMB)):
         for some in (part >> 1, part - (part >> 1)):
-            _add_amount(row, at, limb, first_limb, some, type_, high, low)
-            _carry_sum(row, at, end)
+            _add_amount(figures, at, limb, first_limb, some, type_, high, low)
+            _carry_sum(figures, at, end)
 
 
 @njit(cache=True, nogil=True)
-def _carry_all(figures, functions, starts, entry):
+def _carry_all(sums, aggregates, entry):
     """Propagate the carries of all sums of a group."""
-    row = figures[entry * starts[-1] : (entry + 1) * starts[-1]]
-    for aggregate in range(len(functions)):
-        if functions[aggregate] != COUNTED:
-            _carry_sum(row, starts[aggregate], starts[aggregate + 1])
+    begin = entry * sums.starts[aggregates]
+    for aggregate in range(aggregates):
+        if sums.functions[aggregate] != COUNTED:
+            _carry_sum(sums.figures, begin + sums.starts[aggregate], begin + sums.starts[aggregate + 1])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _carry_sum(row, at, end):
-    _carry(row, at + _DECIMALS, at + _BINARY)
-    _carry(row, at + _BINARY, end)
+def _carry_sum(figures, at, end):
+    _carry(figures, at + _DECIMALS, at + _BINARY)
+    _carry(figures, at + _BINARY, end)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -371,29 +390,29 @@ def _carry(limbs, begin, end):
 
 
 @njit(cache=True, nogil=True)
-def _negate(limbs, count):
-    for i in range(count):
+def _negate(limbs, begin, end):
+    for i in range(begin, end):
         limbs[i] = -limbs[i]
-    _carry(limbs, 0, count)
+    _carry(limbs, begin, end)
 
 
 @njit(cache=True, nogil=True)
-def _multiply(limbs, count, factor):
+def _multiply(limbs, begin, end, factor):
     carry = np.int64(0)
-    for i in range(count - 1):
+    for i in range(begin, end - 1):
         product = limbs[i] * factor + carry
         limbs[i] = product & _MASK
         carry = product >> LIMB
-    limbs[count - 1] = limbs[count - 1] * factor + carry
+    limbs[end - 1] = limbs[end - 1] * factor + carry
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _divide_quickly(limbs, count, divisor):
+def _divide_quickly(limbs, begin, end, divisor):
     """Divide digits that are not negative by a divisor below 2³¹; return the remainder."""
     rest = np.int64(0)
-    while count > 0 and limbs[count - 1] == 0:
-        count -= 1
-    for i in range(count - 1, -1, -1):
+    while end > begin and limbs[end - 1] == 0:
+        end -= 1
+    for i in range(end - 1, begin - 1, -1):
         rest = (rest << LIMB) | limbs[i]
         limbs[i] = rest // divisor
         rest -= limbs[i] * divisor
@@ -401,20 +420,20 @@ def _divide_quickly(limbs, count, divisor):
 
 
 @njit(cache=True, nogil=True)
-def _divide_by_billion(limbs, count):
+def _divide_by_billion(limbs, begin, end):
     """Divide digits that are not negative, by a number that the compiler knows: it multiplies; return the remainder."""
-    return _divide_quickly(limbs, count, np.int64(_BILLION))
+    return _divide_quickly(limbs, begin, end, np.int64(_BILLION))
 
 
 @njit(cache=True, nogil=True)
-def _divide(limbs, count, divisor):
+def _divide(limbs, begin, end, divisor):
     """Divide digits that are not negative; return the remainder."""
     if divisor < 2**31:
-        return _divide_quickly(limbs, count, divisor)
+        return _divide_quickly(limbs, begin, end, divisor)
     rest = np.int64(0)
-    while count > 0 and limbs[count - 1] == 0:
-        count -= 1
-    for i in range(count - 1, -1, -1):
+    while end > begin and limbs[end - 1] == 0:
+        end -= 1
+    for i in range(end - 1, begin - 1, -1):
         quotient = np.int64(0)
         for bit in range(LIMB - 1, -1, -1):
             rest = 2 * rest + ((limbs[i] >> bit) & 1)
@@ -427,57 +446,59 @@ def _divide(limbs, count, divisor):
 
 
 @njit(cache=True, nogil=True)
-def _sum_result(row, at, end, first_limb, is_average, work, aggregate, j, types, highs, lows, reals):
+def _sum_result(sums, at, end, first_limb, is_average, results, to):
     """Write the sum or the average of figures whose carries are propagated."""
-    highs[aggregate, j] = lows[aggregate, j] = 0
+    row = sums.figures
+    results.high[to] = results.low[to] = 0
     type_, numbers = INTEGER, np.int64(0)
     for one in range(TYPES):
         if row[at + _COUNTS + one] > 0:
             type_ = one
             numbers += row[at + _COUNTS + one]
-    types[aggregate, j] = type_
+    results.types[to] = type_
     if row[at + _OTHERS] != 0:
-        types[aggregate, j] = NO_RESULT
+        results.types[to] = NO_RESULT
     elif numbers == 0:
-        types[aggregate, j] = INTEGER
+        results.types[to] = INTEGER
     elif type_ <= DECIMAL:
         if is_average:
-            types[aggregate, j] = DECIMAL
-        _decimal_result(row, at + _DECIMALS, numbers if is_average else 0, work, aggregate, j, types, highs, lows)
+            results.types[to] = DECIMAL
+        _decimal_result(sums, at + _DECIMALS, numbers if is_average else 0, results, to)
     else:
         positive, negative = row[at + _SPECIALS + POSITIVE] > 0, row[at + _SPECIALS + NEGATIVE] > 0
         if row[at + _SPECIALS + UNDEFINED] > 0 or (positive and negative):
-            reals[aggregate, j] = np.nan
+            results.reals[to] = np.nan
         elif positive or negative:
-            reals[aggregate, j] = np.inf if positive else -np.inf
+            results.reals[to] = np.inf if positive else -np.inf
         else:
-            reals[aggregate, j] = _real_result(row, at, end, first_limb, numbers if is_average else 0, work)
+            results.reals[to] = _real_result(sums, at, end, first_limb, numbers if is_average else 0)
 
 
 @njit(cache=True, nogil=True)
-def _decimal_result(row, at, divisor, work, aggregate, j, types, highs, lows):
+def _decimal_result(sums, at, divisor, results, to):
     """Write a sum of integers or decimals, or its quotient by a divisor unless that is 0; no result if it does not fit."""
+    work = sums.work
     for i in range(_DECIMAL_LIMBS):
-        work[i] = row[at + i]
+        work[i] = sums.figures[at + i]
     work[_DECIMAL_LIMBS] = 0
     is_negative = work[_DECIMAL_LIMBS - 1] < 0
     if is_negative:
-        _negate(work, _DECIMAL_LIMBS)
+        _negate(work, 0, _DECIMAL_LIMBS)
     if divisor != 0:
         work[_DECIMAL_LIMBS] = work[_DECIMAL_LIMBS - 1] >> LIMB
         work[_DECIMAL_LIMBS - 1] &= _MASK
-        rest = _divide(work, _DECIMAL_LIMBS + 1, divisor)
+        rest = _divide(work, 0, _DECIMAL_LIMBS + 1, divisor)
         other = divisor - rest
         if rest > other or (rest == other and work[0] & 1 == 1):
             work[0] += 1
             _carry(work, 0, _DECIMAL_LIMBS + 1)
-    elif types[aggregate, j] == INTEGER:
+    elif results.types[to] == INTEGER:
         work[_DECIMAL_LIMBS] = work[_DECIMAL_LIMBS - 1] >> LIMB
         work[_DECIMAL_LIMBS - 1] &= _MASK
-        _divide_by_billion(work, _DECIMAL_LIMBS + 1)
-        _divide_by_billion(work, _DECIMAL_LIMBS + 1)
+        _divide_by_billion(work, 0, _DECIMAL_LIMBS + 1)
+        _divide_by_billion(work, 0, _DECIMAL_LIMBS + 1)
     # One bit is that of the sign; the least negative number has no counterpart.
-    top = 1 if types[aggregate, j] == INTEGER else 3
+    top = 1 if results.types[to] == INTEGER else 3
     is_least = is_negative and work[top] == 2**31
     for i in range(top):
         is_least &= work[i] == 0
@@ -485,19 +506,20 @@ def _decimal_result(row, at, divisor, work, aggregate, j, types, highs, lows):
     for i in range(top + 1, _DECIMAL_LIMBS + 1):
         fits &= work[i] == 0
     if not fits:
-        types[aggregate, j] = NO_RESULT
+        results.types[to] = NO_RESULT
         return
     if is_negative:
-        _negate(work, 4)
-    lows[aggregate, j] = work[0] | (work[1] << LIMB)
-    highs[aggregate, j] = work[2] | (work[3] << LIMB)
-    if types[aggregate, j] == INTEGER:
-        highs[aggregate, j] = 0
+        _negate(work, 0, 4)
+    results.low[to] = work[0] | (work[1] << LIMB)
+    results.high[to] = work[2] | (work[3] << LIMB)
+    if results.types[to] == INTEGER:
+        results.high[to] = 0
 
 
 @njit(cache=True, nogil=True)
-def _real_result(row, at, end, first_limb, divisor, work):
+def _real_result(sums, at, end, first_limb, divisor):
     """Return the double nearest to a sum, or to its quotient by a divisor unless that is 0."""
+    row, work = sums.figures, sums.work
     is_mixed = row[at + _COUNTS + INTEGER] > 0 or row[at + _COUNTS + DECIMAL] > 0
     limbs = end - at - _BINARY
     if not is_mixed:
@@ -514,15 +536,14 @@ def _real_result(row, at, end, first_limb, divisor, work):
         work[first_limb - lowest + i] = row[at + _BINARY + i]
     _carry(work, first_limb - lowest + limbs - 1, count)  # the last limb has more than a digit
     if is_mixed:  # everything in units of 10⁻¹⁸
-        some = work[first_limb - lowest : count]  # there are zeros below
-        _multiply(some, len(some), _BILLION)
-        _multiply(some, len(some), _BILLION)
+        for _ in range(2):  # there are zeros below
+            _multiply(work, first_limb - lowest, count, _BILLION)
         for i in range(_DECIMAL_LIMBS):
             work[ONE - lowest + i] += row[at + _DECIMALS + i]
         _carry(work, ONE - lowest, count)
     is_negative = work[count - 1] < 0
     if is_negative:
-        _negate(work, count)
+        _negate(work, 0, count)
     has_rest = False
     if is_mixed or divisor != 0:
         while count > 0 and work[count - 1] == 0:
@@ -531,12 +552,11 @@ def _real_result(row, at, end, first_limb, divisor, work):
         for i in range(last):
             has_rest |= work[i] != 0
             work[i] = 0
-        leading = work[last:count]
         if is_mixed:
-            has_rest |= _divide_by_billion(leading, count - last) != 0
-            has_rest |= _divide_by_billion(leading, count - last) != 0
+            has_rest |= _divide_by_billion(work, last, count) != 0
+            has_rest |= _divide_by_billion(work, last, count) != 0
         if divisor != 0:
-            has_rest |= _divide(leading, count - last, divisor) != 0
+            has_rest |= _divide(work, last, count, divisor) != 0
     return _nearest(work, count, lowest, is_negative, has_rest)
 
 

@@ -11,7 +11,7 @@ Groups lie anywhere in memory, and each change is of another one: the kernel ask
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,6 +59,14 @@ class Figures(NamedTuple):
     """The array beside the bags, for the kernels."""
 
     figures: np.ndarray  # int64, FIGURES for each aggregate of an entry
+
+
+class Changes(NamedTuple):
+    """Changes of rows, for the kernels: a view, as each call of a kernel with an array counts a reference to it."""
+
+    keys: np.ndarray  # int32, as many a change as the groups have
+    weights: np.ndarray  # int64
+    events: np.ndarray  # int64
 
 
 class ChangedGroups(NamedTuple):
@@ -144,8 +152,8 @@ class SummedGroups(GroupFigures):
             np.empty(shape, np.int64),
             np.empty(shape, np.int64),
         )
-        keys = np.ascontiguousarray(keys).reshape(-1)
-        some = change_groups(self._bags.view, self._figures_view, self._functions, keys, weights, events, numbers, *changed)
+        changes = changes_view(keys, weights, events)
+        some = change_groups(self._bags.view, self._figures_view, self._functions, changes, count, numbers, *changed)
         return None if some < 0 else ChangedGroups(*(array[..., :some] for array in changed))
 
     @property
@@ -154,34 +162,39 @@ class SummedGroups(GroupFigures):
         return self._bags, self._figures
 
 
+def changes_view(keys: np.ndarray, weights: np.ndarray, events: np.ndarray) -> Any:
+    """Return the argument for a kernel for changes of rows with these keys, (row, key)."""
+    return view(Changes(np.ascontiguousarray(keys).reshape(-1), *map(np.ascontiguousarray, (weights, events))))
+
+
 @njit(cache=True, nogil=True, forceinline=True)
-def look_ahead(bags, state, columns, keys, width, i):
-    """Prefetch the memory that later changes will need."""
-    if (i + 2 * _AHEAD + 1) * width <= len(keys):
-        prefetch_place(bags, 0, keys, (i + 2 * _AHEAD) * width)
-    if (i + _AHEAD + 1) * width <= len(keys):
-        entry = prefetch_entry(bags, 0, keys, (i + _AHEAD) * width)
+def look_ahead(bags, state, columns, changes, count, width, i):
+    """Prefetch the memory that later changes of `count` will need."""
+    if i + 2 * _AHEAD < count:
+        prefetch_place(bags, 0, changes.keys, (i + 2 * _AHEAD) * width)
+    if i + _AHEAD < count:
+        entry = prefetch_entry(bags, 0, changes.keys, (i + _AHEAD) * width)
         if entry >= 0:
             for place in range(entry * columns, (entry + 1) * columns, _OF_LINE):
                 prefetch_at(state.figures, place)
 
 
 @njit(cache=True, nogil=True)
-def change_groups(bags, state, functions, keys, weights, events, numbers, places, groups, there, dividends, divisors):
+def change_groups(bags, state, functions, changes, count, numbers, places, groups, there, dividends, divisors):
     """Apply changes to groups and return how many changed groups were written; -1, without effect, if rows are too many."""
-    count, aggregates = len(weights), len(functions)
+    aggregates = len(functions)
     rows = bags.total[0]
     for i in range(count):
-        rows += abs(weights[i])
+        rows += abs(changes.weights[i])
         if rows >= _MOST_ROWS:
             return -1
     width, columns = np.int64(bags.width[0]), aggregates * FIGURES
     written = first = 0
     for i in range(count):
-        look_ahead(bags, state, columns, keys, width, i)
-        weight = weights[i]
+        look_ahead(bags, state, columns, changes, count, width, i)
+        weight = changes.weights[i]
         changed = bags.fields[CHANGED]
-        entry = add_in_event(bags, 0, keys, i * width, weight)
+        entry = add_in_event(bags, 0, changes.keys, i * width, weight)
         if bags.fields[CHANGED] != changed:
             places[written] = i
             groups[written] = entry
@@ -194,7 +207,7 @@ def change_groups(bags, state, functions, keys, weights, events, numbers, places
                 state.figures[at + NUMBERS] += weight
             else:
                 state.figures[at + OTHERS] += weight
-        if i + 1 < count and events[i + 1] == events[i]:
+        if i + 1 < count and changes.events[i + 1] == changes.events[i]:
             continue
         for j in range(first, written):
             entry = np.int64(groups[j])

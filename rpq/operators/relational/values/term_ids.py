@@ -10,6 +10,7 @@ Where vertices are integers, the text of one is its decimal notation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from threading import RLock
 
 import numpy as np
@@ -24,6 +25,9 @@ FIRST = 1 << 30
 
 FIRST_NUMBER = FIRST + (1 << 29)
 """Ids of numbers that groups sum up begin here, which are written as terms when they are read."""
+
+_FEW = 1_000
+"""New vertices up to which a look at each of them takes less time than the calls of NumPy that compare them at once."""
 
 
 class TermIds:
@@ -66,7 +70,13 @@ class TermIds:
         if not len(fresh):
             return
         if self._cache:
-            for vertex in self._cache.keys() & fresh.tolist():
+            reused: Iterable[int]
+            if len(fresh) < _FEW:
+                reused = self._cache.keys() & fresh.tolist()
+            else:
+                cached = np.fromiter(self._cache, np.int64, len(self._cache))
+                reused = cached[np.isin(cached, fresh)].tolist()
+            for vertex in reused:
                 del self._cache[vertex]
         if self._aliases and (gone := self._aliases.keys() & set(fresh.tolist())):
             for vertex in gone:
