@@ -291,8 +291,8 @@ class Run:
     """A configured run: `restore` resumes from its checkpoint, and `execute` runs to the end of the source.
 
     `make_engine` creates the engine of a new run.  `checkpoint_seconds` is the least time between two checkpoints.  After
-    each slice `tick` is called, and `check`, which raises an exception if the run must end.  With `flush`, reports that wait at
-    the end of the source are written there; the checkpoint comes before them, so a run that is resumed takes them back.
+    each slice `tick` is called, and `check`, which raises an exception if the run must end.  With `flush`, reports that are
+    pending at the end of the source are written there; the checkpoint precedes them, so a resumed run withdraws them.
     `convert` changes the columns of tuples for the engine.
     """
 
