@@ -107,12 +107,12 @@ def iso_texts(column: pa.Array) -> pa.Array:
     """
     if not pa.types.is_timestamp(column.type):
         return column
-    if column.type.unit != "ns":  # whose 64 bits are fewer years
+    if column.type.unit != "ns":  # 64 bits of nanoseconds do not reach beyond these years
         parts = _PARTS_OF_SECOND[column.type.unit]
         numbers = column.view(pa.int64())
         first, last = (pa.scalar(second * parts, pa.int64()) for second in (_YEAR_0, _YEAR_10000))
         has_text = pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, last))
-        if pc.all(has_text).as_py() is False:  # nulls are neither
+        if pc.all(has_text).as_py() is False:  # `all` skips nulls
             texts = iso_texts(pc.if_else(has_text, column, pa.scalar(None, column.type)))
             return pc.if_else(has_text, texts, numbers.cast(texts.type))
     return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)

@@ -1,4 +1,6 @@
-"""From vertex ids to names: rows that stay valid when ids are reused, as blocks of columns or, if they are few, as lists.
+"""Conversion of rows from vertex ids, which may be reused, to names, which stay valid.
+
+Many rows become blocks of columns, a few become lists.
 
 Everything that running queries report is converted here.
 """
@@ -23,7 +25,7 @@ Schema = tuple[str, ...]
 """The names of a query's columns; they are typed if not all values are vertices (`rpq.rows.typed_columns`)."""
 
 WHOLE, EMPTY = 2, 3
-"""The values of `removed` for an event whose rows are the whole answer, not a change; and whose one row says it is empty."""
+"""Values of `removed`. `WHOLE`: the rows are the whole answer, not a change. `EMPTY`: the only row says that it is empty."""
 
 
 class Block(NamedTuple):
@@ -84,7 +86,7 @@ class Block(NamedTuple):
         return self.row_count - removed, removed
 
     def places(self) -> np.ndarray:
-        """Return the places of the rows in their chunk, of which other blocks have rows too."""
+        """Return the places of the rows in their chunk, which may also have rows in other blocks."""
         assert self.first is not None
         lengths = self._lengths()
         return np.arange(self.row_count) + np.repeat(self.first - (self.ends - lengths), lengths)
@@ -345,7 +347,7 @@ def _order_by_time(numbered: list[tuple[int, Delta]]) -> tuple[list[np.ndarray],
     lengths = np.concatenate([delta.lengths() for delta in deltas])
     keys = [times, orders]
     if _are_of_both_kinds(numbered):
-        # Removed rows come before added ones, though several threads have reported both.
+        # Removed rows come before added ones, also where several threads reported them.
         numbers = [number for number, _ in numbered]
         firsts = np.repeat([numbers.index(number) for number in numbers], [len(delta.ends) for delta in deltas])
         enters = np.concatenate([delta.kinds > 0 for delta in deltas])
@@ -360,7 +362,7 @@ def _order_by_time(numbered: list[tuple[int, Delta]]) -> tuple[list[np.ndarray],
 
 def _stable_names(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarray, pa.Array]:
     """Return ids as positions in names, which stay valid when ids are reused, and these names."""
-    if ids.size >= 2 * vertices.count:  # there are fewer names than ids: take all names, and keep the ids
+    if ids.size >= 2 * vertices.count:  # fewer names than ids: taking all is cheaper than renumbering the ids
         return ids, vertices.names_of(np.arange(vertices.count))
     places, used = _renumber(ids, vertices.count)
     return places, vertices.names_of(used)
@@ -369,7 +371,7 @@ def _stable_names(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarr
 def _stable_terms(ids: np.ndarray, texts: Texts) -> tuple[np.ndarray, pa.Array]:
     """Return ids as positions in terms, and these terms, null for those that are unbound."""
     lowest, highest = int(ids.min(initial=0)), int(ids.max(initial=0))
-    if highest - lowest < ids.size:  # ids of vertices, and a few beside them
+    if highest - lowest < ids.size:  # mostly ids of vertices, with few others
         places, used = _compact((ids - lowest).reshape(-1), highest - lowest + 1)
         return places.reshape(ids.shape), pa.array(texts(used + np.int32(lowest)), pa.string())
     used, places = np.unique(ids, return_inverse=True)

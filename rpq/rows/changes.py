@@ -91,7 +91,7 @@ def _schema_with(
     time: pa.DataType,
     terms: bool,
 ) -> pa.Schema:
-    """Return the schema of rows with these columns; arguments as those of `field_of`."""
+    """Return the schema of rows with these columns. The arguments are those of `field_of`."""
     columns = zip(names, kinds, values, strict=True)
     fields = [field_of(name, kind, vertex, terms=terms, value=value) for name, kind, value in columns]
     return pa.schema([pa.field("query", pa.string()), *fields, pa.field("timestamp", time), pa.field("op", pa.string())])
@@ -300,7 +300,7 @@ class Changes:
         >>> changes.rows()[0]
         Change(query='a+', source='x', target='y', timestamp=1, op='+')
         """
-        if not self._chunks:  # most tuples change nothing, and an empty table takes longer than the tuple
+        if not self._chunks:  # as after most tuples; creating an empty table would take longer than the push
             return []
         return [
             row
@@ -419,7 +419,7 @@ class Changes:
     def _batches(self, block: Block, schema: pa.Schema, witness: bool) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a block, a piece at a time."""
         if witness and block.witness is None:
-            raise ValueError("no paths were kept; make the engine with witness=True")
+            raise ValueError("this engine stores no witnesses; create it with witness=True")
         names = self._names_of(block, terms=any(map(holds_terms, schema)))
         one = self._queries.names[block.query[0]] if (block.query == block.query[0]).all() else None
         queries, places = (None, block.query) if one is not None else self._queries.names_for(block.query)
@@ -466,7 +466,7 @@ class Changes:
         return [texts, lists.cast(pa.list_(values.type))]
 
     def _names_of(self, block: Block, *, terms: bool) -> list[Names]:
-        """Return the names for each column of a block; computed values become texts, or stay terms."""
+        """Return the names of each column of a block. Computed values become texts, unless they are to stay terms."""
         if not isinstance(block.columns, TypedColumns):
             return [Names(block.names)] * len(block.columns)
         ready: dict[Any, Names] = {}

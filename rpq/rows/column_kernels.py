@@ -70,7 +70,7 @@ class Names:
         self._numbers: np.ndarray | None = None
         self._ends: np.ndarray | None = None
         self._slots: np.ndarray | None = None
-        self.bytes_a_row = 0  # of a region; longer texts have memory of their own
+        self.bytes_a_row = 0  # part of a region; longer texts are allocated separately
         if pa.types.is_int64(names.type) and not names.null_count:
             self._numbers = _read_only(names.buffers()[1], np.int64)[names.offset :]
             self.bytes_a_row = 8
@@ -164,7 +164,7 @@ def _fill_slots(ends, data, slots, size):
 @njit(cache=True, nogil=True)
 def _copy_slots(rows, at, width, count, slots, size, ends, texts):
     """Write the names of rows and their ends, and return the number of their bytes."""
-    place, step = np.uint64(at), np.uint64(width)  # unsigned: an index with a sign could count from the end
+    place, step = np.uint64(at), np.uint64(width)  # unsigned: numba lets negative indexes count from the end
     room, vector = np.uint64(size), np.uint64(VECTOR)
     written = np.uint64(0)
     ends[0] = 0

@@ -80,7 +80,7 @@ class Delta:
         return len(self._ids.values)
 
     def without_ids(self) -> Delta:
-        """Return the same events with counts of rows alone."""
+        """Return the same events without their rows, whose number remains."""
         return Delta(ids=None, times=self.times, ends=self.ends, kinds=self.kinds, orders=self.orders)
 
     def as_lists(self) -> list[tuple[int, ...]]:

@@ -43,7 +43,7 @@ class CheckpointLock:
         self._file = None
         try:
             import fcntl
-        except ImportError:  # then the broker fences the older run
+        except ImportError:  # with Kafka, the broker fences the older run
             return
         self._file = os.open(f"{os.path.realpath(checkpoint)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

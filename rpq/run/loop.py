@@ -34,7 +34,7 @@ MAX_MESSAGES = 10
 """The number of rejected tuples, and of roots set aside, that are reported one by one; all are counted."""
 
 END_OF_INPUT = "end of input"
-"""How a run ends whose source has ended."""
+"""The way in which a run ends after its source has ended."""
 
 _NO_TUPLES = pa.RecordBatch.from_pydict({})
 
@@ -124,7 +124,7 @@ def push_accepted(
 
 
 class Rejected(Protocol):
-    """A tuple that is left out, or a record that is none: its position and the reason."""
+    """A tuple that is left out, or a record that is not a tuple: its position and the reason."""
 
     @property
     def place(self) -> str: ...
@@ -203,7 +203,7 @@ def push_slice(
 class SliceSource(Protocol):
     """The input of a run as slices, and the position between two of them.
 
-    Files and installed sources (`rpq.Source`) come through readers, topics of Kafka by their messages: both end here.  With
+    Readers of files and of installed sources (`rpq.Source`) implement it, and so do topics of Kafka.  With
     `stops` a tuple that is rejected ends the run; otherwise it is left out.  With `has_events` tuples come in events,
     each of which is accepted or rejected as a whole.  With `has_types` the type of vertices is known before the first tuple.
     """
@@ -218,7 +218,7 @@ class SliceSource(Protocol):
         """Open the source at the position of a checkpoint, or at its beginning if that is None."""
 
     def slices(self, most: Callable[[], int]) -> Iterator[Slice | None]:
-        """Yield slices of about `most()` tuples until the source ends; yield None now and then while nothing arrives."""
+        """Yield slices of about `most()` tuples until the source ends, and None from time to time while nothing arrives."""
 
     def advance(self, part: Any, until: int | None) -> bool:
         """Move the position behind a slice, or to its row `until`; return False if there is no position within a slice."""
@@ -230,10 +230,10 @@ class SliceSource(Protocol):
         """Return a value that changes when the position has changed enough for another checkpoint."""
 
     def sequence(self) -> int:
-        """Return the number of the position, which grows with every slice and is the same after a restart."""
+        """Return the sequence number of the position, which grows with every slice and survives a restart."""
 
     def again(self, last: int) -> Iterator[Slice]:
-        """Yield the slices from the position to the one with the number `last` again."""
+        """Yield the slices again that follow the position, up to the one with the sequence number `last`."""
 
     def synchronise(self) -> None:
         """Put on disk what `again` needs to yield the slices before the position."""
@@ -273,7 +273,7 @@ class Sink(Protocol):
         return 0
 
     def note_committed(self) -> None:
-        """Note that the present position of the source is the one that was committed last."""
+        """Record that the present position of the source is that of the last commit."""
         return
 
     def position(self) -> Any:
@@ -288,16 +288,16 @@ class Sink(Protocol):
 
 
 class Run:
-    """A run that is set up; `restore` takes up its checkpoint, and `execute` drives it to the end of the source.
+    """A configured run: `restore` resumes from its checkpoint, and `execute` runs to the end of the source.
 
-    `make_engine` makes the engine of a new run.  `checkpoint_seconds` is the least time between two checkpoints.  After each
-    slice `tick` is called, and `check`, which raises an exception if the run must end.  With `flush`, reports that wait at
-    the end of the source are written there; the checkpoint comes before them, so a run that is resumed takes them back.
+    `make_engine` creates the engine of a new run.  `checkpoint_seconds` is the least time between two checkpoints.  After
+    each slice `tick` is called, and `check`, which raises an exception if the run must end.  With `flush`, reports that are
+    pending at the end of the source are written there; the checkpoint precedes them, so a resumed run withdraws them.
     `convert` changes the columns of tuples for the engine.
     """
 
     slice_rows, slice_seconds = 1 << 20, 0.5
-    """The targets for the rows of a slice, which are all in memory at once, and for its time, for which a signal waits."""
+    """The target size of a slice, whose rows are in memory together, and its target time, for which a signal has to wait."""
 
     most_tuples: int | None = None
     """The largest number of tuples in a slice."""
@@ -349,7 +349,7 @@ class Run:
         self._seconds_before = 0.0
 
     def restore(self) -> None:
-        """Take engine and position from the checkpoint, if there is one, or else make the engine as soon as that can be.
+        """Restore engine and position from the checkpoint or, if there is none, create the engine as soon as possible.
 
         Raises `CheckpointError` and `StateFormatError` for a checkpoint that cannot be resumed, and what `make_engine` does.
         """

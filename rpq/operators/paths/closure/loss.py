@@ -65,7 +65,7 @@ from rpq.operators.paths.index.layout import (
     STATE_BITS,
     VERTICES,
 )
-from rpq.operators.paths.index.rows import ONE, ZERO, lane_of, slide_of
+from rpq.operators.paths.index.rows import ONE, ZERO, in_edges, lane_of, next_in_edge, past_transition, slide_of
 from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 from rpq.stream.edges.outcomes import ABSENT, DELETED, outcome_of
 
@@ -264,22 +264,20 @@ def _reaches(index, closure, component, source, target):
             break
         vertex, state = node[before] >> 16, node[before] & STATE_BITS
         before -= 1
-        for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-            source_state = np.int64(program.enter_source[enter])
-            if source_state == 0:
+        edge = in_edges(index, vertex, state)
+        while True:
+            edge = next_in_edge(index, vertex, state, edge, now)
+            if edge.link < 0:
+                break
+            if edge.source_state == 0:
+                edge = past_transition(edge)
                 continue
-            links = vertex * classes + program.enter_class[enter]
-            start = np.int64(graph.into.start[links])
-            for place in range(start, start + np.int64(graph.into.length[links])):
-                link = graph.into.entries[place]
-                if slide_of(graph, link) <= now:
-                    continue
-                beside = (link >> 32) * states + source_state
-                if row_of[beside] == component:
-                    row_of[beside] = -3
-                    node[last - found] = (link >> 32) << 16 | source_state
-                    found += 1
-                meets |= row_of[beside] == -2
+            beside = edge.source * states + edge.source_state
+            if row_of[beside] == component:
+                row_of[beside] = -3
+                node[last - found] = edge.source << 16 | edge.source_state
+                found += 1
+            meets |= row_of[beside] == -2
     closure.fields[WALKED] += 2 * (count + found)  # nodes and links, about
     for i in range(count):
         row_of[(node[i] >> 16) * states + (node[i] & STATE_BITS)] = component
@@ -348,16 +346,16 @@ def _is_linked(index, closure, source, target):
         return False
     for i in range(np.int64(first[target]), np.int64(first[target + 1])):
         vertex, state = closure.member[i] >> 16, closure.member[i] & STATE_BITS
-        for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-            links = vertex * classes + program.enter_class[enter]
-            start = np.int64(graph.into.start[links])
-            closure.fields[WALKED] += np.int64(graph.into.length[links])
-            for place in range(start, start + np.int64(graph.into.length[links])):
-                link = graph.into.entries[place]
-                if program.enter_source[enter] == 0:
-                    continue
-                if row_of[(link >> 32) * states + program.enter_source[enter]] == source and slide_of(graph, link) > now:
-                    return True
+        edge = in_edges(index, vertex, state)
+        while True:
+            edge = next_in_edge(index, vertex, state, edge, now)
+            if edge.link < 0:
+                break
+            closure.fields[WALKED] += 1
+            if edge.source_state == 0:
+                edge = past_transition(edge)
+            elif row_of[edge.source * states + edge.source_state] == source:
+                return True
     return False
 
 
@@ -465,40 +463,38 @@ def _discard_supported(index, closure, component, low, high, by_all):
 
     Return whether a predecessor that does not count has some of them.
     """
-    program, table, graph, fields = index.program, index.table, index.graph, closure.fields
-    classes, states, words, now = program.sizes[CLASSES], program.sizes[STATES], fields[WORDS], index.state[NOW]
+    table, fields = index.table, closure.fields
+    states, words, now = index.program.sizes[STATES], fields[WORDS], index.state[NOW]
     above, marks = max(component, fields[UPWARD]), fields[UPWARD] >= 0
     is_uncertain, last = False, np.int64(-1)
     for i in range(np.int64(closure.member_first[component]), np.int64(closure.member_first[component + 1])):
         vertex, state = closure.member[i] >> 16, closure.member[i] & STATE_BITS
-        for enter in range(program.enter_first[state], program.enter_first[state + 1]):
-            source_state = np.int64(program.enter_source[enter])
-            links = vertex * classes + program.enter_class[enter]
-            start = np.int64(graph.into.start[links])
-            fields[WALKED] += np.int64(graph.into.length[links])
-            for place in range(start, start + np.int64(graph.into.length[links])):
-                link = graph.into.entries[place]
-                source = link >> 32
-                if source_state == 0:
-                    slot = np.int64(table.slot_of[source])
-                    if slot >= 64 * low and slot < 64 * high and table.is_root[source] and slide_of(graph, link) > now:
-                        closure.new[slot >> 6] &= ~lane_of(slot)
-                    continue
-                before = np.int64(table.row_of[source * states + source_state])
-                if before < 0 or before == component or before == last or slide_of(graph, link) <= now:
-                    continue
-                last = before
-                some = ZERO
-                if by_all or above < before < fields[SETTLED] or (marks and closure.touch[before] == 0):
-                    for word in range(low, high):
-                        closure.new[word] &= ~closure.rows[before * words + word]
-                        some |= closure.new[word]
-                    if some == ZERO:
-                        return False
-                elif not is_uncertain:
-                    for word in range(low, high):
-                        some |= closure.new[word] & closure.rows[before * words + word]
-                    is_uncertain = some != ZERO
+        edge = in_edges(index, vertex, state)
+        while True:
+            edge = next_in_edge(index, vertex, state, edge, now)
+            if edge.link < 0:
+                break
+            fields[WALKED] += 1
+            if edge.source_state == 0:
+                slot = np.int64(table.slot_of[edge.source])
+                if slot >= 64 * low and slot < 64 * high and table.is_root[edge.source]:
+                    closure.new[slot >> 6] &= ~lane_of(slot)
+                continue
+            before = np.int64(table.row_of[edge.source * states + edge.source_state])
+            if before < 0 or before == component or before == last:
+                continue
+            last = before
+            some = ZERO
+            if by_all or above < before < fields[SETTLED] or (marks and closure.touch[before] == 0):
+                for word in range(low, high):
+                    closure.new[word] &= ~closure.rows[before * words + word]
+                    some |= closure.new[word]
+                if some == ZERO:
+                    return False
+            elif not is_uncertain:
+                for word in range(low, high):
+                    some |= closure.new[word] & closure.rows[before * words + word]
+                is_uncertain = some != ZERO
     return is_uncertain
 
 

@@ -70,7 +70,6 @@ from rpq.operators.paths.ordered.timeline import (
     UNLIMITED,
     begin_scan,
     enter,
-    entries_before,
     entries_up_to,
     mark_of,
     skip_left,
@@ -183,7 +182,7 @@ def raise_newest(index, timeline, copies):
     code = _raise_entry(index, timeline, newest, copies)
     if code != DONE or fields[STRICT] != 0:
         return code
-    first = entries_before(timeline, timeline.time[newest])
+    first = entries_up_to(timeline, timeline.time[newest] - 1)
     if _is_bounded(timeline):  # scans find whole paths, and a path may matter that raised nothing by itself
         for place in range(first, newest):
             code = _raise_entry(index, timeline, place, False)

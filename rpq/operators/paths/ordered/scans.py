@@ -39,7 +39,6 @@ from rpq.operators.paths.ordered.timeline import (
     STRICT,
     UNLIMITED,
     begin_scan,
-    entries_before,
     entries_leaving_by,
     entries_up_to,
     mark_of,
@@ -214,13 +213,11 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     scan = _Scan(fields[SCAN], mark, strict, gap, lists, end, index.state[BASE], now)
     first = entries_leaving_by(timeline, index.state[BASE] + now) if fields[IN_ORDER] != 0 else fields[FIRST]
     if not is_end and fields[SPAN] != UNLIMITED and time > EARLIEST + fields[SPAN]:
-        first = max(first, entries_before(timeline, time - fields[SPAN]))
+        first = max(first, entries_up_to(timeline, time - fields[SPAN] - 1))
     if is_end:
         latest = fields[COUNT] - 1
-    elif strict:
-        latest = entries_before(timeline, time) - 1
     else:
-        latest = entries_up_to(timeline, time) - 1
+        latest = entries_up_to(timeline, time - 1 if strict else time) - 1
     place, has_gap = latest, not is_end and gap != UNLIMITED
     while place >= first:
         is_reached = timeline.marks[timeline.target[place]] == mark or timeline.marks[timeline.source[place]] == mark
@@ -324,7 +321,7 @@ def scan_forward(index, timeline, time):
     fields = timeline.fields
     strict = fields[STRICT] != 0
     fields[STEP_COUNT] = 0
-    place = entries_up_to(timeline, time) if strict else entries_before(timeline, time)
+    place = entries_up_to(timeline, time if strict else time - 1)
     while place < fields[COUNT]:
         arrival = timeline.time[place]
         end = place + 1

@@ -51,7 +51,6 @@ from rpq.operators.paths.ordered.timeline import (
     VECTOR_CAPACITY,
     VECTORS,
     begin_scan,
-    entries_before,
     entries_up_to,
     mark_of,
     newest_entry,
@@ -298,7 +297,7 @@ def _find_through(index, timeline, place):
         if state >= 0 and index.table.is_root[u] and not _note_found(timeline, v * states + state, u, slide):
             return False
         # Where nothing came to u since, its rows are what they were before the edge.
-        is_as_before = not _leads_to(index, timeline, entries_before(timeline, time), u)
+        is_as_before = not _leads_to(index, timeline, entries_up_to(timeline, time - 1), u)
         for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
             source = np.int64(program.step_source[step])
             node = v * states + program.step_target[step]
@@ -403,7 +402,7 @@ def _find_paths_through(index, timeline, place, is_going):
         cell = vector * cells + timeline.nodes[timeline.found_root[one] * states].width
         timeline.vectors[cell] = max(np.int64(timeline.vectors[cell]), timeline.found_value[one])
     time = timeline.time[place]
-    first = entries_up_to(timeline, time) if fields[STRICT] != 0 else entries_before(timeline, time)
+    first = entries_up_to(timeline, time if fields[STRICT] != 0 else time - 1)
     return _follow_all(index, timeline, first, False)
 
 

@@ -287,43 +287,29 @@ def begin_scan(timeline):
     return fields[SCAN]
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _entries_up_to(timeline, column, limit):
+    """Return the number of entries up to `limit` in a column along which the entries of the window ascend."""
+    low, high = timeline.fields[FIRST], timeline.fields[COUNT]
+    while low < high:
+        middle = (low + high) >> 1
+        if column[middle] <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @njit(cache=True, nogil=True)
 def entries_up_to(timeline, time):
     """Return the number of entries with a timestamp up to `time`."""
-    low, high = timeline.fields[FIRST], timeline.fields[COUNT]
-    while low < high:
-        middle = (low + high) >> 1
-        if timeline.time[middle] <= time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True, nogil=True)
-def entries_before(timeline, time):
-    """Return the number of entries with a timestamp below `time`."""
-    low, high = timeline.fields[FIRST], timeline.fields[COUNT]
-    while low < high:
-        middle = (low + high) >> 1
-        if timeline.time[middle] < time:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return _entries_up_to(timeline, timeline.time, time)
 
 
 @njit(cache=True, nogil=True)
 def entries_leaving_by(timeline, slide):
     """Return the number of entries that leave by a slide, where they do so in the order of time."""
-    low, high = timeline.fields[FIRST], timeline.fields[COUNT]
-    while low < high:
-        middle = (low + high) >> 1
-        if timeline.slide[middle] <= slide:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return _entries_up_to(timeline, timeline.slide, slide)
 
 
 @njit(cache=True, nogil=True)
