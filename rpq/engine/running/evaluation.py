@@ -58,7 +58,6 @@ from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, mer
 from rpq.stream.window import CountWindow, Window
 
 _LARGEST_CHUNK = 32768
-_CHUNK_WITH_THREADS = 16384
 """Several threads divide a push into several chunks: the names of a chunk get ids while its predecessor is applied.
 
 Threads wait for each other at the end of each chunk, so chunks are as large as that allows, but the first one of a push,
@@ -202,16 +201,14 @@ class Evaluation:
         """The number of tuples between two chances to collect: about half a window.
 
         Where each event is alone a window is next to nothing, and looking after each handful of events would cost more than
-        the events.
+        the events. Several threads wait for each other at the end of each chunk.
         """
         if self.output.has_present_witnesses and any(running.has_witnesses for running in self.running):
             return 1
         if self.witness and any(running.witnesses_are_of_now for running in self.running):
             return 1
-        if self.events == "alone":
+        if self.events == "alone" or self._crew.has_others:
             return _LARGEST_CHUNK
-        if self._crew.has_others:
-            return _CHUNK_WITH_THREADS
         return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
 
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:

@@ -113,7 +113,7 @@ def test_a_memory_limit_is_kept_by_all_threads():
 
 def test_names_of_the_next_chunk_get_ids_while_one_is_applied(monkeypatch):
     """Pushes of many chunks, in which names and labels come and go: no id of the next chunk is given up meanwhile."""
-    monkeypatch.setattr("rpq.engine.running.evaluation._CHUNK_WITH_THREADS", 7)
+    monkeypatch.setattr("rpq.engine.running.evaluation._LARGEST_CHUNK", 7)
     monkeypatch.setattr("rpq.engine.running.evaluation._SMALLEST_CHUNK", 5)
     labels = [f"d{i // 4}" if i % 4 == 3 else "abc"[i % 4] for i in range(1_200)]
     tuples = [
@@ -131,7 +131,7 @@ def test_names_of_the_next_chunk_get_ids_while_one_is_applied(monkeypatch):
 
 
 def test_a_failure_takes_back_the_names_of_the_next_chunk(monkeypatch):
-    monkeypatch.setattr("rpq.engine.running.evaluation._CHUNK_WITH_THREADS", 4)
+    monkeypatch.setattr("rpq.engine.running.evaluation._LARGEST_CHUNK", 4)
     monkeypatch.setattr("rpq.engine.running.evaluation._SMALLEST_CHUNK", 4)
     engine = rpq.Engine(rpq.Query(STAR, window=W, name="q"), threads=2, max_rows=2)
     tuples = [*(("x", f"y{i}", "a", 1) for i in range(3)), ("x", "z", "b", 1), *((f"n{i}", "m", "a", 1) for i in range(4))]
