@@ -239,8 +239,9 @@ class Changes:
         """
         if query is None:
             schema = self._schema
-            if not witness and self._are_few():
-                return pa.Table.from_batches([self._batch_of_few(chunk, schema) for chunk in self._chunks], schema)
+            few = [chunk for chunk in self._chunks if isinstance(chunk, FewRows)]
+            if few and len(few) == len(self._chunks) and not witness:
+                return pa.Table.from_batches([self._batch_of_few(chunk, schema) for chunk in few], schema)
             blocks = [block for blocks in self._as_blocks() for block in blocks]
         else:
             number = self._queries.number_of(query)
@@ -302,11 +303,10 @@ class Changes:
         """
         if not self._chunks:  # as after most tuples; creating an empty table would take longer than the push
             return []
-        return [
-            row
-            for chunk in self._chunks
-            for row in (self._rows_of_few(chunk) if isinstance(chunk, FewRows) else self._rows_of(chunk))
-        ]
+        if len(self._chunks) == 1 and isinstance(few := self._chunks[0], FewRows):
+            return self._rows_of_few(few)
+        parts = (self._rows_of_few(one) if isinstance(one, FewRows) else self._rows_of(one) for one in self._chunks)
+        return [*chain.from_iterable(parts)]
 
     def _rows_of_few(self, rows: FewRows) -> list[Any]:
         """Return the rows of one chunk that has few."""
@@ -382,10 +382,6 @@ class Changes:
 
     def _as_blocks(self) -> Iterator[list[Block]]:
         return (chunk.blocks(self._queries.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
-
-    def _are_few(self) -> bool:
-        """Return whether all rows are those of chunks that have few."""
-        return bool(self._chunks) and all(isinstance(chunk, FewRows) for chunk in self._chunks)
 
     def _batch_of_few(self, rows: FewRows, schema: pa.Schema) -> pa.RecordBatch:
         """Return the rows of one chunk that has few, of queries with the columns of all.

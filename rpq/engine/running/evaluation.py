@@ -345,7 +345,14 @@ class Evaluation:
         if overflow is not None:
             failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
-        rows, counts = self._rows(deltas, edge_times, few=FEW_OF_CHUNK, collect=collect)
+        counts: tuple[int, int] | np.ndarray = (0, 0)
+        rows: ChunkRows = []
+        if deltas:
+            counts = sum([delta.counts() for _, delta in deltas], _NO_ROWS)
+            if collect and 0 < counts.sum() <= FEW_OF_CHUNK and self._has_lists:
+                rows = few_rows_of(deltas, self.vertices, running.texts)
+            elif collect:
+                rows = self.output.rows(deltas, edge_times)
         self.guard.places = self.row_guard.places = None
         if running.overrunning:
             self.output.note_overruns(first)
@@ -489,7 +496,12 @@ class Evaluation:
             if total > self.row_guard.most and failure is None and (overflow := self.output.overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             if failure is None:
-                rows, counts = self._rows(deltas, edge_times, few=FEW, collect=collect)
+                if collect and total <= FEW and self._has_lists:
+                    rows = few_rows_of(deltas, self.vertices, running.texts)
+                    counts = rows.counts()
+                else:
+                    counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
+                    rows = self.output.rows(deltas, edge_times) if collect else []
         if running.overrunning:
             self.output.note_overruns(0)
         self.guard.places = self.row_guard.places = None
@@ -501,20 +513,10 @@ class Evaluation:
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome.item(0) == LATE else _NONE, failure)
 
-    def _rows(
-        self, deltas: list[tuple[int, Delta]], edge_times: EdgeTimes | None, *, few: int, collect: bool
-    ) -> tuple[ChunkRows, np.ndarray | tuple[int, int]]:
-        """Return the rows of deltas, as lists if there are `few` of them, and the numbers added and removed."""
-        if not deltas:
-            return [], (0, 0)
-        # Ids and values of edges have types that columns alone know.
-        if collect and not self.witness and (self.multigraph is None or self.multigraph.is_bare):
-            total = len(deltas[0][1]) if len(deltas) == 1 else sum([len(delta) for _, delta in deltas])
-            if 0 < total <= few:
-                rows = few_rows_of(deltas, self.vertices, self.running.texts)
-                return rows, rows.counts()
-        counts = sum([delta.counts() for _, delta in deltas], _NO_ROWS)
-        return self.output.rows(deltas, edge_times) if collect else [], counts
+    @property
+    def _has_lists(self) -> bool:
+        """True if rows may be lists: ids and values of edges have types that columns alone know, as have witnesses."""
+        return not self.witness and (self.multigraph is None or self.multigraph.is_bare)
 
     def _derive_one(
         self, multigraph: Multigraph, values: Mapping[str, Any], edge: int | str | None

@@ -173,7 +173,7 @@ class Intake:
             unread = of_streams.copy()
             unread[is_named.view(bool)] = -1
             has_reader = has_reader | is_named
-            edges += np.count_nonzero(is_named)
+            edges += int(np.count_nonzero(is_named))
         if names is not None:
             has_reader = names
         sources, targets = (ends[first : first + count] for ends in (tuples.source, tuples.target))
