@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.commands import Caller
-    from tests.kafka_topics import Topics
-    from tests.page_browser import Windows
-    from tests.postgres_server import Server
+    from tests.services.kafka_topics import Topics
+    from tests.services.page_browser import Windows
+    from tests.services.postgres_server import Server
 
 # Kernels compile at their first call, so no example has a deadline.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
@@ -129,7 +129,7 @@ def loggers_stay_as_they_are() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout, in which something may be built."""
-    from tests.environments import copied_checkout
+    from tests.services.environments import copied_checkout
 
     return copied_checkout(tmp_path_factory.mktemp("source") / "checkout")
 
@@ -137,7 +137,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel; needs a package registry, for setuptools."""
-    from tests.environments import built
+    from tests.services.environments import built
 
     return built(checkout, tmp_path_factory.mktemp("wheel"))
 
@@ -153,10 +153,10 @@ def rpq(capfdbinary: pytest.CaptureFixture[bytes]) -> Caller:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topics]:
     """Topics of a real broker, which lives as long as the tests of this process."""
-    from tests.kafka_broker import Broker, required_or_skipped
+    from tests.services.kafka_broker import Broker, required_or_skipped
 
     with required_or_skipped():
-        from tests.kafka_topics import Topics
+        from tests.services.kafka_topics import Topics
 
         broker = Broker(tmp_path_factory.mktemp("kafka"), with_tls=True).start()
     with closing(broker), closing(Topics(broker)) as topics:
@@ -166,10 +166,10 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topics]:
 @pytest.fixture
 def own_kafka(tmp_path: Path) -> Iterator[Topics]:
     """Topics of a broker of the test's own, which it may kill."""
-    from tests.kafka_broker import Broker, required_or_skipped
+    from tests.services.kafka_broker import Broker, required_or_skipped
 
     with required_or_skipped():
-        from tests.kafka_topics import Topics
+        from tests.services.kafka_topics import Topics
 
         broker = Broker(tmp_path / "broker").start()
     with closing(broker):
@@ -179,7 +179,7 @@ def own_kafka(tmp_path: Path) -> Iterator[Topics]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     """A PostgreSQL server, which lives as long as the tests of this process; each test creates tables of its own."""
-    from tests.postgres_server import started_or_skipped
+    from tests.services.postgres_server import started_or_skipped
 
     with started_or_skipped() as server:
         yield server
@@ -218,7 +218,7 @@ def rpq_on_spark(session: SparkSession, rpq: Caller, monkeypatch: pytest.MonkeyP
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """A headless browser for the tests of one file: while it is there, this thread can run no event loop of its own."""
-    from tests.page_browser import chromium_running
+    from tests.services.page_browser import chromium_running
 
     with chromium_running() as browser:
         yield browser
@@ -227,7 +227,7 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture
 def windows(chromium: Browser) -> Iterator[Windows]:
     """Opens pages; a test fails in whose pages something goes wrong."""
-    from tests.page_browser import Windows
+    from tests.services.page_browser import Windows
 
     with closing(Windows(chromium)) as opened:
         yield opened

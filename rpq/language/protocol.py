@@ -7,7 +7,7 @@ Workers belong to a *part* of the engine: a running query, or data structures th
 worker, or one for each thread; each is responsible for some of the answers, so that no two report the same row.
 
 A kind of query consists of a question (`Question`), which users create, a `RunningQuery` with its `Worker`, and a `Kind`
-(`rpq.language.kinds`) that binds the two. `tests/engine/edge_query.py` is a small example: the edges of one label.
+(`rpq.language.kinds`) that binds the two. `tests/engine/kinds/edge_query.py` is a small example: the edges of one label.
 """
 
 from __future__ import annotations

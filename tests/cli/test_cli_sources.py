@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from rpq.run import loop
-from tests import installed_sources
 from tests.cli.test_cli_checkpoint import call_and_die, read_rows
-from tests.installed_sources import BATCHES, POSITIONS, install, install_all
+from tests.services import installed_sources
+from tests.services.installed_sources import BATCHES, POSITIONS, install, install_all
 from tests.twins import left_to_ci
 
 QUERY = ["a/b*", "--window", 20, "--slide", 3, "--semantics", "explicit"]
@@ -265,9 +265,15 @@ def test_a_stream_and_parameters_belong_to_a_url_and_a_login_stays_out_of_messag
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("nosource://x", "of of-tests 1.0 (tests.installed_sources:NoSource) is no source: expected a class with a method"),
+        (
+            "nosource://x",
+            "of of-tests 1.0 (tests.services.installed_sources:NoSource) is no source: expected a class with a method",
+        ),
         ("vague://x", "installed_sources:Vague): guarantee is 'mostly'; expected one of 'rewind', 'replay', 'none'"),
-        ("missing://x", "installed_sources:Missing) cannot be loaded: AttributeError: module 'tests.installed_sources'"),
+        (
+            "missing://x",
+            "installed_sources:Missing) cannot be loaded: AttributeError: module 'tests.services.installed_sources'",
+        ),
         ("away://x", "away:// of others 1.0 (nothing_of_this_name:Source) cannot be loaded: ModuleNotFoundError: No"),
         ("live://unknown", "live://unknown: KeyError: 'unknown'"),
         ("twice://x", "several packages have a source for twice://: "),

@@ -15,7 +15,7 @@ from rpq.cli import main
 from rpq.compiled import kernel_cache
 from rpq.compiled.processors import NEEDS, common_names_here, difference, is_known
 from rpq.engine.warmup import VARIANTS, Variant, variants, warm_up_variant
-from tests.environments import ALL_LOADED, ROOT, run
+from tests.services.environments import ALL_LOADED, ROOT, run
 
 # What users ask, one for each thing that might need another kernel; whatever the window, the kernels are the same.
 USES = """

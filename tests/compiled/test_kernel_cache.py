@@ -18,7 +18,7 @@ from rpq.compiled import kernel_cache
 from rpq.compiled.kernel_cache import KernelCache
 from rpq.compiled.kernel_loading import symbols_of
 from rpq.compiled.kernel_sources import digest
-from tests.environments import ROOT, environment, run, site_packages, unprivileged
+from tests.services.environments import ROOT, environment, run, site_packages, unprivileged
 
 FACTOR = "FACTOR = 2\n"
 # A kernel that calls another one in another file: small, so that compiling takes a second, and like those that are there.

@@ -29,7 +29,7 @@ from rpq.spark.batch.splits import BAD, EDGE, LineOptions, SplitReader, cut_spli
 from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.errors import PipelineError
 from rpq.spark.stream.topics import ConnectorMessage, MessageTuples, layout_of_messages
-from tests.served import Served
+from tests.services.served import Served
 
 Row = dict[str, Any]
 _NUMBERS = ("timestamp", "amount")

@@ -27,9 +27,9 @@ from rpq import automata
 from rpq.engine.state.state_layout import STATE
 from rpq.errors import ThreadsWarning
 from rpq.files.sealed import HEADER_BYTES, seal
-from tests.engine.damaging import as_version_1
-from tests.environments import ROOT, run
+from tests.engine.state.damaging import as_version_1
 from tests.reference import ReferenceEngine, Row
+from tests.services.environments import ROOT, run
 from tests.twins import reference_query, row
 
 WINDOW = rpq.Window(size=10, slide=1)

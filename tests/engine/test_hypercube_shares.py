@@ -22,8 +22,8 @@ import rpq
 from rpq.language.hypercube import Share
 from rpq.spark.division import EdgeDivision, OwnEdges, describe_division, division_warning
 from tests.operators.patterns.pattern_twins import text_of
-from tests.pattern_strategies import patterns as any_patterns
 from tests.reference_patterns import Pattern
+from tests.strategies.pattern_strategies import patterns as any_patterns
 from tests.twins import examples
 
 WINDOW = rpq.Window(size=12, slide=4)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kafka_broker import Broker, required_or_skipped
+from tests.services.kafka_broker import Broker, required_or_skipped
 
 
 @pytest.mark.ci
 def test_what_is_sent_is_there_after_a_crash_of_the_broker(tmp_path) -> None:
     with required_or_skipped():
-        from tests.kafka_topics import Topics
+        from tests.services.kafka_topics import Topics
 
         broker = Broker(tmp_path).start()
     try:

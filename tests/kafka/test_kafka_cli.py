@@ -18,8 +18,8 @@ from rpq.kafka.metrics import RunMetrics
 from rpq.kafka.partition_merge import Place
 from tests.kafka.kafka_process import ROOT, ended, started
 from tests.kafka.test_kafka_run import expected, merged, unordered
-from tests.kafka_broker import PASSWORD_OF_STORES, free_ports
-from tests.kafka_topics import dealt, edges
+from tests.services.kafka_broker import PASSWORD_OF_STORES, free_ports
+from tests.services.kafka_topics import dealt, edges
 
 
 def waited(holds, seconds: float = 90) -> None:

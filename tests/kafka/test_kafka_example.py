@@ -17,7 +17,7 @@ import pytest
 import rpq
 from rpq.workloads.generate.interactions import Interactions, generate_interactions
 from tests.kafka.kafka_process import ROOT, ended
-from tests.kafka_broker import free_ports
+from tests.services.kafka_broker import free_ports
 
 COMPOSE = ROOT / "examples" / "kafka" / "compose.yaml"
 

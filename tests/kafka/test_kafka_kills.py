@@ -15,7 +15,7 @@ import pytest
 import rpq
 from tests.kafka.kafka_process import ended, started
 from tests.kafka.test_kafka_run import QUERY, expected, merged, unordered
-from tests.kafka_topics import dealt, edges
+from tests.services.kafka_topics import dealt, edges
 
 PARTITIONS = 3
 

@@ -14,7 +14,7 @@ from rpq.errors import InputError
 from rpq.kafka import run_topics
 from rpq.kafka.client import KafkaError
 from rpq.readers import EdgeRules
-from tests.kafka_topics import dealt, edges
+from tests.services.kafka_topics import dealt, edges
 
 WINDOW = rpq.Window(size=40, slide=5)
 QUERY = rpq.Query("a/b*", window=WINDOW, semantics="explicit")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rpq
-from tests.kafka_topics import Topics, dealt, edges
+from tests.services.kafka_topics import Topics, dealt, edges
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
@@ -21,7 +21,7 @@ from rpq.kafka.client import ClientSettings
 from rpq.kafka.topic_reader import TopicInput
 from rpq.serve.feeds import TopicFeed
 from tests.kafka.test_kafka_run import WINDOW, merged
-from tests.served import Command, Served
+from tests.services.served import Command, Served
 
 PATH = "a/b*"
 QUERY = [PATH, "--window", WINDOW.size, "--slide", WINDOW.slide, "--semantics", "explicit"]

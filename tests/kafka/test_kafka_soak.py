@@ -18,7 +18,7 @@ import pytest
 import rpq
 from rpq.files.table_formats import json_lines
 from tests.kafka.kafka_process import ended, started
-from tests.kafka_broker import free_ports
+from tests.services.kafka_broker import free_ports
 
 TUPLES = int(os.environ.get("RPQ_SOAK_TUPLES", "100000000"))
 CHUNK = 50_000

@@ -15,7 +15,7 @@ from rpq.errors import InputError
 from rpq.kafka import run_topics
 from rpq.run.loop import OutputError
 from tests.kafka.kafka_process import ROOT
-from tests.kafka_topics import edges
+from tests.services.kafka_topics import edges
 
 
 def test_a_table_equals_the_answer_over_changes_of_a_database_after_ten_kills(kafka, postgres, tmp_path) -> None:

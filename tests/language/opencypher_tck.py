@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 import rpq
-from tests.kafka_broker import fetched
+from tests.services.kafka_broker import fetched
 
 VERSION = "1.0.0-M23"
 JARS = (
@@ -56,7 +56,7 @@ class Scenario:
 
 @cache
 def jar() -> Path:
-    """Return the jar with the features. Raises `tests.kafka_broker.NoBroker` where it cannot be had."""
+    """Return the jar with the features. Raises `tests.services.kafka_broker.NoBroker` where it cannot be had."""
     return fetched(JARS, f"opencypher-{VERSION}") / Path(JARS[0].split()[1]).name
 
 

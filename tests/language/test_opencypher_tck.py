@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from tests.kafka_broker import NoBroker
 from tests.language.opencypher_tck import FOLDERS, LIST, jar, listing, outcome, reason, scenarios
+from tests.services.kafka_broker import NoBroker
 
 pytest.importorskip("lark", reason="the extra match is not installed")
 pytestmark = pytest.mark.ci

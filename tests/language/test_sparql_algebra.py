@@ -18,7 +18,7 @@ from rpq.language.sparql.rewriting import rewrite
 from rpq.language.sparql.syntax.reading import read
 from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import integer_term
-from tests.sparql_brute_force import rows, solutions
+from tests.strategies.sparql_brute_force import rows, solutions
 from tests.twins import scaled
 
 pyoxigraph = pytest.importorskip("pyoxigraph")

@@ -26,7 +26,6 @@ from _pytest.mark import ParameterSet
 from rdflib.collection import Collection
 from rdflib.compare import isomorphic
 
-from tests.environments import pip
 from tests.language.sparql_libraries import canonical, literals_as_written, term
 from tests.reference import Edge, Rejected
 from tests.reference_sparql import Evaluation, SparqlPattern, columns
@@ -34,6 +33,7 @@ from tests.reference_sparql_checks import check
 from tests.reference_sparql_parser import Refused, parse
 from tests.reference_sparql_syntax import Query
 from tests.reference_sparql_values import CONTRACT, Rules
+from tests.services.environments import pip
 
 FOLDERS = ("dawg-data-r2", "sparql11")
 MF = rdflib.Namespace("http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#")

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from tests.drawn import counted, explicit, push, query, shown
 from tests.reference import INT64_MAX, INT64_MIN, ReferenceEngine, Rejected
+from tests.strategies.drawn import counted, explicit, push, query, shown
 
 # --- time: S3 ------------------------------------------------------------------------------------------------------
 

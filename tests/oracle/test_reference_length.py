@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.drawn import graph
 from tests.reference import ReferenceEngine
 from tests.reference_length import LengthQuery, lengths
+from tests.strategies.drawn import graph
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from tests.drawn import graph, pairs
 from tests.reference import evaluate
+from tests.strategies.drawn import graph, pairs
 from tests.twins import scaled
 
 #   x --a--> y --a--> z --b--> w

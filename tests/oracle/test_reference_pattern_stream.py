@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.drawn_patterns import counted, edges, explicit, push, question, shown
 from tests.reference import INT64_MAX, Rejected
 from tests.reference_pattern_stream import PatternReference, RegistrationRefused, TooManyRows
+from tests.strategies.drawn_patterns import counted, edges, explicit, push, question, shown
 
 CHAIN = "?x a ?y . ?y b ?z"
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.pattern_strategies import EDGE_EXPRESSIONS, PATH_EXPRESSIONS, Tuple, alike, edges, questions, streams
 from tests.reference import COUNTS, Edge, ReferenceEngine, ReferenceQuery
 from tests.reference import RegistrationRefused as PathRefused
 from tests.reference_pattern_stream import PatternQuestion, PatternReference, RegistrationRefused, Row, Window
 from tests.reference_patterns import Atom, Ends, Labels, Pattern, Variable
+from tests.strategies.pattern_strategies import EDGE_EXPRESSIONS, PATH_EXPRESSIONS, Tuple, alike, edges, questions, streams
 from tests.twins import examples
 
 STATIC = st.lists(edges, max_size=2)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.drawn import graph
-from tests.drawn_patterns import pattern, solved
 from tests.reference import Rejected
 from tests.reference_patterns import Constant, Labels, Step, lexical_form, witness_fault
+from tests.strategies.drawn import graph
+from tests.strategies.drawn_patterns import pattern, solved
 
 # --- shapes: 2.14, homomorphism --------------------------------------------------------------------------------------
 

@@ -16,11 +16,11 @@ import pytest
 import rdflib
 from hypothesis import given
 
-from tests.drawn import graph
-from tests.drawn_patterns import pattern
-from tests.pattern_strategies import EDGE_EXPRESSIONS, graphs, patterns
 from tests.reference import evaluate
 from tests.reference_patterns import Blank, Constant, Graphs, Pattern, Term
+from tests.strategies.drawn import graph
+from tests.strategies.drawn_patterns import pattern
+from tests.strategies.pattern_strategies import EDGE_EXPRESSIONS, graphs, patterns
 from tests.twins import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore:Dataset.default_context:DeprecationWarning")  # within rdflib

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from tests.drawn import counted, explicit, push, query, shown
 from tests.reference import INT64_MAX, ReferenceEngine, RegistrationRefused, Rejected
+from tests.strategies.drawn import counted, explicit, push, query, shown
 
 
 def test_before_the_first_tuple_any_query_can_be_registered():

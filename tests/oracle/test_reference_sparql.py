@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.drawn_sparql import solved
 from tests.reference_pattern_stream import Window
 from tests.reference_sparql_checks import check
 from tests.reference_sparql_parser import Refused, SyntaxFault, parse
 from tests.reference_sparql_stream import question
+from tests.strategies.drawn_sparql import solved
 
 # --- 2.1 paths --------------------------------------------------------------------------------------------------------
 

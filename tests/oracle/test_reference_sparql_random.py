@@ -13,7 +13,7 @@ from tests.reference_sparql import Evaluation
 from tests.reference_sparql_parser import parse
 from tests.reference_sparql_syntax import Window, write
 from tests.reference_sparql_values import STANDARD
-from tests.sparql_strategies import graphs, queries, suits_rdflib
+from tests.strategies.sparql_strategies import graphs, queries, suits_rdflib
 from tests.twins import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within rdflib

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.drawn_sparql import push, shown
 from tests.reference import Rejected
 from tests.reference_pattern_stream import TooManyRows, Window
 from tests.reference_sparql_stream import SparqlReference, question
+from tests.strategies.drawn_sparql import push, shown
 
 TEN = Window(size=10, slide=10)
 

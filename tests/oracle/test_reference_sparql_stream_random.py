@@ -12,12 +12,12 @@ from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
 from tests.language.sparql_libraries import alike, by_pyoxigraph, by_rdflib
-from tests.pattern_strategies import any_window
 from tests.reference_pattern_stream import Row
 from tests.reference_sparql_stream import SparqlReference, question
 from tests.reference_sparql_syntax import write
 from tests.reference_sparql_values import STANDARD
-from tests.sparql_strategies import edges, queries, suits_rdflib
+from tests.strategies.pattern_strategies import any_window
+from tests.strategies.sparql_strategies import edges, queries, suits_rdflib
 from tests.twins import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within rdflib

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.environments import ALL_LOADED, ROOT, copied_checkout, dependencies
+from tests.services.environments import ALL_LOADED, ROOT, copied_checkout, dependencies
 
 # The base image has a Python that pip installs into. Here it is a virtual environment.
 PYTHON = "/opt/python"

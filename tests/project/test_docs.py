@@ -31,7 +31,7 @@ import rpq.spark
 from rpq.operators.relational.nodes import LeafNode
 from rpq.rows.weighted_rows import WeightedRows
 from tests.commands import Caller, commands_in
-from tests.installed_sources import path_with_source_of_contributing
+from tests.services.installed_sources import path_with_source_of_contributing
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

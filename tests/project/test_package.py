@@ -20,7 +20,17 @@ from packaging.requirements import Requirement
 
 import rpq
 from rpq.errors import install_command
-from tests.environments import ALL_LOADED, ROOT, built, copied_kernels, environment, pip, run, site_packages, with_kernels
+from tests.services.environments import (
+    ALL_LOADED,
+    ROOT,
+    built,
+    copied_kernels,
+    environment,
+    pip,
+    run,
+    site_packages,
+    with_kernels,
+)
 
 NAMES = ("automata", "spark", "workloads")
 FOREIGN = 'raise ImportError("a stranger\'s file was imported")\n'
@@ -178,7 +188,7 @@ def test_the_source_distribution_has_everything_that_is_committed(unpacked):
 
 def test_tests_pass_from_the_source_distribution(unpacked):
     copied_kernels(unpacked)
-    names = ("automata/test_automata", "project/test_readme", "cli/test_cli_explain", "workloads/test_bench_report")
+    names = ("automata/test_automata", "project/test_readme", "cli/test_cli_explain", "workloads/bench/test_bench_report")
     some = [f"tests/{name}.py" for name in names]
     # What Spark does with the README is seen in the checkout.
     command = [sys.executable, "-m", "pytest", "-q", *some, "rpq/stream/window.py", "-k", "not spark"]

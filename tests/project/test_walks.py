@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.environments import ROOT
+from tests.services.environments import ROOT
 
 QUERIES = {
     "A tuple of a path query": "a/b",
@@ -42,7 +42,7 @@ print(json.dumps(calls))
 
 POST = """
 import json, sys, threading
-from tests.served import Served
+from tests.services.served import Served
 
 names = json.loads(sys.argv[1])
 queued = names.index("Service.push") + 1

@@ -89,7 +89,7 @@ def test_a_run_continues_from_a_checkpoint_to_the_files_of_a_run_that_was_not_in
 
 
 def test_a_server_continues_from_a_checkpoint_and_a_journal(folder: Path) -> None:
-    from tests.served import Served
+    from tests.services.served import Served
 
     window = rpq.Window(size=20, slide=3)
     engine = rpq.Engine(rpq.Query("a+", window=window, semantics="explicit"))

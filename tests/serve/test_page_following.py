@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.page_browser import Error, Page, Windows, expect, expect_answers, until
+from tests.services.page_browser import Error, Page, Windows, expect, expect_answers, until
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.page_browser import Page, Windows, expect, until
+from tests.services.page_browser import Page, Windows, expect, until
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.page_browser import Windows, expect
+from tests.services.page_browser import Windows, expect
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from tests.page_browser import PATIENCE, Page, Windows, expect, expect_answers, until
+from tests.services.page_browser import PATIENCE, Page, Windows, expect, expect_answers, until
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
 from rpq.serve.operations import Admission
-from tests.served import Command, Served
+from tests.services.served import Command, Served
 
 ROOT = Path(__file__).parents[2]
 HARMFUL = "<script>window.harmed = 1</script>"

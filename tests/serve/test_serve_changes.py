@@ -17,7 +17,7 @@ from rpq.serve import changes
 from rpq.serve.async_engine import FollowerQueue
 from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges
 from rpq.serve.models import ServeLimits
-from tests.served import Served, arrow
+from tests.services.served import Served, arrow
 
 PATH = {"expression": "a+", "window": 1000, "slide": 10, "semantics": "explicit"}
 EDGES = {"expression": "b", "window": 1000, "slide": 10, "semantics": "explicit", "name": "edges"}

@@ -19,7 +19,7 @@ import pytest
 from rpq.serve.connections import Repetitions, raise_file_limit
 from rpq.serve.models import ServeLimits
 from rpq.serve.serving import Tls, TlsError
-from tests.served import NDJSON, Served, lines
+from tests.services.served import NDJSON, Served, lines
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}
 HEAD = b"POST /tuples HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\ncontent-length: 1000\r\n\r\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.served import ROOT, Command
+from tests.services.served import ROOT, Command
 
 BLOCK = re.compile(r"```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PAGE = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")

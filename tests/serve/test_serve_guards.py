@@ -13,7 +13,7 @@ import pytest
 
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission
-from tests.served import CHECKS, NDJSON, Served, lines
+from tests.services.served import CHECKS, NDJSON, Served, lines
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}
 

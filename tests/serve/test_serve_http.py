@@ -13,7 +13,7 @@ import pyarrow.csv
 import pytest
 
 import rpq
-from tests.served import NDJSON, Served, arrow, lines
+from tests.services.served import NDJSON, Served, arrow, lines
 
 PATH = {"expression": "a/b*", "window": 100, "slide": 10, "semantics": "explicit"}
 TUPLES = [("x", "y", "a", 1), ("y", "z", "b", 2), ("z", "w", "b", 3)]

@@ -13,8 +13,8 @@ import pytest
 from rpq.cli import execution, group
 from rpq.serve import models, serving
 from rpq.serve.feeds import Playback
-from tests.installed_sources import path_with_source_of_contributing
-from tests.served import Command
+from tests.services.installed_sources import path_with_source_of_contributing
+from tests.services.served import Command
 
 
 def edges(path: Path, count: int, *, every: int = 1) -> Path:

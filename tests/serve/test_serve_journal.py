@@ -40,7 +40,7 @@ from rpq.serve.storage import (
     journal_in,
     read_tuple_journal,
 )
-from tests.served import Command, Served, lines
+from tests.services.served import Command, Served, lines
 
 PATH = {"expression": "a+", "window": 100_000, "slide": 10, "semantics": "explicit"}
 

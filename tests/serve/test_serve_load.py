@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rpq
-from tests.served import Command, arrow
+from tests.services.served import Command, arrow
 
 ROWS = 200
 """The number of tuples of a post."""

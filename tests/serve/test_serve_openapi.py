@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rpq.language import query_file
 from rpq.serve.application import OPERATIONS
 from rpq.serve.models import ServeLimits
-from tests.served import Served
+from tests.services.served import Served
 
 PATH = {"expression": "a/b*", "window": 100, "slide": 10, "semantics": "explicit", "name": "p"}
 TEXT = OPERATIONS.document(ServeLimits())

@@ -8,7 +8,7 @@ import pytest
 
 import rpq
 from rpq.readers import RdfReading
-from tests.served import Served
+from tests.services.served import Served
 
 pytest.importorskip("pyoxigraph")
 

@@ -35,7 +35,7 @@ from rpq.compiled import kernel_cache
 from rpq.readers import open_reader
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_java
-from tests.environments import ROOT, copied_kernels, environment, site_packages
+from tests.services.environments import ROOT, copied_kernels, environment, site_packages
 
 try:
     check_java()

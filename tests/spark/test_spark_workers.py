@@ -40,7 +40,7 @@ from rpq.spark.jvm import shipped_files
 from rpq.spark.jvm.session import share_count
 from rpq.spark.jvm.shipped_files import equip_driver
 from rpq.spark.workers import probe
-from tests.environments import ROOT
+from tests.services.environments import ROOT
 
 Task = Callable[[Iterable[int]], Iterable[Any]]
 

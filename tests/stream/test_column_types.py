@@ -21,7 +21,7 @@ import rpq
 from rpq.readers import WhereError, open_reader, parse_where
 from rpq.spark.batch.splits import check_rows
 from rpq.stream.arrays.plain_columns import plain, plain_type
-from tests.served import Served, arrow
+from tests.services.served import Served, arrow
 
 ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
 LONG = "a name of more than twelve bytes"

@@ -19,7 +19,7 @@ import rpq
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, open_reader
 from rpq.serve.requests import ARROW, CSV, JSON_LINES, read_tuple_body
-from tests.kafka.test_kafka_messages import Sent
+from tests.kafka.messages.test_kafka_messages import Sent
 
 Row = dict[str, Any]
 GOOD = {"source": "x", "target": "y", "label": "a", "timestamp": 1}

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 import rpq
 from rpq.engine.running.evaluation import Evaluation
 from rpq.stream.arrays.event_grouping import event_times, first_of_events
-from tests import pattern_strategies
 from tests.operators.patterns.pattern_twins import query_of, rows_of
 from tests.operators.patterns.pattern_twins import questions as patterns
 from tests.reference_pattern_stream import PatternQuestion, PatternReference, Row, Window
+from tests.strategies import pattern_strategies
 from tests.stream.test_windowed_streams import questions as windowed
 from tests.stream.test_windowed_streams import windowed_pattern
 from tests.twins import examples, tiny

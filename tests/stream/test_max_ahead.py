@@ -22,7 +22,7 @@ from rpq.cli.request import RunSettings
 from rpq.serve.feeds import FileFeed, Playback
 from rpq.stream.stream_time import AheadLimit, MaxAhead
 from tests.commands import Caller
-from tests.served import Command, Served
+from tests.services.served import Command, Served
 from tests.twins import scaled
 
 WINDOW = rpq.Window(size=10, slide=1)

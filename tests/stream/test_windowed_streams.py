@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.language.readings import LabelSet, Reading
-from tests import pattern_strategies
-from tests.engine.windowed_query import WindowedPattern
+from tests.engine.kinds.windowed_query import WindowedPattern
 from tests.operators.patterns.pattern_twins import by_event, query_of, rows_of, text_of, window_of
 from tests.operators.patterns.pattern_twins import questions as patterns_of_one_window
 from tests.reference import COUNTS, Edge
 from tests.reference_pattern_stream import PatternQuestion, PatternReference, RegistrationRefused, Row
 from tests.reference_patterns import Blank, Pattern, Variable
+from tests.strategies import pattern_strategies
 from tests.twins import examples, tiny
 
 Tuple = tuple[Any, Any, str, int, str, str | None]

@@ -10,11 +10,11 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from rpq.operators.patterns.joins import live_patterns
-from tests import pattern_strategies
 from tests.operators.patterns.pattern_twins import PatternTwins, long_streams, query_of, questions, streams
-from tests.pattern_strategies import LABELS, VERTICES
 from tests.reference_pattern_stream import PatternQuestion, Window
 from tests.reference_patterns import Atom, Pattern, Variable
+from tests.strategies import pattern_strategies
+from tests.strategies.pattern_strategies import LABELS, VERTICES
 from tests.twins import examples, tiny
 
 KINDS = ("time", "count", "unbounded")

@@ -13,10 +13,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 import rpq
-from tests import pattern_strategies
 from tests.reference import Edge
 from tests.reference_pattern_stream import PatternQuestion, PatternReference, RegistrationRefused, Row, Window
 from tests.reference_patterns import Blank, Constant, Pattern, Term, Variable
+from tests.strategies import pattern_strategies
 from tests.twins import tiny
 
 Tuple = tuple[Any, Any, str, int, str]

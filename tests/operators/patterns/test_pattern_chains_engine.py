@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import rpq
 from rpq.operators.patterns.chains import chains_to_evaluate
 from tests.engine.test_engine_properties import same_moments
+from tests.operators.patterns.kernels.test_pattern_chains import patterns, to_oracle
 from tests.operators.patterns.pattern_twins import PatternTwins, long_streams, streams
-from tests.operators.patterns.test_pattern_chains import patterns, to_oracle
 from tests.reference_pattern_stream import PatternQuestion, Window
 from tests.stream.test_windows_random import KINDS, statics, windows
 from tests.twins import examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rpq
-from tests.operators.patterns.test_pattern_kernels_real import DAY, LDBC, MATHOVERFLOW, ldbc, mathoverflow
+from tests.operators.patterns.kernels.test_pattern_kernels_real import DAY, LDBC, MATHOVERFLOW, ldbc, mathoverflow
 from tests.real import DATA
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the real streams are not here")

@@ -15,10 +15,10 @@ from rpq.language.pattern import parse_pattern
 from rpq.operators.paths.index import layout
 from rpq.operators.patterns.meanings import Neighbours, direct_atoms
 from rpq.stream.edges.outcomes import DELETED
-from tests import pattern_strategies
 from tests.operators.patterns.pattern_twins import PatternTwins, by_event, long_streams, query_of, rows_of, streams
 from tests.reference_pattern_stream import PatternQuestion, Window
 from tests.reference_patterns import Atom, Constant, Pattern, Variable
+from tests.strategies import pattern_strategies
 from tests.stream.test_windows_random import KINDS, statics, windows
 from tests.twins import examples, tiny
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from tests.operators.patterns.test_pattern_kernels_real import DAY, ldbc, mathoverflow
+from tests.operators.patterns.kernels.test_pattern_kernels_real import DAY, ldbc, mathoverflow
 from tests.operators.patterns.test_patterns_snapshots_real import answers, in_order, solutions
 from tests.real import DATA
 from tests.twins import search

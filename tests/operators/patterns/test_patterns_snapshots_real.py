@@ -18,7 +18,7 @@ import pyarrow.csv
 import pytest
 
 import rpq
-from tests.operators.patterns.test_pattern_kernels_real import DAY, LDBC, MATHOVERFLOW, mathoverflow
+from tests.operators.patterns.kernels.test_pattern_kernels_real import DAY, LDBC, MATHOVERFLOW, mathoverflow
 from tests.real import DATA
 
 pyoxigraph = pytest.importorskip("pyoxigraph")

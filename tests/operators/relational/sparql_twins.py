@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 import rpq
 from tests.operators.patterns.pattern_twins import window_of
-from tests.pattern_strategies import any_window
 from tests.reference import COUNTS
 from tests.reference_pattern_stream import RegistrationRefused, Row
 from tests.reference_sparql_stream import SparqlQuestion, SparqlReference, question
 from tests.reference_sparql_syntax import Call, Column, Constant, Formula, Group, InWindow, Triples, Values, Variable, write
 from tests.reference_sparql_values import literal
-from tests.sparql_strategies import NUMBERS, TEXTS, acceptable, edges, groups, queries
+from tests.strategies.pattern_strategies import any_window
+from tests.strategies.sparql_strategies import NUMBERS, TEXTS, acceptable, edges, groups, queries
 from tests.twins import tiny
 
 Tuple = tuple[str, str, str, int, str, str | None]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import rpq
 from tests.operators.relational.sparql_twins import Tuple, Twins, query_of, warnings_of_rdflib
-from tests.pattern_strategies import any_window
 from tests.reference_sparql_parser import parse
 from tests.reference_sparql_stream import SparqlQuestion, question
 from tests.reference_sparql_syntax import write
+from tests.strategies.pattern_strategies import any_window
 from tests.twins import examples, tiny
 
 pytestmark = warnings_of_rdflib

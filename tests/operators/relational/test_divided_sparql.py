@@ -12,7 +12,7 @@ import rpq
 from rpq.operators.relational.running_query import DividedSparql, division_of
 from tests.operators.relational.sparql_twins import Twins, questions, streams, warnings_of_rdflib
 from tests.reference_sparql_syntax import write
-from tests.sparql_strategies import edges
+from tests.strategies.sparql_strategies import edges
 from tests.twins import examples, tiny
 
 pytestmark = [warnings_of_rdflib, pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")]

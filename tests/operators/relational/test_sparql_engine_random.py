@@ -17,8 +17,8 @@ from tests.operators.relational.sparql_twins import (
 from tests.reference_pattern_stream import Window
 from tests.reference_sparql_stream import question as asked
 from tests.reference_sparql_syntax import write
-from tests.sparql_strategies import edges
-from tests.sparql_streams import compare, drawn, sizes, static_edges
+from tests.strategies.sparql_strategies import edges
+from tests.strategies.sparql_streams import compare, drawn, sizes, static_edges
 from tests.twins import examples
 
 pytestmark = warnings_of_rdflib
@@ -93,7 +93,7 @@ def test_reports_are_those_of_the_oracle(data, report, tuples, size, saved, repo
 @examples(15)
 @given(drawn, static_edges, sizes)
 def test_answers_are_those_of_pyoxigraph(drawn_one, static, by):
-    """`python -m tests.sparql_streams` compares thousands."""
+    """`python -m tests.strategies.sparql_streams` compares thousands."""
     compare(*drawn_one, static, by)
 
 

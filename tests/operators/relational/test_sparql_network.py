@@ -20,7 +20,7 @@ from tests.reference import evaluate
 from tests.reference_sparql import Evaluation
 from tests.reference_sparql_parser import parse
 from tests.reference_sparql_syntax import Window, write
-from tests.sparql_strategies import edges, queries
+from tests.strategies.sparql_strategies import edges, queries
 from tests.twins import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within rdflib

@@ -1,0 +1,156 @@
+"""MATCH in the command: a run over files of every kind, a file of queries with a checkpoint, and explanations."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from rpq.cli import main
+from tests.cli.edges.test_cli_edge_values import ROWS, run, written
+
+TEXT = (
+    "MATCH (x)-[e:transfer WHERE e.amount > 1000]->(y)-[f:transfer]->(z) "
+    "WHERE f.timestamp > e.timestamp AND f.amount >= 0.9 * e.amount RETURN x, z, e, f.amount"
+)
+TOTALS = "MATCH (x)-[e:transfer]->(y) RETURN y, count(*) AS n, sum(e.amount) AS total, avg(e.amount) AS mean"
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "arrow"])
+def test_a_run_has_the_rows_of_a_pattern(ending, tmp_path):
+    stream, output = written(tmp_path, ending), tmp_path / "rows.parquet"
+    messages = run(TEXT, "--input", stream, "--edges", "parallel", "--window", 10, "--slide", 1, "--output", output)
+    assert "no tuple has the label" not in messages
+    rows = pq.read_table(output)
+    assert rows.column_names == ["x", "z", "e", "f.amount", "timestamp", "op"]
+    found = [tuple(row.values()) for row in rows.to_pylist()]
+    assert [(*row[:3], float(row[3]), *row[4:]) for row in found] == ROWS
+
+
+def test_witnesses_are_a_column(tmp_path):
+    stream, output = written(tmp_path, "csv"), tmp_path / "rows.jsonl"
+    options = ("--edges", "parallel", "--window", 10, "--slide", 1, "--witness", "--output", output)
+    run(TEXT, "--input", stream, *options)
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    assert len(rows) == len(ROWS)
+    for row in rows:
+        first, second = row["path"] if isinstance(row["path"], list) else json.loads(row["path"])
+        assert (first[0], first[-1], second[-1]) == (row["x"], second[0], row["z"])
+        assert first[2] < second[2] and second[3]["amount"] == row["f.amount"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_aggregates_of_loose_values_are_those_of_numbers(ending, tmp_path):
+    stream, output = written(tmp_path, ending), tmp_path / "rows.parquet"
+    run(TOTALS, "--input", stream, "--edges", "parallel", "--window", 10, "--slide", 1, "--output", output)
+    results = {}
+    for row in pq.read_table(output).to_pylist():
+        if row["op"] == "+":
+            results[row["y"]] = row["n"], float(row["total"]), row["mean"]
+    assert results == {"b": (1, 2000.0, 2000.0), "c": (2, 2000.0, 1000.0), "d": (1, 1990.5, 1990.5)}
+
+
+def test_a_file_of_queries_and_a_checkpoint(tmp_path):
+    queries, output = tmp_path / "queries.jsonl", tmp_path / "rows.csv"
+    cypher = {"query": "MATCH (x)-[:transfer*2..2]->(y) RETURN DISTINCT x, y", "language": "gql", "name": "far"}
+    queries.write_text(json.dumps({"query": TEXT, "name": "near"}) + "\n")
+    options = ["--queries", queries, "--edges", "parallel", "--window", 10, "--slide", 1, "--output", output]
+    stream = written(tmp_path, "csv")
+    lines = stream.read_text().splitlines(keepends=True)
+    stream.write_text("".join(lines[:3]))
+    run(*options, "--input", stream, "--checkpoint", tmp_path / "checkpoint")
+    stream.write_text("".join(lines))
+    run(*options, "--input", stream, "--checkpoint", tmp_path / "checkpoint")
+    assert [line.split(",")[1:] for line in output.read_text().splitlines()[1:]] == [
+        ["a", "c", "1", "1900", "2", "+"],
+        ["a", "d", "1", "1990.5", "4", "+"],
+    ]
+    queries.write_text(json.dumps(cypher) + "\n")
+    refused = CliRunner().invoke(main, ["run", *map(str, options), "--input", str(stream)])
+    assert refused.exit_code == 2 and "write {2}" in refused.output
+    queries.write_text(json.dumps({**cypher, "query": cypher["query"].replace("2..2", "1..2"), "language": "cypher"}) + "\n")
+    run(*options[:-1], tmp_path / "far.csv", "--input", stream)
+    assert {tuple(line.split(",")[1:3]) for line in (tmp_path / "far.csv").read_text().splitlines()[1:]} == {
+        ("a", "b"), ("b", "c"), ("a", "c"), ("b", "d"), ("a", "d"),
+    }  # fmt: skip
+
+
+def test_explain_shows_the_algebra_and_which_edges_may_be_one():
+    def explain(*arguments: str) -> str:
+        result = CliRunner().invoke(main, ["explain", *arguments])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    text = "MATCH (x)-[e:a]->(y), ANY (y)-[:b]->+(z) RETURN x, e.n, z"
+    explanation = explain(text)
+    assert "MATCH, as in GQL" in explanation and "REPEATABLE ELEMENTS" in explanation
+    assert "?x ?e:a ?y" in explanation and "?y b+ ?z" in explanation
+    assert "DIFFERENT EDGES" in explain(text, "--language", "cypher")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("MATCH (a)-[:T]->(b) RETRUN a", "did you mean 'RETURN'"),
+        ("MATCH (a)-[:T]->+(b) RETURN a", "write ANY before it"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_a_wrong_text_is_pointed_at(command, text, message):
+    more = ["--input", "x.csv", "--window", "10", "--slide", "1"] if command == "run" else []
+    result = CliRunner().invoke(main, [command, text, *more])
+    assert result.exit_code == 2
+    assert message in result.output and result.output.rstrip().endswith("^")
+
+
+LABELLED = [("a", "Account", "is_a"), ("b", "Account", "is_a"), ("a", "Shop", "type")]
+LABELLED += [("a", "b", "pays"), ("b", "c", "pays")]
+OF_ACCOUNTS = "MATCH (x:Account)-[:pays]->(y) RETURN x, y"
+
+
+def labelled(tmp_path):
+    """Write a stream in which the labels of nodes are edges `is_a`, and those of something else edges `type`."""
+    stream = tmp_path / "labelled.csv"
+    lines = [f"{source},{target},{label},{time}" for time, (source, target, label) in enumerate(LABELLED, 1)]
+    stream.write_text("\n".join(["source,target,label,timestamp", *lines]) + "\n")
+    return stream
+
+
+def test_the_label_of_labels_is_an_option_and_a_field(tmp_path):
+    stream, output, queries = labelled(tmp_path), tmp_path / "rows.csv", tmp_path / "queries.toml"
+    options = ["--input", stream, "--window", 10, "--slide", 1, "--output", output]
+    run(OF_ACCOUNTS, *options)
+    assert output.read_text().splitlines() == ["x,y,timestamp,op"]
+    run(OF_ACCOUNTS, "--node-label", "is_a", *options)
+    assert output.read_text().splitlines() == ["x,y,timestamp,op", "a,b,4,+", "b,c,5,+"]
+    two = f'[[query]]\nname = "own"\nnode_label = "is_a"\nquery = "{OF_ACCOUNTS}"\n'
+    two += '[[query]]\nname = "usual"\nquery = "MATCH (x:Shop)-[:pays]->(y) RETURN x, y"\n'
+    queries.write_text(two)
+    run("--queries", queries, *options)
+    assert sorted(output.read_text().splitlines()[1:]) == ["own,a,b,4,+", "own,b,c,5,+", "usual,a,b,4,+"]
+    # A default is for the queries in MATCH, beside which there may be others.
+    queries.write_text(f'[defaults]\nnode_label = "is_a"\n[[query]]\nquery = "{OF_ACCOUNTS}"\n')
+    run("--queries", queries, *options)
+    assert len(output.read_text().splitlines()) == 3
+    queries.write_text('[[query]]\nname = "path"\nquery = "?x pays ?y"\n')
+    run("--queries", queries, "--node-label", "is_a", *options)
+    assert output.read_text().splitlines()[1:] == ["path,a,b,4,+", "path,b,c,5,+"]
+
+
+@pytest.mark.parametrize("text", ["pays+", "?x pays ?y", "SELECT ?x { ?x <pays> ?y }"])
+def test_the_label_of_labels_is_refused_elsewhere(text, tmp_path):
+    options = ["--input", str(labelled(tmp_path)), "--window", "10", "--slide", "1", "--node-label", "is_a"]
+    for command in (["run", text, *options], ["explain", text, "--node-label", "is_a"]):
+        refused = CliRunner().invoke(main, command)
+        assert refused.exit_code == 2 and "--node-label is" in refused.output and "MATCH" in refused.output
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text(json.dumps({"query": text, "node_label": "is_a"}) + "\n")
+    refused = CliRunner().invoke(main, ["run", "--queries", str(queries), *options[:-2]])
+    assert refused.exit_code == 2 and "field node_label" in refused.output and "MATCH" in refused.output
+
+
+def test_explain_shows_the_label_of_labels():
+    shown = CliRunner().invoke(main, ["explain", OF_ACCOUNTS, "--node-label", "is_a"])
+    assert shown.exit_code == 0 and "?x is_a Account" in shown.output

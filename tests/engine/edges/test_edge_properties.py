@@ -1,0 +1,673 @@
+"""Properties of edges, and conditions on labels: the engine gives the rows and counts of the oracle.
+
+semantics.md S14
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+import rpq
+from rpq.engine.running.condition_sets import FEW
+from tests.engine.edges.edge_streams import (
+    CONDITION,
+    NOTHING,
+    WINDOW,
+    Described,
+    apply,
+    as_batch,
+    check_counts,
+    check_shares,
+    check_stream,
+    described,
+    drawn_events,
+    drawn_tuples,
+    push_one,
+    restored,
+    rows_of,
+)
+from tests.oracle import test_reference_properties as worked
+from tests.reference_properties import (
+    COUNTS,
+    PropertyEngine,
+    PropertyQuery,
+    Row,
+    holds,
+)
+from tests.twins import examples, left_to_ci
+
+
+@pytest.mark.parametrize("identity", ["parallel", "id", *left_to_ci("triple")])
+@examples(200)
+@given(data=st.data())
+def test_random_streams(identity, data):
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 3)))]
+    note([one.query for one in queries])
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(
+        *(one.query for one in queries),
+        edges=identity,
+        threads=data.draw(st.sampled_from((1, 1, 2))),
+        _capacity=data.draw(st.sampled_from((1, 2, 16))),
+    )
+    check_stream(data, identity, engine, oracle, queries, rows_of=rows_of, check=check_counts)
+
+
+@pytest.mark.parametrize("identity", ["parallel", "id", *left_to_ci("triple")])
+@examples(200)
+@given(data=st.data())
+def test_random_streams_of_single_tuples(identity, data):
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 3)))]
+    note([one.query for one in queries])
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    threads = data.draw(st.sampled_from((1, 1, 2)))
+    witness = data.draw(st.sampled_from((False, False, True)))
+    engine = rpq.Engine(*(one.query for one in queries), edges=identity, threads=threads, witness=witness, _capacity=1)
+    for row in drawn_tuples(data, identity, 5, most=20):
+        note(row)
+        expected = Counter(apply(oracle, row))
+        assert rows_of(push_one(engine, row), queries) == expected
+        check_counts(engine, oracle, queries)
+        if data.draw(st.integers(0, 9)) == 0:
+            engine = restored(engine, threads=data.draw(st.sampled_from((1, 2))))
+
+
+def test_a_witness_after_a_tuple_of_fewer_edges_than_one_before():
+    window = rpq.Window(size=9, slide=1)
+    queries = [rpq.Query("a", window=window), rpq.Query("?x a[n > 1]/b ?y . ?y a ?z", window=window, name="pattern")]
+    engine = rpq.Engine(*queries, edges="id", witness=True, _capacity=1)
+    # The last tuple replaces an edge and its derived labels, and its witness is the first that needs supports.
+    rows = [("u", "u", "a", "e", 0), ("w", "u", "b", "e", 0), ("u", "u", "a", "f", 0), ("u", "w", "a", "f", 2)]
+    for source, target, label, edge, number in rows:
+        changes = engine.insert(source, target, label, 5, edge=edge, properties={"n": number})
+        engine._check()
+    walks = ['[["u", "a", 5, {"n": 2}, "w", "b", 5, {"n": 0}, "u"], ["u", "a", 5, {"n": 2}, "w"]]']
+    assert changes.to_arrow("pattern", witness=True)["path"].to_pylist() == walks
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+def test_a_single_tuple_takes_no_detour_over_tables(identity, monkeypatch):
+    queries = [rpq.Query(text, window=rpq.Window(size=9, slide=1)) for text in ("a[n > 1]/b", "b+", "a")]
+    single, batch = (rpq.Engine(*queries, edges=identity) for _ in range(2))
+    first = {"source": ["v"], "target": ["w"], "label": ["a"], "timestamp": [0], "n": [2.5], "m": ["text"]}
+    for engine in (single, batch):
+        assert engine.push(first).added == 1
+    tuples = [("x", "y", "a", 1, 2), ("y", "z", "b", 2, None), ("x", "y", "a", 3, 0.5), ("u", "y", "c", 4, "unread")]
+    expected = [
+        batch.push({"source": [u], "target": [v], "label": [label], "timestamp": [time], "n": [n if label == "a" else None]})
+        for u, v, label, time, n in tuples
+    ]
+    expected.append(batch.push(source=["x"], target=["y"], label=["a"], timestamp=[5], op=["-"]))
+    with monkeypatch.context() as patch:
+        patch.setattr(single, "_push", None)
+        found = [
+            single.insert(u, v, label, time, properties={"n": n} if label == "a" else {"other": n})
+            for u, v, label, time, n in tuples
+        ]
+        found.append(single.delete("x", "y", "a", 5))
+    assert [sorted(changes.rows()) for changes in found] == [sorted(changes.rows()) for changes in expected]
+    assert sum(map(len, found)) >= 4
+    for engine in (single, batch):
+        engine._check()
+    for query in queries:
+        left, right = (engine.statistics(query.name) for engine in (single, batch))
+        assert {count: getattr(left, count) for count in COUNTS} == {count: getattr(right, count) for count in COUNTS}
+    with pytest.raises(rpq.InputError, match="'n'"):
+        single.insert("x", "y", "a", 6, properties={"n": "no number"})
+
+
+@pytest.mark.parametrize("witness", [False, True])
+def test_a_single_tuple_with_an_id_takes_no_detour_over_tables(witness, monkeypatch):
+    queries = [rpq.Query(text, window=rpq.Window(size=9, slide=1)) for text in ("a[n > 1 and m = 'é']/b", "b+", "a")]
+    single, batch = (rpq.Engine(*queries, edges="id", witness=witness, _capacity=1) for _ in range(2))
+    rows = [
+        ("ü", "a", "y", 1, {"n": 2, "m": "é"}, "+", "e"),
+        ("y", "b", "z", 2, {}, "+", "ß"),
+        ("ü", "c", "y", 3, {"n": 2}, "+", "e"),
+        ("ü", "a", "y", 4, {"n": 3, "m": "é"}, "+", "f"),
+        (*NOTHING, 5, {}, "-", "ß"),
+        (*NOTHING, 5, {}, "-", "unknown"),
+        ("ü", "a", "y", 6, {}, "-", None),
+    ]
+    for engine in (single, batch):
+        engine.push(as_batch([("v", "a", "w", 0, {"n": 2, "m": "x"}, "+", "d")], arrow=False))
+    expected = [batch.push(as_batch([row], arrow=False)) for row in rows]
+    with monkeypatch.context() as patch:
+        patch.setattr(single, "_push", None)
+        found = [push_one(single, row) for row in rows]
+    assert [sorted(changes.rows()) for changes in found] == [sorted(changes.rows()) for changes in expected]
+    if witness:
+        paths = [[changes.to_arrow(witness=True).to_pylist() for changes in several] for several in (found, expected)]
+        assert paths[0] == paths[1]
+    assert sum(map(len, found)) >= 6
+    for engine in (single, batch):
+        engine._check()
+    for bad in (7, "", "\ud800", True, None):
+        with pytest.raises(rpq.InputError, match="edge"):
+            single.insert("x", "y", "a", 6, edge=bad, properties={"n": 1})
+    assert not single.delete("x", "y", "a", 6)
+
+
+@pytest.mark.parametrize("identity", ["id", *left_to_ci("triple", "parallel")])
+@examples(100)
+@given(data=st.data())
+def test_queries_that_come_and_go(identity, data):
+    """A query that reads what another reads begins with the solutions of its window, and goes on like the oracle's."""
+    first = data.draw(described("first"))
+    second = Described(
+        "second",
+        data.draw(st.just(first.what)),
+        size=first.oracle.size,
+        slide=first.oracle.slide,
+        semantics=data.draw(st.sampled_from(("explicit", "implicit"))),
+        paths=data.draw(st.sampled_from(("walk", "simple", "simple_cycle"))),
+    )
+    note([first.query, second.query])
+    oracle = PropertyEngine(first.oracle, second.oracle, identity=identity)
+    engine = rpq.Engine(first.query, edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    running = [first]
+    for row in drawn_tuples(data, identity, 5, most=15):
+        note(row)
+        expected = apply(oracle, row)
+        names = [one.query.name for one in running]
+        changes = engine.push(as_batch([row], arrow=False))
+        assert rows_of(changes, running) == Counter(row for row in expected if row.query in names)
+        engine._check()
+        come_or_go = data.draw(st.sampled_from(("stay", "stay", "come", "go")))
+        if come_or_go == "come" and second not in running:
+            running.append(second)
+            solutions = oracle.solutions("second")
+            expected = Counter({Row("second", values, oracle.time, "+"): count for values, count in solutions.items()})
+            assert rows_of(engine.register(second.query), running) == expected
+            engine._check()
+        if come_or_go == "go" and second in running:
+            running.remove(second)
+            engine.unregister("second")
+            engine._check()
+
+
+@pytest.mark.parametrize("identity", ["parallel", "triple", *left_to_ci("id")])
+@examples(150)
+@given(data=st.data())
+def test_queries_without_conditions_come_where_a_window_of_edges_is_kept(identity, data):
+    text = data.draw(st.sampled_from(("b", "a/b", "(a|c)+", "!(a)", "^b/c*")))
+    first = data.draw(described("first"))
+    second = Described(
+        "second",
+        text,
+        size=data.draw(st.integers(1, 12)),
+        slide=data.draw(st.integers(1, 4)),
+        semantics=data.draw(st.sampled_from(("explicit", "implicit"))),
+        paths="walk",
+    )
+    note([first.query, second.query])
+    oracle = PropertyEngine(first.oracle, second.oracle, identity=identity)
+    engine = rpq.Engine(first.query, keep=rpq.Window(size=16, slide=1), edges=identity, _capacity=1)
+    running = [first]
+    for row in drawn_tuples(data, identity, 5, most=15):
+        note(row)
+        names = [one.query.name for one in running]
+        expected = Counter(change for change in apply(oracle, row) if change.query in names)
+        is_single = data.draw(st.booleans())
+        changes = push_one(engine, row) if is_single else engine.push(as_batch([row], arrow=False))
+        assert rows_of(changes, running) == expected
+        engine._check()
+        if second not in running and data.draw(st.integers(0, 4)) == 0:
+            running.append(second)
+            solutions = oracle.solutions("second")
+            expected = Counter({Row("second", values, oracle.time, "+"): count for values, count in solutions.items()})
+            assert rows_of(engine.register(second.query), running) == expected
+            engine._check()
+
+
+@pytest.mark.parametrize("identity", ["id", *left_to_ci("triple", "parallel")])
+@examples(150)
+@given(data=st.data())
+def test_queries_with_other_conditions_come_where_no_edge_of_their_window_is_unknown(identity, data):
+    """Such a query is refused, or begins with the solutions of its window and goes on like the oracle's."""
+    first, second = data.draw(described("first")), data.draw(described("second"))
+    note([first.query, second.query])
+    oracle = PropertyEngine(first.oracle, second.oracle, identity=identity)
+    engine = rpq.Engine(first.query, edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    running = [first]
+    for row in drawn_tuples(data, identity, 5, most=15):
+        note(row)
+        expected = apply(oracle, row)
+        names = [one.query.name for one in running]
+        changes = engine.push(as_batch([row], arrow=False))
+        assert rows_of(changes, running) == Counter(row for row in expected if row.query in names)
+        engine._check()
+        if second not in running and data.draw(st.booleans()):
+            solutions = oracle.solutions("second")
+            try:
+                begun = engine.register(second.query)
+            except rpq.RegistrationError as refused:
+                assert refused.available_from is None or refused.available_from > oracle.time
+            else:
+                running.append(second)
+                expected = Counter({Row("second", values, oracle.time, "+"): count for values, count in solutions.items()})
+                assert rows_of(begun, running) == expected
+            if second not in running and data.draw(st.booleans()):
+                engine = restored(engine)
+            engine._check()
+
+
+@pytest.mark.parametrize("identity", ["id", *left_to_ci("triple", "parallel")])
+@examples(100)
+@given(data=st.data())
+def test_events_of_several_tuples(identity, data):
+    """The rows of an event are the net rows of its tuples, at the largest of their timestamps."""
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 2)))]
+    note([one.query for one in queries])
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(*(one.query for one in queries), edges=identity, events="window", _capacity=1)
+    time = 5
+    for _ in range(data.draw(st.integers(1, 4))):
+        columns, expected, time = drawn_events(data, oracle, identity, time)
+        note(columns)
+        assert rows_of(engine.push(columns), queries) == expected
+        engine._check()
+        if data.draw(st.integers(0, 3)) == 0:
+            engine = restored(engine)
+
+
+def test_each_event_by_itself_may_have_properties():
+    query = rpq.Query("a[n > 1 and timestamp > 6]/b", window=rpq.UnboundedWindow(), name="q")
+    for identity in ("triple", "parallel", "id"):
+        engine = rpq.Engine(query, events="alone", edges=identity)
+        given = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "b"], "n": [5, None], "edge": ["e", "f"]}
+        assert engine.push({**given, "timestamp": [5, 6]}, event=True).added == 0
+        rows = engine.push(pa.table({**given, "timestamp": [7, 6]}), event=True).rows()
+        assert [(row.source, row.target, row.timestamp) for row in rows] == [("x", "z", 7)]
+        assert engine.push({**given, "timestamp": [7, 8]}).added == 0  # each tuple is an event
+        engine._check()
+
+
+# --- the examples of the oracle that are worked by hand -----------------------------------------------------
+
+
+class Worked:
+    """An engine with the calls of the oracle."""
+
+    def __init__(self, *queries: PropertyQuery, identity: str = "triple") -> None:
+        self._queries = [_query_of(query) for query in queries]
+        self._engine = rpq.Engine(*self._queries, edges=identity, _capacity=1)
+
+    def insert(self, source, label, target, timestamp, key=None, **properties) -> list[Row]:
+        return self._rows(self._engine.insert(source, target, label, timestamp, edge=key, properties=properties))
+
+    def delete(self, source, label, target, timestamp, key=None) -> list[Row]:
+        return self._rows(self._engine.delete(source, target, label, timestamp, edge=key))
+
+    def advance(self, time: int) -> list[Row]:
+        return self._rows(self._engine.advance(time))
+
+    def counts(self, name: str) -> dict[str, int]:
+        figures = self._engine.statistics(name)
+        return {count: getattr(figures, count) for count in COUNTS}
+
+    def _rows(self, changes: rpq.Changes) -> list[Row]:
+        self._engine._check()
+        found = [Row(row.query, (row.source, row.target), row.timestamp, row.op) for row in changes.rows()]
+        return sorted(found, key=lambda row: (row.timestamp, row.op != "-", repr(row.values)))
+
+
+def _query_of(query: PropertyQuery) -> rpq.Query:
+    (atom,) = query.atoms
+    window = rpq.Window(size=query.size, slide=query.slide)
+    return rpq.Query(atom.expression, window=window, semantics=query.semantics, paths=query.paths, name=query.name)
+
+
+def pairs_of_engine(expression: str, edges: list) -> set[tuple[str, str]]:
+    """Return what `pairs` of the oracle returns, by an engine over parallel edges."""
+    engine = rpq.Engine(rpq.Query(expression, window=rpq.UnboundedWindow()), edges="parallel")
+    for edge in edges:
+        engine.insert(edge.source, edge.target, edge.label, edge.timestamp, properties=edge.properties)
+    return set(engine.answers())
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        worked.test_brackets_bind_to_the_step_before_them,
+        worked.test_a_negated_set_with_brackets,
+        worked.test_a_replacement_moves_an_edge_out_of_a_predicate,
+        worked.test_an_older_version_changes_nothing,
+        worked.test_a_late_version_is_dropped_before_it_could_replace,
+        worked.test_the_properties_of_the_younger_edge_hold_until_it_expires,
+        worked.test_parallel_edges_are_edges_of_their_own,
+        worked.test_a_delete_without_an_id_removes_all_parallel_edges_and_counts_once,
+        worked.test_a_delete_by_id_ignores_its_ends,
+        worked.test_an_edge_with_the_same_id_may_have_other_ends_and_another_label,
+        worked.test_an_edge_with_a_label_that_is_not_read_keeps_its_id,
+    ],
+    ids=lambda example: example.__name__.removeprefix("test_"),
+)
+def test_worked_examples(example, monkeypatch):
+    monkeypatch.setattr(worked, "PropertyEngine", Worked)
+    monkeypatch.setattr(worked, "pairs", pairs_of_engine)
+    example()
+
+
+@pytest.mark.parametrize(("condition", "values", "expected"), worked.test_conditions_have_three_values.pytestmark[0].args[1])
+def test_conditions_have_three_values(condition, values, expected):
+    engine = rpq.Engine(rpq.Query(f"a[{condition}]", window=rpq.Window(size=10, slide=1)))
+    properties = {name: value for name, value in values.items() if name != "timestamp"}
+    assert engine.insert("x", "y", "a", values.get("timestamp", 1), properties=properties).added == expected
+
+
+@pytest.mark.parametrize("kind", ["int", "float"])
+@examples(50)
+@given(data=st.data())
+def test_conditions_that_are_found_by_search(kind, data):
+    numbers = st.integers(-5, 5) if kind == "int" else st.floats(-5, 5, width=16) | st.just(math.nan)
+    signs = st.sampled_from(("<", "<=", ">", ">=", "=", "!="))
+    constants = st.integers(-5, 5) if kind == "int" else st.integers(-5, 5) | st.floats(-5, 5, width=16)
+    conditions = sorted({f"n {data.draw(signs)} {data.draw(constants)!r}" for _ in range(2 * FEW)})
+    window = rpq.Window(size=10, slide=1)
+    engine = rpq.Engine(*(rpq.Query(f"a[{one}]", window=window, name=one) for one in conditions), edges="parallel")
+    values = data.draw(st.lists(st.none() | numbers, min_size=1, max_size=20))
+    ends = [f"v{place}" for place in range(len(values))]
+    column = pa.array(values, pa.int64() if kind == "int" else pa.float64(), from_pandas=False)
+    changes = engine.push(
+        source=ends, target=ends, label=["a"] * len(values), timestamp=[1] * len(values), n=column
+    )
+    pairs = [(one, end, value) for one in conditions for end, value in zip(ends, values, strict=True)]
+    expected = {(one, end) for one, end, value in pairs if holds(one, {"n": value})}
+    assert {(row.query, row.source) for row in changes.rows()} == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "column", "message"),
+    [
+        ("(a|b)[n > 1]", 6, "one behind each label"),
+        ("a+[n > 1]", 3, "one behind each label"),
+        ("!(a[n > 1]|b)", 4, "one condition behind the set"),
+        ("a[n > 1", 2, "'['"),
+        ("a[]", 3, "empty"),
+        ("a[n >]", 6, "expected"),
+        ("a[label = 'x']", 3, "no property"),
+        ("a[5]", 3, "a number"),
+        ("/".join(f"a[n > {number}]" for number in range(13)), 1, "13 conditions"),
+    ],
+)
+def test_expressions_that_are_refused(expression, column, message):
+    with pytest.raises(rpq.ExpressionError, match=re.escape(message)) as raised:
+        rpq.Query(expression, window=WINDOW)
+    assert raised.value.column == column
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
+    ],
+    ids=["identity"],
+)
+def test_what_does_not_go_with_conditions_is_refused(make, message):
+    with pytest.raises(rpq.QueryError, match=re.escape(message)):
+        make()
+
+
+ON_SPARK = {
+    "a[n > 1]": (None, "has conditions on edges.*leave out the brackets"),
+    "?x a[n > 1] ?y": (None, "has conditions on edges.*leave out the brackets"),
+    "?x ?e:a ?y": (None, r"binds edges to variables \(\?e:a\).*leave out the edge variables"),
+    "?x a ?y": ("?x <> ?y", "has a filter.*write the filter in SPARQL, as FILTER"),
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        (rpq.Query("a+", window=WINDOW, order="increasing"), {}, "paths in time order.*leave out the order"),
+        (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {"identity": "parallel"}, r"selects \?e,.*leave it out"),
+        (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {}, r"selects \?e, and on Spark an edge without an id"),
+        (CONDITION, {"identity": "ids"}, "'triple', 'parallel' or 'id'"),
+        (CONDITION, {}, r"source, label and target, with its properties \(n\).*sequence=.*identity='parallel'"),
+        (rpq.Query("a+", window=WINDOW), {"identity": "id"}, "the edge with its id, and .*sequence="),
+    ],
+)
+def test_streams_on_spark_refuse_what_they_cannot_tell(query, options, message):
+    """Before they look at a session or at data, of which there are none here."""
+    pytest.importorskip("pyspark")
+    from rpq.spark import rpq_changes, stream_to
+    from rpq.spark.errors import PipelineError
+
+    for run in (
+        lambda: rpq_changes(None, query, **options),
+        lambda: stream_to(None, "rows", query, checkpoint="state", **options),
+    ):
+        with pytest.raises(PipelineError, match=message):
+            run()
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "message"),
+    [
+        (rpq.Query("a+", window=WINDOW, order="increasing"), {}, "paths in time order.*leave out the order"),
+        (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {"edges": "parallel"}, r"selects \?e,.*has no number.*ids"),
+        (rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]), {}, r"selects \?e, and on Spark an edge without an id"),
+        (CONDITION, {"edges": "ids"}, "'triple', 'parallel' or 'id'"),
+    ],
+)
+def test_replays_refuse_what_they_cannot_tell(query, options, message):
+    """Before they look at a session or at data, of which there are none here."""
+    pytest.importorskip("pyspark")
+    from rpq.spark import replay
+    from rpq.spark.errors import PipelineError
+
+    with pytest.raises(PipelineError, match=message):
+        replay(None, "data", query, **options)
+
+
+@pytest.mark.parametrize("text", ON_SPARK)
+@pytest.mark.parametrize("is_in_file", [False, True])
+def test_commands_of_spark_refuse_values_of_edges(text, is_in_file, tmp_path):
+    """Before Java starts, of which these tests need none."""
+    from rpq.spark.cli import spark
+
+    condition, message = ON_SPARK[text]
+    (tmp_path / "queries.toml").write_text(
+        f"[[query]]\nname = 'q'\nquery = {text!r}\n" + (f"filter = {condition!r}\n" if condition else "")
+    )
+    queries = ["--queries", str(tmp_path / "queries.toml")] if is_in_file else [text]
+    given = ["--filter", condition] if condition and not is_in_file else []
+    paths = ["--input", str(tmp_path), "--output", str(tmp_path / "rows")]
+    options = [*queries, *given, "--window", "10", "--slide", "5", *paths]
+    stream = ["--checkpoint", str(tmp_path / "state"), "--files", "csv"]
+    for command, more in (("replay", []), ("stream", stream), ("stream", [*stream[:2], "--input", "kafka://broker/topic"])):
+        result = CliRunner().invoke(spark, [command, *options, *more])
+        assert result.exit_code == 2
+        output = result.output.replace("\n", " ")
+        assert re.search(message, output), output
+        assert f"query {'q' if is_in_file else text!r} " in output
+
+
+def test_a_query_whose_properties_were_not_kept_is_refused():
+    engine = rpq.Engine(rpq.Query("a", window=WINDOW))
+    engine.insert("x", "y", "a", 1)
+    with pytest.raises(rpq.RegistrationError, match="properties of edges were not kept"):
+        engine.register(CONDITION)
+    engine = rpq.Engine(CONDITION)
+    engine.insert("x", "y", "a", 1)
+    for text in ("a[m > 1]", "a[n > 2]", "!b[n > 1]"):
+        with pytest.raises(rpq.RegistrationError, match="was not kept"):
+            engine.register(rpq.Query(text, window=WINDOW))
+    with pytest.raises(rpq.RegistrationError, match="leave out"):
+        engine.register(rpq.Query("a[n > 1]", window=WINDOW), start="empty")
+    assert engine.register(rpq.Query("a[1 < n]", window=WINDOW)).added == 0
+    parallel = rpq.Engine(CONDITION, edges="parallel")
+    parallel.insert("x", "y", "a", 1, properties={"m": 5})
+    with pytest.raises(rpq.RegistrationError, match="empty"):
+        parallel.register(rpq.Query("a[m > 1]", window=WINDOW))
+    assert parallel.register(rpq.Query("a[m > 1]", window=WINDOW), start="empty").added == 0
+    assert parallel.insert("x", "z", "a", 2, properties={"m": 5}).added == 1
+
+
+def test_a_condition_can_be_had_when_the_edges_have_left_that_were_not_evaluated():
+    window = rpq.Window(size=10, slide=5)
+    engine = rpq.Engine(rpq.Query("a[n > 1]/b", window=rpq.Window(size=40, slide=5)))
+    engine.push_rows([("x", "y", "a", 12), ("y", "z", "b", 17)])
+    late = rpq.Query("a[n > 2]", window=window, name="late")
+    with pytest.raises(rpq.RegistrationError, match=r"from 25 on, if no more edges with these labels come") as refused:
+        engine.register(late)
+    assert refused.value.available_from == 25
+    assert "empty" not in str(refused.value)  # which is refused, too
+    with pytest.raises(rpq.RegistrationError, match="before the first tuple") as refused:
+        engine.register(rpq.Query("a[n > 2]", window=rpq.UnboundedWindow(), name="late"))
+    assert refused.value.available_from is None
+    engine.register(rpq.Query("c[n > 2]", window=window, name="other"))  # no edge has that label
+    engine.advance(24)
+    with pytest.raises(rpq.RegistrationError, match="from 25 on"):
+        engine.register(late)
+    engine.advance(25)
+    assert engine.register(late).added == 0
+    assert engine.insert("x", "y", "a", 26, properties={"n": 3}).added == 2
+    engine._check()
+
+
+def test_an_engine_says_start_empty_only_where_it_takes_it():
+    cases = (("id", "c", False), ("parallel", "c", True), ("triple", "c", True), ("triple", "c[n > 1]", False))
+    for identity, text, is_named in cases:
+        first = rpq.Query("a[n > 1]", window=rpq.Window(size=10, slide=5))
+        engine = rpq.Engine(first, edges=identity)
+        ids = {"edge": "e"} if identity == "id" else {}
+        engine.insert("x", "y", "c", 12, **ids)
+        with pytest.raises(rpq.RegistrationError) as refused:
+            engine.register(rpq.Query(text, window=rpq.Window(size=10, slide=5), name="late"))
+        assert ('start="empty"' in str(refused.value)) == is_named
+        assert refused.value.available_from == 25
+
+
+def test_an_engine_goes_on_after_a_query_was_refused():
+    engine = rpq.Engine(rpq.Query("b", window=rpq.CountWindow(size=3), name="counted"))
+    with pytest.raises(rpq.QueryError, match="register the two together"):
+        engine.register(CONDITION)
+    engine.register(rpq.Query("c", window=rpq.CountWindow(size=3)))
+    assert engine.insert("x", "y", "b", 1).added == 1
+    engine = rpq.Engine(CONDITION)
+    engine.insert("x", "y", "a", 1, properties={"n": 5})
+    with pytest.raises(rpq.QueryError, match="was not kept"):
+        engine.register(rpq.Query("a[n = 'x']", window=WINDOW))
+    with pytest.raises(rpq.QueryError, match="another query has another window"):
+        engine.register(rpq.Query("b", window=rpq.CountWindow(size=3)), start="empty")
+    assert engine.insert("y", "z", "b", 2).added == 1
+    engine = rpq.Engine(CONDITION, edges="parallel")
+    engine.insert("x", "y", "a", 1, properties={"n": 5})
+    with pytest.raises(rpq.QueryError, match=r"the condition \[n = 'x'\] does not fit"):
+        engine.register(rpq.Query("a[n = 'x']", window=WINDOW), start="empty")
+    assert engine.insert("y", "z", "b", 2).added == 1
+    engine._check()
+
+
+# --- shares ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(60)
+@given(data=st.data())
+def test_shares_have_the_rows_between_them(identity, data):
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 2)))]
+    note([one.query for one in queries])
+    check_shares(data, identity, queries, rows_of)
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+def test_values_of_each_type_are_restored(identity):
+    """A witness tells after a restart the values of before it."""
+    condition = " or ".join(f"{name} is not null" for name in "bdfistn")
+    engine = rpq.Engine(rpq.Query(f"a[{condition}]", window=WINDOW, name="q"), edges=identity, witness=True)
+    moment = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
+    columns = {
+        "b": pa.array([True, None]),
+        "d": pa.array([Decimal("1.50"), None]),
+        "f": pa.array([None, 2.5]),
+        "i": pa.array([2**62, None]),
+        "s": pa.array(["ü", None]),
+        "t": pa.array([moment, None], pa.timestamp("us", "UTC")),
+        "n": pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns")),
+    }
+    ids = {"edge": [7, 8]} if identity == "id" else {}
+    ends = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"], "timestamp": [1, 2]}
+    engine.push(pa.table({**ends, **ids, **columns}))
+    values = [engine.witness(*answer).properties for answer in (("x", "y"), ("y", "z"))]
+    assert values[0][0].keys() == {*"bdistn"} and values[1] == ({"f": 2.5},)
+    again = restored(restored(engine, witness=True), witness=True)
+    assert [again.witness(*answer).properties for answer in (("x", "y"), ("y", "z"))] == values
+    assert engine.witness("x", "y").to_json() == again.witness("x", "y").to_json()
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+def test_explain_tells_the_identity_of_edges_and_the_conditions_of_relations(identity):
+    pattern = rpq.Query("?x a[n > 1] ?y . ?y b ?z", window=WINDOW, name="pattern")
+    engine = rpq.Engine(CONDITION, pattern, edges=identity)
+    assert f"\nedges        {identity}: " in str(engine.explain("q"))
+    explained = engine.explain("pattern")
+    assert f"\nedges        {identity}: " in str(explained)
+    assert [relation.name for relation in explained.relations][:2] == ["a[n > 1]", "b"]
+    assert explained.to_dict()["identity"].startswith(identity)
+    assert "edges  " not in str(rpq.Engine(rpq.Query("a", window=WINDOW)).explain())
+
+
+def test_values_leave_with_their_edges():
+    for identity in ("triple", "parallel", "id"):
+        engine = rpq.Engine(CONDITION, edges=identity, witness=True, _capacity=4)
+        for time in range(500):
+            edge = {"edge": time} if identity == "id" else {}
+            engine.insert(f"v{time}", f"v{time + 1}", "ab"[time % 2], time, properties={"n": time}, **edge)
+        assert len(engine._evaluation.multigraph.kept_values) < 100
+
+
+def push(engine: rpq.Engine, **columns) -> rpq.Changes:
+    count = len(next(iter(columns.values())))
+    ends = [f"v{number}" for number in range(count)]
+    return engine.push(source=ends, target=ends, label=["a"] * count, timestamp=[1] * count, **columns)
+
+
+def test_a_value_of_another_type_ends_the_push_at_its_row():
+    engine = rpq.Engine(rpq.Query("a[n > 1]", window=WINDOW))
+    message = "row 1: column 'n': 'much' is a string, and the values before are of type int"
+    with pytest.raises(rpq.InputError, match=message) as bad:
+        push(engine, n=[5, "much", 7])
+    assert bad.value.changes.added == 1
+    with pytest.raises(rpq.InputError, match="row 0: column 'n': 2.5 is a float"):
+        push(engine, n=pa.array([2.5]))
+    with pytest.raises(rpq.InputError, match="column 'n' is of type binary"):
+        push(engine, n=pa.array([b"x"]))
+    assert push(engine, n=pa.array([3], pa.int8())).added == 0  # v0 was inserted by the first push
+    assert push(engine, m=[3]).removed == 1  # a missing column is null
+
+
+def test_a_number_that_is_compared_with_text_is_refused():
+    engine = rpq.Engine(rpq.Query("a[n > 1]", window=WINDOW))
+    with pytest.raises(rpq.InputError, match=r"the condition \[n > 1\] .*column 'n' is of type string"):
+        push(engine, n=["5"])
+    assert push(engine, n=[5]).added == 1
+
+
+def test_properties_of_one_insert_have_no_names_of_columns():
+    engine = rpq.Engine(CONDITION)
+    with pytest.raises(rpq.InputError, match="'label' is no property"):
+        engine.insert("x", "y", "a", 1, properties={"label": "b"})
+
+
+def test_an_index_that_is_built_anew_asks_for_memory_in_the_name_of_its_tuple():
+    """The first delete loads more edges than its chunk has tuples."""
+    engine = rpq.Engine(rpq.Query("(a|a[n is null])+/b", window=WINDOW), _capacity=1)
+    count = 50
+    ends = {"source": [f"s{number}" for number in range(count)], "target": ["t"] * count, "label": ["a"] * count}
+    assert engine.push({**ends, "timestamp": [1] * count}).added == 0
+    assert engine.insert("t", "u", "b", 1).added == count
+    assert engine.insert("s0", "t", "a", 1, properties={"n": 1}).removed == 0  # two edges of one tuple, one of which goes
+    assert engine.delete("s0", "t", "a", 1).removed == 1

@@ -1,0 +1,180 @@
+"""The protocol of a running query, shown with a second kind beside path queries: the edges of one label (`edge_query`).
+
+What it must give is what a path query for that label gives, put into its own columns; beside it, in one engine, path
+queries must give what they give alone.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rpq
+from tests.engine.kinds.edge_query import EdgesOf
+from tests.engine.test_engine_properties import cut, stream
+from tests.reference import COUNTS
+from tests.twins import Tuple, examples, tiny
+
+SEEDS = st.integers(0, 2**32)
+ENDS = ("st", "ts", "t", "sts")
+
+
+def both_kinds(ends: str, explicit: bool = True, label: str = "a") -> tuple[EdgesOf, rpq.Query]:
+    """The same question to both kinds."""
+    window = rpq.Window(size=20, slide=3)
+    semantics: Any = "explicit" if explicit else "implicit"
+    edges = EdgesOf(label=label, window=window, name="edges", ends=ends, explicit=explicit)
+    return edges, rpq.Query(label, window=window, name="path", semantics=semantics)
+
+
+def expected(rows: Iterable[rpq.Change], ends: str) -> list[tuple]:
+    """The rows of the path query as the other kind has them."""
+    return [(*({"s": row.source, "t": row.target}[end] for end in ends), row.timestamp, row.op) for row in rows]
+
+
+def without_name(rows: Iterable[Any], query: str = "edges") -> list[tuple]:
+    return [tuple(row)[1:] for row in rows if row.query == query]
+
+
+def per_event(rows: Iterable[tuple]) -> list[tuple[Any, Counter]]:
+    """Rows of each moment and operation, in order."""
+    grouped: list[tuple[Any, Counter]] = []
+    for row in rows:
+        if not grouped or grouped[-1][0] != row[-2:]:
+            grouped.append((row[-2:], Counter()))
+        grouped[-1][1][row] += 1
+    return grouped
+
+
+@examples(60)
+@given(SEEDS, st.sampled_from(ENDS), st.booleans(), st.integers(1, 3), st.integers(1, 5), st.sampled_from((2, 16)))
+def test_rows_are_those_of_a_path_query(seed, ends, explicit, threads, pieces, capacity):
+    edges, path = both_kinds(ends, explicit)
+    tuples = stream(seed)
+    alone, both = tiny(capacity)(path), tiny(capacity)(edges, path, threads=threads)
+    wanted: list[rpq.Change] = []
+    found: list[Any] = []
+    for part in cut(tuples, random.Random(seed), len(tuples) if pieces == 5 else pieces):
+        wanted += alone.push_rows(part).rows()
+        changes = both.push_rows(part)
+        both._check()
+        found += changes.rows()
+        assert len(changes) == len(changes.rows()) == sum(changes.to_arrow(name).num_rows for name in ("edges", "path"))
+    assert per_event(without_name(found)) == per_event(expected(wanted, ends))
+    assert per_event(without_name(found, "path")) == per_event(tuple(row)[1:] for row in wanted)
+    assert [row[-2] for row in found] == sorted(row[-2] for row in found)
+    pairs = [rpq.Change("", *pair, 0, "+") for pair in alone.answers()]
+    assert Counter(both.answers("edges")) == Counter(row[:-2] for row in expected(pairs, ends))
+    mine, theirs = both.statistics("edges"), alone.statistics()
+    for figure in COUNTS:
+        assert getattr(mine, figure) == getattr(theirs, figure), figure
+
+
+@examples(25)
+@given(SEEDS, st.sampled_from(ENDS), st.integers(1, 3), st.integers(1, 3))
+def test_saved_and_restored(seed, ends, before, after):
+    edges, path = both_kinds(ends)
+    tuples = stream(seed)
+    half = len(tuples) // 2
+    engine, through = tiny(2)(edges, path, threads=before), tiny(2)(edges, path)
+    engine.push_rows(tuples[:half])
+    through.push_rows(tuples[:half])
+    with tempfile.TemporaryDirectory() as folder:
+        engine.save(Path(folder) / "state")
+        again = tiny(2).restore(Path(folder) / "state", threads=after)
+    assert again.queries == (edges, path)
+    assert Counter(again.answers("edges")) == Counter(engine.answers("edges"))
+    assert per_event(again.push_rows(tuples[half:]).rows()) == per_event(through.push_rows(tuples[half:]).rows())
+    assert again.statistics("edges").tuples == through.statistics("edges").tuples
+    again._check()
+
+
+@examples(25)
+@given(SEEDS, st.integers(2, 4))
+def test_shares_divide_the_rows(seed, shares):
+    edges, _ = both_kinds("sts")
+    tuples = stream(seed)
+    whole = tiny(2)(edges).push_rows(tuples)
+    parts = [tiny(2)(edges, share=(number, shares)).push_rows(tuples).rows() for number in range(shares)]
+    assert Counter(whole.rows()) == Counter(row for rows in parts for row in rows)
+
+
+@examples(25)
+@given(SEEDS)
+def test_registered_in_mid_stream_and_unregistered(seed):
+    edges, path = both_kinds("st")
+    tuples = stream(seed)
+    engine = tiny(2)(path)
+    engine.push_rows(tuples[:60])
+    first = engine.register(edges)
+    assert Counter(without_name(first)) == Counter((*pair, engine.time, "+") for pair in engine.answers("path"))
+    changes = engine.push_rows(tuples[60:])
+    assert per_event(without_name(changes)) == per_event(without_name(changes, "path"))
+    engine.unregister("path")
+    engine._check()
+    assert Counter(engine.answers("edges")) == Counter(engine.answers())
+    engine.advance(engine.time + 100)
+    assert len(engine.answers()) == 0
+
+
+def test_columns_of_its_own():
+    edges, _ = both_kinds("sts")
+    engine = rpq.Engine(edges)
+    changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 2)])
+    assert changes.rows() == [("edges", "x", "y", "x", 1, "+")]
+    assert changes.rows()[0]._fields == ("query", "from_0", "to_1", "from_2", "timestamp", "op")
+    assert changes.to_arrow().column_names == ["query", "from_0", "to_1", "from_2", "timestamp", "op"]
+    assert pa.table(changes).to_pylist() == changes.to_pandas().to_dict("records")
+    assert engine.answers().to_arrow().to_pylist() == [{"from_0": "x", "to_1": "y", "from_2": "x"}]
+    assert repr(engine.answers()) == "<Answers: 1 answer: ('x', 'y', 'x')>"
+    assert "<th>from_2</th>" in changes._repr_html_() and "<td>edges</td>" in engine._repr_html_()
+
+
+def test_queries_with_different_columns_have_a_table_each():
+    engine = rpq.Engine(*both_kinds("t"))
+    changes = engine.push_rows([("x", "y", "a", 1)])
+    with pytest.raises(rpq.QueryError, match=r"different columns.*changes\.to_arrow\('edges'\)"):
+        changes.to_arrow()
+    with pytest.raises(rpq.QueryError, match="no query named 'other'; the registered ones are: 'edges', 'path'"):
+        changes.to_arrow("other")
+    assert changes.to_arrow("edges").to_pylist() == [{"query": "edges", "to_0": "y", "timestamp": 1, "op": "+"}]
+    assert changes.to_arrow("path").num_rows == 1 and len(changes.rows()) == 2
+    assert "('edges', 'y', 1, '+')" in repr(changes) and "<table>" in changes._repr_html_()
+
+
+def test_witnesses_are_its_own():
+    engine = rpq.Engine(*both_kinds("st"), witness=True)
+    changes = engine.push_rows([("x", "y", "a", 1), ("x", "y", "a", 1, "-")])
+    assert changes.to_arrow("edges", witness=True)["path"].to_pylist() == ["a", None]
+    assert changes.to_arrow("path", witness=True)["path"].to_pylist() == ['["x", "a", "y"]', ""]
+
+
+def spark_rows(tuples: list[Tuple], *queries: Any, partitions: int) -> Counter:
+    """The rows of the stateful processor, in micro-batches, under Spark's tester."""
+    processors = pytest.importorskip("tests.spark.state.test_spark_processor", reason="the extra spark is not installed")
+    parts = processors.Partitions(*queries, partitions=partitions)
+    found: Counter = Counter()
+    for begin in range(0, len(tuples), 40):
+        # Each micro-batch at a worker that has seen nothing: the engine is built again from the window.
+        for key, tester in parts.testers.items():
+            processors.processor.cache = processors.EngineCache()
+            packed = tester.testInPandas(key, processors.envelopes(tuples[begin : begin + 40]))
+            found.update(processors.changes_in(packed))
+    return found
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_on_spark(partitions):
+    edges, _ = both_kinds("sts")
+    tuples = sorted((t for t in stream(7) if t[4] == "+"), key=lambda t: t[3])
+    local = rpq.Engine(edges).push_rows(tuples)
+    assert spark_rows(tuples, edges, partitions=partitions) == Counter(map(tuple, local.rows()))

@@ -1,0 +1,239 @@
+"""Queries in MATCH against brute force, at every tuple of a stream with a window, deletes and parallel edges."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given
+from hypothesis import strategies as st
+
+import rpq
+from tests.strategies.drawn_match import DrawnQuery, Edge, edge_streams, match_queries
+from tests.twins import examples
+
+SIZE = 12
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
+"""Not shrinking, which takes minutes here; the text of a query says enough."""
+
+COLUMNS = {"source": pa.string(), "target": pa.string(), "label": pa.string(), "timestamp": pa.int64()}
+COLUMNS |= {"amount": pa.int64(), "op": pa.string()}
+
+
+def table(rows: list[tuple[Any, ...]]) -> pa.Table:
+    """Return tuples (source, label, target, timestamp, amount, op) as a table."""
+    order = ("source", "label", "target", "timestamp", "amount", "op")
+    return pa.table({name: pa.array([row[order.index(name)] for row in rows], kind) for name, kind in COLUMNS.items()})
+
+
+class Snapshots:
+    """The edges of a window after each tuple."""
+
+    def __init__(self, identity: str, *, size: int = SIZE) -> None:
+        self.identity = identity
+        self.size = size
+        self.edges: list[Edge] = []
+        self.number = 0
+        self.time = 0
+
+    def take(self, row: tuple[Any, ...]) -> list[Edge]:
+        """Take a tuple; return the edges of the window."""
+        source, label, target, time, amount, op = row
+        self.time = max(self.time, time)
+        self.edges = [edge for edge in self.edges if edge.timestamp > self.time - self.size]
+        if time <= self.time - self.size:
+            self.number += op == "+"  # late: it changes nothing, but has a number
+            return self.edges
+        ends = source, label, target
+        if op == "-" or self.identity == "triple":
+            self.edges = [edge for edge in self.edges if (edge.source, edge.label, edge.target) != ends]
+        if op == "+":
+            self.number += 1
+            self.edges.append(Edge(source, label, target, time, amount, self.number))
+        return self.edges
+
+
+def plain(rows: Any) -> Counter[tuple[Any, ...]]:
+    """Return rows with floats rounded, as exact quotients are not floats."""
+    return Counter(
+        {
+            tuple(round(value, 9) if isinstance(value, float) else value for value in row): count
+            for row, count in rows.items()
+        }
+    )
+
+
+def check(
+    query: DrawnQuery, stream: list[tuple[Any, ...]], identity: str, chunk: int, *, threads: int = 1, shares: int = 1
+) -> None:
+    """Check the answer and the sum of the changes after each chunk of a stream, of all shares together."""
+    try:
+        question = rpq.Query(
+            query.text, window=rpq.Window(size=SIZE, slide=1), semantics="explicit", language=query.language, name="q"
+        )
+    except rpq.QueryError as error:
+        assume("has two ids" not in str(error))  # which is refused, as nothing can match
+        raise
+    engines = [
+        rpq.Engine(question, edges=identity, threads=threads, share=(number, shares), _capacity=4 if threads > 1 else 16)
+        for number in range(shares)
+    ]
+    snapshots = Snapshots(identity)
+    rows_of_engines: list[Counter[tuple[Any, ...]]] = [Counter() for _ in engines]
+    edges: list[Edge] = []
+    for first in range(0, len(stream), chunk):
+        rows = stream[first : first + chunk]
+        for engine, rows_of_share in zip(engines, rows_of_engines, strict=True):
+            for row in engine.push(table(rows)).to_arrow("q").to_pylist():
+                values = tuple(value for name, value in row.items() if name not in ("query", "timestamp", "op"))
+                rows_of_share[values] += 1 if row["op"] == "+" else -1
+            engine._check()
+        for row in rows:
+            edges = snapshots.take(row)
+        expected = plain(query.rows(edges))
+        answers = sum((Counter(map(tuple, engine.answers())) for engine in engines), Counter())
+        assert plain(answers) == expected, (query.text, edges)
+        assert plain(sum((+one for one in rows_of_engines), Counter())) == expected, (query.text, edges)
+        assert all(count >= 0 for one in rows_of_engines for count in one.values()), query.text
+
+
+@examples(600, suppress_health_check=[*HealthCheck], phases=PHASES)
+@given(match_queries(), edge_streams(), st.sampled_from(["parallel", "triple"]), st.integers(1, 5))
+def test_answers_are_those_of_brute_force(query, stream, identity, chunk):
+    check(query, stream, identity, chunk)
+
+
+@examples(300, suppress_health_check=[*HealthCheck], phases=PHASES)
+@given(match_queries(language="cypher"), edge_streams(), st.sampled_from(["parallel", "triple"]), st.integers(1, 5))
+def test_answers_are_those_of_brute_force_in_cypher(query, stream, identity, chunk):
+    check(query, stream, identity, chunk)
+
+
+@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
+@examples(300, suppress_health_check=[*HealthCheck], phases=PHASES)
+@given(
+    st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
+    edge_streams(),
+    st.sampled_from(["parallel", "triple"]),
+    st.integers(1, 5),
+    st.sampled_from([(2, 1), (1, 2), (1, 3), (2, 2)]),
+)
+def test_threads_and_shares_have_the_rows_between_them(query, stream, identity, chunk, division):
+    threads, shares = division
+    check(query, stream, identity, chunk, threads=threads, shares=shares)
+
+
+@pytest.mark.ci
+@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
+@examples(750, suppress_health_check=[*HealthCheck], phases=PHASES)
+@given(
+    st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
+    edge_streams(size=40),
+    st.sampled_from(["parallel", "triple"]),
+    st.integers(1, 7),
+    st.sampled_from([(1, 1), (1, 1), (2, 1), (1, 2), (2, 3)]),
+)
+def test_answers_are_those_of_brute_force_on_longer_streams(query, stream, identity, chunk, division):
+    threads, shares = division
+    check(query, stream, identity, chunk, threads=threads, shares=shares)
+
+
+def edges_behind(witness: Any, edges: list[Edge]) -> list[Edge]:
+    """Return the edges of the window that a witness consists of, each of which it tells as it is."""
+    found: dict[int, Edge] = {}
+    for atom in witness.atoms:
+        assert atom.steps, witness
+        for step, following in zip(atom.steps, atom.steps[1:], strict=False):
+            assert step.ends[1] == following.ends[0], witness
+        for step in atom.steps:
+            alike = [
+                edge
+                for edge in edges
+                if (edge.source, edge.label, edge.target, edge.timestamp)
+                == (step.source, step.label, step.target, step.timestamp)
+                and (step.properties is None or step.properties.get("amount", edge.amount) == edge.amount)
+            ]
+            assert alike, (str(witness), edges)
+            found |= {edge.number: edge for edge in alike}
+    return [edge for edge in edges if edge.number in found]
+
+
+def check_witnesses(query: DrawnQuery, stream: list[tuple[Any, ...]], identity: str, *, threads: int, restored: int) -> None:
+    """Check that the edges of the witness of each row give the row; the engine is saved and restored after some tuples."""
+    try:
+        question = rpq.Query(
+            query.text, window=rpq.Window(size=SIZE, slide=1), semantics="explicit", language=query.language, name="q"
+        )
+    except rpq.QueryError as error:
+        assume("has two ids" not in str(error))
+        raise
+    engine = rpq.Engine(question, edges=identity, threads=threads, witness=True)
+    snapshots = Snapshots(identity)
+    for place, tuple_ in enumerate(stream):
+        changes = engine.push(table([tuple_])).to_arrow("q", witness=True).to_pylist()
+        edges = snapshots.take(tuple_)
+        if place == restored:
+            with tempfile.TemporaryDirectory() as folder:
+                engine.save(f"{folder}/state")
+                engine = rpq.Engine.restore(f"{folder}/state", threads=threads, witness=True)
+        answers = Counter(map(tuple, engine.answers()))
+        for row in answers:
+            witness = engine.witness(*row)
+            assert witness is not None, (query.text, row, edges)
+            mine = edges_behind(witness, edges)
+            assert query.rows(mine)[row], (query.text, row, str(witness), edges)
+            named = {name: value for name, value in witness.binding if isinstance(value, str)}
+            for (text, _, of), value in zip(query.items, row, strict=True):
+                assert "." in of or named.get(of, value) == value, (query.text, text, str(witness))
+        for row in changes:
+            assert bool(row["path"]) == (row["op"] == "+"), (query.text, row)
+        others = [(*row[:-1], "absent") for row in answers if isinstance(row[-1], str)]
+        assert all(engine.witness(*row) is None for row in others), query.text
+        engine._check()
+
+
+@pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
+@examples(300, suppress_health_check=[*HealthCheck], phases=PHASES)
+@given(
+    st.sampled_from(["gql", "cypher"]).flatmap(lambda language: match_queries(language=language)),
+    edge_streams(size=14),
+    st.sampled_from(["parallel", "triple"]),
+    st.sampled_from([1, 1, 2]),
+    st.integers(0, 20),
+    st.randoms(use_true_random=False),
+)
+def test_the_edges_of_a_witness_give_its_row(query, stream, identity, threads, restored, random):
+    query = replace(query, items=tuple(item for item in query.items if not item[1]))
+    assume(query.items)  # a row of a group has no witness
+    if identity == "parallel":  # where an edge does not replace another one, so that late ones are simple
+        stream = [
+            (*row[:3], row[3] - random.choice([0, 0, 0, 4, 30]), *row[4:]) if row[-1] == "+" else row for row in stream
+        ]
+    check_witnesses(query, stream, identity, threads=threads, restored=restored)
+
+
+def test_a_witness_of_static_edges_and_of_optional_ones():
+    text = "MATCH (x)-[e:T]->(y:A) OPTIONAL MATCH (y)-[f:S]->(z) RETURN x, e, y, f.amount, z"
+    engine = rpq.Engine(rpq.Query(text, window=rpq.Window(size=5, slide=1), name="q"), edges="parallel")
+    engine.load_static([("v", "A", "type"), ("v", "w", "S")])
+    engine.push(table([("u", "T", "v", 1, 7, "+"), ("w", "T", "v", 2, 8, "+"), ("v", "S", "u", 3, 4, "+")]))
+    static, = (row for row in engine.answers() if row[0] == "u" and row[-1] == "w")
+    witness = engine.witness(*static)
+    assert [(step.label, step.timestamp) for atom in witness.atoms for step in atom.steps] == [
+        ("type", None), ("T", 1), ("S", None)
+    ]  # fmt: skip
+    assert dict(witness.binding)["z"] == "w" and engine.witness(*static[:-1], "u") is None
+    assert engine.witness("u", static[1], "v", 4, "u") is not None
+    assert engine.witness("u", static[1], "v", None, None) is None  # it has partners
+    assert engine.witness("u", 99, "v", 4, "u") is None
+
+
+def test_rows_of_groups_have_no_witness():
+    engine = rpq.Engine(rpq.Query("MATCH (x)-[:T]->(y) RETURN x, count(*) AS n", window=rpq.Window(size=5, slide=1)))
+    engine.push(table([("u", "T", "v", 1, 7, "+")]))
+    with pytest.raises(rpq.QueryError, match="MATCH with aggregates, whose rows stand for many solutions"):
+        engine.witness("u", 1)

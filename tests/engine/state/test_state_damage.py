@@ -1,0 +1,178 @@
+"""Saved states that were damaged: a clear error, or, where nothing can tell, an engine that is consistent. Never a crash.
+
+Each campaign runs in a process of its own, so that a segmentation fault is seen and names the damage.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rpq
+from rpq.files.sealed import HEADER_BYTES
+from tests.calls import counted_calls
+from tests.cli.test_cli_checkpoint import call, command, make_stream
+from tests.engine.state.damaging import as_version_1, states
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with states in the versions that are read."""
+    folder = tmp_path_factory.mktemp("states")
+    for path in states(folder):
+        as_version_1(path, path.with_suffix(".v1"))
+        path.rename(path.with_suffix(".v2"))
+    return folder
+
+
+def campaign(folder: Path, first: int, count: int, version: str) -> Counter[str]:
+    """Damage states in another process; what became of them."""
+    pytest.importorskip("resource")
+    process = subprocess.run(
+        [
+            *(sys.executable, "-X", "faulthandler", "-m", "tests.engine.state.damaging"),
+            *map(str, (folder, first, count)),
+            version,
+        ],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    number = folder / "number"
+    assert process.returncode == 0, f"damage {number.read_text() if number.exists() else 'none'}\n{process.stderr[-3000:]}"
+    return Counter(json.loads(process.stdout))
+
+
+def assert_found(found: Counter[str], count: int) -> None:
+    """Assert that whatever the checksum covers was refused, whichever way it was damaged."""
+    assert found.total() == count
+    assert not {outcome for outcome in found if outcome in ("damaged: loaded", "damaged: memory limit")}
+    assert all(found[f"damaged: {reason}"] for reason in ("damaged", "truncated", "foreign"))
+    assert found["resealed: damaged"] > found["resealed: loaded"] > 0
+
+
+@pytest.mark.ci
+def test_damaged_states_are_refused(saved: Path) -> None:
+    assert_found(campaign(saved, 0, 1500, "v2"), 1500)
+
+
+@pytest.mark.long
+def test_ten_thousand_damages(saved: Path) -> None:
+    found = campaign(saved, 10_000, 10_000, "v2")
+    print(dict(found))
+    assert_found(found, 10_000)
+
+
+@pytest.mark.ci
+def test_damaged_states_of_version_1_are_refused_or_consistent(saved: Path) -> None:
+    found = campaign(saved, 0, 200, "v1")
+    assert found["damaged: damaged"] > 50
+
+
+@pytest.mark.long
+def test_many_damages_of_version_1(saved: Path) -> None:
+    print(dict(campaign(saved, 10_000, 5_000, "v1")))
+
+
+def _more(engine: rpq.Engine) -> list[list[tuple]]:
+    """Batches of tuples that go on from a state."""
+    x, y, z = ("v1", "v2", "v3") if engine._evaluation.vertices.kind == "string" else (1, 2, 3)
+    time = 0 if engine.time is None else engine.time
+    return [[(x, y, "a", time), (y, z, "b", time)], [(x, y, "a", time, "-"), (z, x, "a", time)]]
+
+
+@pytest.mark.parametrize("name", ["walks", "texts", "simple", "several", "share", "times", "empty"])
+def test_a_state_of_version_1_is_the_same_state(saved: Path, name: str) -> None:
+    new, old = (rpq.Engine.restore(saved / f"{name}.{version}") for version in ("v2", "v1"))
+    assert (old.queries, old.time, old.extra) == (new.queries, new.time, new.extra)
+    for query in new.queries:
+        assert old.answers(query.name).pairs() == new.answers(query.name).pairs()
+        assert sorted(old.set_aside(query.name)) == sorted(new.set_aside(query.name))
+        assert old.statistics(query.name).inserted == new.statistics(query.name).inserted
+    for rows in _more(new):
+        assert old.push_rows(rows).rows() == new.push_rows(rows).rows()
+    old._check()
+
+
+@pytest.mark.ci
+def test_a_million_edges_are_saved_and_read_by_columns(tmp_path: Path) -> None:
+    chance, count = np.random.default_rng(1), 1_000_000
+    engine = rpq.Engine(rpq.Query("a/b", window=rpq.Window(size=10 * count, slide=count), sources=["v1"]))
+    names = np.array([f"v{number}" for number in range(200_000)], object)
+    engine.push(
+        source=names[chance.integers(len(names), size=count)].tolist(),
+        target=names[chance.integers(len(names), size=count)].tolist(),
+        label=["a"] * count,
+        timestamp=np.arange(count),
+    )
+    engine.save(tmp_path / "state")  # collects
+    from rpq.engine.state.engine_state import read_state
+
+    with counted_calls() as calls:
+        engine.save(tmp_path / "state")
+        assert len(read_state(str(tmp_path / "state")).edges) > 0.99 * count
+    assert calls.count < 0.1 * count  # an edge, or a name, is no Python object on the way
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="as the tests of checkpoints")
+@pytest.mark.parametrize("damage", ["bit", "truncated", "empty"])
+def test_a_damaged_checkpoint_is_refused_and_nothing_is_overwritten(tmp_path: Path, capfd, damage: str) -> None:
+    make_stream(tmp_path / "edges.txt", 100, seed=7)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call(args) == 0
+    content = bytearray((tmp_path / "state").read_bytes())
+    content[len(content) // 2] ^= 16
+    (tmp_path / "state").write_bytes({"bit": content, "truncated": content[:-5], "empty": b""}[damage])
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    capfd.readouterr()
+    assert call(args) == 1
+    message = {"bit": "damaged", "truncated": "truncated", "empty": "not a saved state"}[damage]
+    error = capfd.readouterr().err
+    assert message in error and "state" in error and "Traceback" not in error
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("position", "message"),
+    [
+        ({"tuples": -1}, "position.tuples is -1"),
+        ({"output": 0.5}, "position.output is 0.5"),
+        ({"last": 1}, "position.last is"),
+    ],
+)
+def test_a_checkpoint_with_a_wrong_position_is_refused(tmp_path: Path, position: dict, message: str) -> None:
+    from rpq.cli.checkpoint import POSITION
+    from rpq.run.checkpoint import Checkpoint, CheckpointError
+
+    whole = {"tuples": 1, "last": None, "output": None, "late_bytes": None, "rejected": 0, "total_seconds": 0.0}
+    content = {"version": 1, "identity": {}, "position": {**whole, **position}}
+    rpq.Engine().save(tmp_path / "state", extra={"rpq run": json.dumps(content)})
+    with pytest.raises(CheckpointError, match="damaged checkpoint: .*") as raised:
+        Checkpoint(
+            str(tmp_path / "state"), POSITION, identity={}, differences=lambda old, new: [], restore=rpq.Engine.restore
+        ).read()
+    assert message in str(raised.value)
+
+
+def test_the_checksum_is_over_everything(saved: Path, tmp_path: Path) -> None:
+    whole = (saved / "empty.v2").read_bytes()
+    for place in range(len(whole)):
+        for bit in range(8) if place < HEADER_BYTES else (place % 8,):
+            (tmp_path / "state").write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+            with pytest.raises(rpq.StateFormatError) as raised:
+                rpq.Engine.restore(tmp_path / "state")
+            assert raised.value.reason == "damaged", (place, bit)
