@@ -58,10 +58,11 @@ from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, mer
 from rpq.stream.window import CountWindow, Window
 
 _LARGEST_CHUNK = 32768
+_CHUNK_WITH_THREADS = 16384
 """Several threads divide a push into several chunks: the names of a chunk get ids while its predecessor is applied.
 
 Threads wait for each other at the end of each chunk, so chunks are as large as that allows, but the first one of a push,
-whose names nothing is applied beside.
+whose names nothing is applied beside. Paths are slower with larger ones.
 """
 _SMALLEST_CHUNK = 4096
 
@@ -207,9 +208,13 @@ class Evaluation:
             return 1
         if self.witness and any(running.witnesses_are_of_now for running in self.running):
             return 1
-        if self.events == "alone" or self._crew.has_others:
+        if self.events == "alone":
             return _LARGEST_CHUNK
-        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
+        least, most = _SMALLEST_CHUNK, _LARGEST_CHUNK
+        if self._crew.has_others:
+            least = min(_CHUNK_WITH_THREADS, most)
+            most = most if self.running.are_hosted else least
+        return int(min(most, max(least, self.graph.edge_count // 2)))
 
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:
         """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""

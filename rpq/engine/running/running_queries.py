@@ -126,6 +126,11 @@ class RunningQueries:
         """The workers in the order in which threads take them: hosts, which take longest, first."""
         return self._schedule if self.workers else ()
 
+    @property
+    def are_hosted(self) -> bool:
+        """True if hosts take all chunks, as of patterns and SPARQL, and no index of a path query does."""
+        return len(self.workers) == sum(len(host.workers) for host in self.hosts)
+
     def parts_of(self, running: RunningQuery) -> list[Part]:
         """Return the parts that evaluate a query: the host of its kind, and its own or one that it shares."""
         make = kind_of(running.question).host
