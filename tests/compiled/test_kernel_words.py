@@ -37,7 +37,7 @@ def test_positions_have_names():
 
 
 def test_what_every_kernel_needs_stands_once():
-    assert places(r"graph\.into\.entries\[") == {"rows.py", "loss.py"}  # of cells, and of bits
+    assert places(r"graph\.into\.entries\[") == {"rows.py"}
     assert places(r"\.expiry\[\(link >> 1\) & POINTER\]") == {"rows.py"}
     assert places(r"\* np\.uint64\((?:entries|capacity)\)") == {"hashing.py"}
     assert not places(r"& \((?:entries|capacity) - 1\)|& mask")
