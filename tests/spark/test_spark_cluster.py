@@ -172,6 +172,7 @@ def test_a_stream_by_a_wheel_that_was_shipped(cluster, wheel, data, tmp_path):
     assert json.loads((tmp_path / "state" / "rpq.json").read_text())["shares"] == 2
 
 
+@pytest.mark.long
 def test_a_stream_by_an_archive_of_the_environment(cluster, archive, data, tmp_path):
     """Executors unpack it into their working folders, and the command makes it available in its own, for a time."""
     places = ["--input", data, "--output", tmp_path / "rows", "--checkpoint", tmp_path / "state"]

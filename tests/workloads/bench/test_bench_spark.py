@@ -84,6 +84,7 @@ def test_the_model_is_fitted_to_half_of_the_commands_and_compared_with_all():
 
 
 @pytest.mark.ci
+@pytest.mark.long
 def test_cold_commands_are_measured_once_and_resumed(tmp_path, monkeypatch):
     try:
         check_java()
