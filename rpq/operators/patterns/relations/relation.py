@@ -55,6 +55,8 @@ class LabelReaders(NamedTuple):
 
 _SMALL_ROOM = 1 << 14
 """The length from which on arrays grow twofold."""
+_LARGE_ROOM = 1 << 18
+"""The length from which on arrays grow by a quarter, those of `lists` eight times that: doubled ones would be half empty."""
 _KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded": tables.UNBOUNDED}
 
 
@@ -365,7 +367,7 @@ class RelationStore:
         """Make room for the records of vertices 0 … count − 1. Amortised O(1) a vertex."""
         room = self.relations.state.vertices
         if count > room:
-            self._reshape(vertices=max(count, room + room // 2))
+            self._reshape(vertices=max(count, room + room // (2 if room < _LARGE_ROOM else 4)))
 
     def _reshape(self, *, vertices: int | None = None, stride: int | None = None, room: int = 0) -> None:
         """Make vertex records longer or more numerous, or make room for `room` more entries in the arena."""
@@ -391,16 +393,17 @@ class RelationStore:
             most = tables.LENGTH
             if state.arena_room - top > most:
                 raise RpqError(f"a vertex has more than {most:,} edges of one relation, which is the most there can be")
-            # The region that is needed is no larger than what is there, or it is the first one. Records are copied as well,
-            # so where the arena is small beside them it grows by more.
-            self._reshape(room=max(top + 8, state.arena // 4))
+            # The region that is needed is no larger than what is there, or it is the first one; where a quarter is too
+            # little for it, the kernel asks again. Records are copied as well, so where the arena is small beside them it
+            # grows by more.
+            self._reshape(room=max(top + 8 if top < 8 * _LARGE_ROOM else top // 4, state.arena // 4))
         elif code == tables.NEED_EDGES:
             edges = lengthen(relations.edge, max(_next_room(state.edge_room), state.edge_room + 8))
             places = np.zeros(len(edges) * state.places, np.int32)
             places[: len(relations.support_place)] = relations.support_place
             self.relations = relations._replace(edge=edges, support_place=places)
         elif code == tables.NEED_TABLE:
-            table = np.zeros(_next_room(len(relations.table)), np.int64)
+            table = np.zeros((4 if len(relations.table) < _SMALL_ROOM else 2) * len(relations.table), np.int64)
             enter_all(relations.table, table, len(table) - 1)
             self.relations = relations._replace(table=table)
         else:
@@ -428,7 +431,9 @@ def _next_room(room: int) -> int:
 
     Kernels start again on other views after each, which takes longer than the copies of small arrays.
     """
-    return 2 * room if room >= _SMALL_ROOM else 4 * room
+    if room < _SMALL_ROOM:
+        return 4 * room
+    return 2 * room if room < _LARGE_ROOM else room + room // 4
 
 
 def _labels(label: np.ndarray | None, edges: np.ndarray) -> np.ndarray:
