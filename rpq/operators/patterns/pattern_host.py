@@ -131,6 +131,7 @@ class PatternHost:
             self._take,
             values=256 * capacity,
             runs=16 * capacity,
+            fewest=capacity // 2,
             guard=self._request_memory,
         )
         self._rows = resources.rows

@@ -3,7 +3,8 @@
 Nodes are hash-consed: a constant is identified by its vertex, another node by its branches; a branch by its relation, its
 side and its child. A branch comes and goes with the node that has it alone, which nodes of several branches use. Each node
 counts its users, and is removed when there are none: the parents before the children. What is new while there are edges is
-filled from them.
+filled from them. A branch that is left out is in no node; what is known of it is known as long as its child is needed, which
+every part with that branch needs.
 
 Thousands of parts have one shape, so `NeedShape`, which follows from the shape alone, is computed once: which of the
 variables are behind which atom, and which nodes hold everywhere.
@@ -110,6 +111,11 @@ def _longer(length: int) -> int:
     return length + length // 4 + 2
 
 
+def _empty_records() -> dict[str, np.ndarray]:
+    """Return arrays for the first records and blocks."""
+    return {"record": tables.Holding.zeros(_SMALLEST), "block": np.zeros(_SMALLEST * tables.BLOCK, np.int32)}
+
+
 class Needs(NamedTuple):
     """The nodes that a part needs: for each seed's atom at its source and its target, and for each seed's steps in order."""
 
@@ -134,9 +140,8 @@ class ConditionGraph:
             branch=tables.Branch.zeros(16),
             part=tables.NodePart.zeros(16),
             holdings=tagged_table(0),
-            record=tables.Holding.zeros(_SMALLEST),
+            **_empty_records(),
             vertex=tables.VertexNodes.zeros(0),
-            block=np.zeros(_SMALLEST * tables.BLOCK, np.int32),
             stack=tables.ConditionFrame.zeros(_SMALLEST),
             pending=np.zeros(_SMALLEST, np.int64),
             group=tables.Group.zeros(16),
@@ -157,6 +162,7 @@ class ConditionGraph:
         self._of_branch: dict[int, tuple[int, int, int]] = {}
         self._users: dict[int, int] = {}  # node to the number of parts, branches and other nodes that need it
         self._shapes: dict[int, tuple[Part, NeedShape]] = {}  # by the identity of a part, which is stored to keep it alive
+        self._left_out: dict[int, set[tuple[int, int]]] = {}  # child to the relations and sides of branches left out
         self._new_nodes: list[int] = []
         self._new_branches: list[int] = []
         self._views: tuple[Any, Any, Any, Any] = (None, None, None, None)
@@ -178,6 +184,37 @@ class ConditionGraph:
         assert not self._users and not self.conditions.entries[1::2].any(), "there are parts that need nodes"
         self.conditions.state.is_on = int(on)
         self._fills = -1 if on else self.store.fills
+
+    def branches(self) -> list[tuple[BranchShape, int, int]]:
+        """Return the branches, each with the node that has it alone, and at how many vertices that holds. O(branches)."""
+        numbers = [*self._of_branch]
+        nodes = self.conditions.branch["node"][numbers]
+        extents = self.conditions.node["records"][nodes].tolist()
+        return [*zip(map(BranchShape._make, self._of_branch.values()), nodes.tolist(), extents, strict=True)]
+
+    def left_out(self) -> list[BranchShape]:
+        """Return the branches that are left out. O(these)."""
+        return [BranchShape(*end, child) for child, ends in self._left_out.items() for end in ends]
+
+    def count_edges(self, branch: BranchShape, most: int) -> int:
+        """Return how many edges lead to the vertices of a branch's child, or some number above `most`.
+
+        The branch holds, or would hold, at no more vertices. O(vertices of the child).
+        """
+        return int(conditions.count_edges(*self._ready(), branch.relation, branch.side, branch.child, most))
+
+    def choose(self, *, common: Collection[BranchShape], rare: Collection[BranchShape]) -> None:
+        """Leave out `common` branches and take back `rare` ones: parts added from now on are without them, or have them.
+
+        The parts that need the child of such a branch are to be added anew.
+        """
+        nodes = self.conditions.branch["node"][[self._branches[branch] for branch in common]]
+        if 2 * self.conditions.node["records"][nodes].sum() > self.conditions.state.records:
+            self._fills = -1  # what is left is counted anew in less time, and in arrays of its size
+        for relation, side, child in common:
+            self._left_out.setdefault(child, set()).add((relation, side))
+        for relation, side, child in rare:
+            self._left_out[child].remove((relation, side))
 
     @property
     def nbytes(self) -> int:
@@ -259,12 +296,17 @@ class ConditionGraph:
             if isinstance(what, int):
                 nodes.append(self._node(what if constants is None else constants[what]))
             else:
-                branches = {self._branch(relation, side, nodes[child]) for relation, side, child in what}
-                nodes.append(self._node(tuple(sorted(branches))))
+                behind = [(relation, side, nodes[child]) for relation, side, child in what]
+                branches = {self._branch(*key) for key in behind if self._is_counted(*key)}
+                nodes.append(self._node(tuple(sorted(branches))) if branches else ALWAYS)
         return Needs(
             tuple([(nodes[source], nodes[target]) for source, target in shape.ends]),
             tuple([tuple([nodes[place] for place in places]) for places in shape.steps]),
         )
+
+    def _is_counted(self, relation: int, side: int, child: int) -> bool:
+        """Return whether a branch is counted: it is neither left out, nor is all that is behind it."""
+        return child != ALWAYS and (relation, side) not in self._left_out.get(child, ())
 
     def _shape(self, part: Part) -> NeedShape:
         """Return the shape of a part's needs, cached for parts that are the same object."""
@@ -284,7 +326,7 @@ class ConditionGraph:
         self._nodes[key], self._keys[node], self._users[node] = node, key, 0
         branches = key if isinstance(key, tuple) and len(key) > 1 else ()
         first = self._take_parts(len(branches))
-        self.conditions.node[node] = (0, first, first + len(branches), 0, 0, 0, 0, 0)
+        self.conditions.node[node] = (0, first, first + len(branches), 0, 0, 0, 0, 0, 0)
         of_branch = self.conditions.branch
         parts = self.conditions.part
         for number, branch in enumerate(branches, first):
@@ -353,6 +395,7 @@ class ConditionGraph:
                 self._unlink_part(part)
             if end > first:
                 self._free_parts.setdefault(end - first, []).append(first)
+            self._left_out.pop(node, None)
             self._free["node"].append(node)
             branches = key if isinstance(key, tuple) else ()
             if len(branches) == 1:
@@ -433,14 +476,15 @@ class ConditionGraph:
             self._replace(vertex=lengthen(self.conditions.vertex, needed + needed // 4))
 
     def _rebuild(self) -> None:
-        """Recompute where nodes hold. O(records)."""
+        """Recompute where nodes hold, in arrays that begin small. O(records)."""
         self._fills = self.store.fills
         arrays, state = self.conditions, self.conditions.state
-        arrays.holdings[:] = 0
         arrays.vertex[:] = 0
-        arrays.node["first_record"] = 0
-        state.holdings = state.free_record = state.depth = state.free_block = 0
+        arrays.node["first_record"] = arrays.node["records"] = 0
+        state.free_record = state.depth = state.free_block = 0
         state.records = state.blocks = 1
+        self._replace(**_empty_records())
+        self._set_holdings(_SMALLEST)
         for node in self._keys:
             self._let_hold(node)
 
@@ -555,6 +599,8 @@ class ConditionGraph:
             assert len(there) == count, "miscounted"
             assert sorted(there) == sorted(node for node, at in found if at == vertex), f"vertex {vertex} lists other nodes"
         assert (arrays.block[live["place"]] == live["node"]).all(), "a record does not know its place"
+        extents = np.bincount(live["node"], minlength=len(arrays.node))
+        assert all(arrays.node["records"][node] == extents[node] for node in self._keys), "records are miscounted"
         full = arrays.holdings[arrays.holdings != 0]
         assert len(full) == arrays.state.holdings <= arrays.state.holding_room, "the table of records is miscounted"
         numbers = (full & ((1 << arrays.state.holding_bits) - 1)) - 1
@@ -562,7 +608,9 @@ class ConditionGraph:
         ready = self._ready()[1]
         for node, vertex in found:
             assert conditions.holds(ready, node, vertex), f"the table misses node {node} at vertex {vertex}"
+        assert {*self._left_out} <= {*self._keys}, "branches are left out whose child is gone"
         for relation, side, child in self._branches:
+            assert self._is_counted(relation, side, child), "a branch is counted that is left out"
             read = arrays.node["parents_read"][child]
             assert read & tables.parent_bit(relation, side), "a parent is missed"
 

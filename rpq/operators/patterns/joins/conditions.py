@@ -9,7 +9,8 @@ branches of all patterns are shared (`condition_graph.py`), so that thousands of
 
 Only branches that lead to a constant are kept. The look-ahead of the join checks that a vertex has an edge of a relation
 at all; variables without a constant behind them hold nearly everywhere, and leaving them out makes the upkeep six times
-cheaper, for a search that is hardly longer. So a condition is *necessary*, not sufficient: it decides which seeds are
+cheaper, for a search that is hardly longer. For the same reason a branch that turns out to hold nearly everywhere is left
+out while the stream runs (`condition_choice.py`). So a condition is *necessary*, not sufficient: it decides which seeds are
 begun and which values are descended into, and never which rows result. Hence rows do not depend on sharing.
 
 The upkeep is counting. Each branch is a node by itself as well, whose record of a vertex has the number of neighbours at
@@ -49,7 +50,7 @@ from rpq.compiled.arrays.tagged_hashing import (
 )
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
-from rpq.operators.patterns.relations.adjacency import span
+from rpq.operators.patterns.relations.adjacency import list_length, place_of, span
 from rpq.operators.patterns.tables import BLOCK, DONE, LOW, NEED_CONDITIONS, NODES_A_BLOCK, parent_bit
 
 AHEAD = 8
@@ -177,21 +178,23 @@ def begin_to_hold(conditions, node, vertex):
     if holder.first_record != 0:
         records[holder.first_record].previous = number
     holder.first_record = number
+    holder.records += 1
     push(conditions, vertex, holder.first_parent, np.int64(0))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def cease_to_hold(conditions, node, vertex, place):
     """Make a node cease to hold at a vertex; `place` is that of its record in `holdings`."""
-    state, records = conditions.state, conditions.record
+    state, records, holder = conditions.state, conditions.record, conditions.node[node]
     number = tagged_id(conditions.holdings, place, state.holding_bits)
     remove_tagged(conditions.holdings, place)
+    holder.records -= 1
     record = records[number]
     _take_out_of_block(conditions, record.place, vertex)
     if record.previous != 0:
         records[record.previous].next = record.next
     else:
-        conditions.node[node].first_record = record.next
+        holder.first_record = record.next
     if record.next != 0:
         records[record.next].previous = record.previous
     record.next = state.free_record
@@ -435,3 +438,15 @@ def clear_node(conditions, node):
     while conditions.node[node].first_record != 0:
         vertex = conditions.record[conditions.node[node].first_record].vertex
         cease_to_hold(conditions, node, vertex, _find_record(conditions, node, vertex))
+
+
+@njit(cache=True, nogil=True)
+def count_edges(relations, conditions, relation, side, child, most):
+    """Return how many edges lead from a branch's vertices to its child's, or some number above `most`."""
+    cell = relations.relation[relation].cell[1 - side]
+    number, count = np.int64(conditions.node[child].first_record), np.int64(0)
+    while number != 0 and count <= most:
+        record = conditions.record[number]
+        count += list_length(relations.lists[place_of(relations, record.vertex, cell)])
+        number = np.int64(record.next)
+    return count

@@ -19,6 +19,7 @@ import numpy as np
 from rpq.compiled.views import bound, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins import delta_join, updates
+from rpq.operators.patterns.joins.condition_choice import ConditionChoice
 from rpq.operators.patterns.joins.delta_join import WIDEST
 from rpq.operators.patterns.joins.plan_tables import PlanTables
 from rpq.operators.patterns.relations.relation import RelationStore
@@ -33,7 +34,6 @@ from rpq.operators.patterns.tables import (
     OutputState,
     Tuples,
 )
-from rpq.stream.edges.outcomes import DELETED, INSERTED
 
 LOOKS_A_CHANGE = 40
 """A query that looks at fewer values for each change of an edge gains nothing from support lists."""
@@ -80,7 +80,7 @@ class SupportChoice:
 
         O(1), and once a period O(queries that ever cost anything).
         """
-        changes = self._changes()
+        changes = self.tables.changes
         if changes < self._next:
             return
         state = self.tables.store.relations.state
@@ -91,12 +91,6 @@ class SupportChoice:
             record = self._records.setdefault(query, _Record(changes - period))
             self._decide(query, record, changes - record.changes)
             record.changes = changes
-
-    def _changes(self) -> int:
-        """Return how many changes of edges there have been so far."""
-        state = self.tables.plans.state
-        outcomes = state.outcomes
-        return outcomes[INSERTED] + outcomes[DELETED] + state.expired
 
     def rows_a_change(self, query: int) -> float:
         """Return how many rows of a query a change of an edge writes, 0 where that is not known.
@@ -111,7 +105,7 @@ class SupportChoice:
     def why(self, query: int) -> str:
         """Return whether a query has support lists, and why, in words."""
         record = self._records.get(query, _Record(0, measured=(0.0, 0.0, 0.0)))  # a query without work has no record
-        if record.measured is None or self._changes() < SHORTEST:
+        if record.measured is None or self.tables.changes < SHORTEST:
             return f"not yet: it is judged after {SHORTEST:,} changes of edges or more"
         looks, rows, entries = record.measured
         cost = f"{looks:,.1f} values looked at and {rows:,.1f} rows a change"
@@ -167,8 +161,9 @@ class Run(NamedTuple):
 class LivePatterns:
     """The relations of a store, and the plans that run over them.
 
-    `deliver` is called with each piece of the output. With `chooses`, queries get support lists where they pay. `guard` is
-    called before more memory is taken, with the `NEED_` code that says for what, and may raise.
+    `deliver` is called with each piece of the output. With `chooses`, queries get support lists where they pay, and those
+    conditions are left out that hold nearly everywhere, and at `fewest` vertices or more. `guard` is called before more
+    memory is taken, with the `NEED_` code that says for what, and may raise.
     """
 
     def __init__(
@@ -180,6 +175,7 @@ class LivePatterns:
         values: int = 1 << 20,
         runs: int = 1 << 14,
         chooses: bool = True,
+        fewest: int = 1,
         guard: Callable[[int], None] | None = None,
     ) -> None:
         values = max(values, 2 * tables.SLOTS)  # so that a row always fits
@@ -189,6 +185,7 @@ class LivePatterns:
         self.chooses = chooses
         self.guard = guard
         self.choice = SupportChoice(plan_tables)
+        self.condition_choice = ConditionChoice(plan_tables, fewest=fewest)
         self.output = Output(
             values=np.zeros(values + WIDEST, np.int32),
             runs=tables.Run.zeros(runs),
@@ -224,6 +221,7 @@ class LivePatterns:
             self.output.state.most_overwritten = 0
         if self.chooses:
             self.choice.review()
+            self.condition_choice.review()
 
     def advance(self, time: int, changes: Changes = NO_CHANGES) -> None:
         """Move the stream time; deliver the rows of boundaries, and of changes of derived relations up to that time."""

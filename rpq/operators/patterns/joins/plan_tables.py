@@ -6,7 +6,7 @@ tables are rebuilt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from ctypes import sizeof
 from typing import Any, Literal, NamedTuple
 
@@ -15,12 +15,13 @@ import numpy as np
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.compiled.views import Record, bound, lengthen, view
 from rpq.operators.patterns import tables
-from rpq.operators.patterns.joins.condition_graph import ConditionGraph, Needs
+from rpq.operators.patterns.joins.condition_graph import BranchShape, ConditionGraph, Needs
 from rpq.operators.patterns.joins.plan import Look, Part, Reach, Step, Term, Test, dividing_pair, steps_until
 from rpq.operators.patterns.joins.seeds import link_seeds, unlink_seeds
 from rpq.operators.patterns.joins.supports import SupportTables, Tree, can_have_supports
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import IN, NONE, OUT, Plans
+from rpq.stream.edges.outcomes import DELETED, INSERTED
 
 _RECORDS: dict[str, type[Record]] = {
     "seed": tables.Seed,
@@ -101,6 +102,12 @@ class PlanTables:
         self.graph.ensure_room(self._used["seed"])
         if self.plans.conditions is not self.graph.conditions:
             self.plans = self.plans._replace(conditions=self.graph.conditions)
+
+    @property
+    def changes(self) -> int:
+        """The number of changes of edges so far."""
+        state = self.plans.state
+        return state.outcomes[INSERTED] + state.outcomes[DELETED] + state.expired
 
     def is_linked(self, query: int) -> bool:
         """Return whether changes of a query's relations are enumerated."""
@@ -299,6 +306,23 @@ class PlanTables:
         if wanted:
             self._needs = {query: self.graph.add(part, ids) for query, (part, _, ids) in self._parts.items()}
         self._write_all()
+
+    def choose_branches(self, *, common: Collection[BranchShape], rare: Collection[BranchShape]) -> None:
+        """Leave out `common` branches of conditions and take back `rare` ones, between chunks.
+
+        O(parts), the cost of writing the plans of those that have these branches, and of their records, or of all.
+        """
+        self.graph.choose(common=common, rare=rare)
+        children = {branch.child for branch in (*common, *rare)}
+        # Between these parts the children are the same node, which one of them alone might release.
+        for query in [query for query, needs in self._needs.items() if not children.isdisjoint(needs.nodes)]:
+            part, _, constants = self._parts[query]
+            before, now = self._needs[query], self.graph.add(part, constants)
+            if now != before:
+                self._needs[query] = now
+                self._write_again(query)
+            self.graph.release(before)
+        self.update_conditions()
 
     def shared_conditions(self, query: int) -> tuple[int, int]:
         """Return how many conditions a query needs, and how many of these others need or build on too. O(its atoms²)."""

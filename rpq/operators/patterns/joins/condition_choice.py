@@ -1,0 +1,92 @@
+"""The choice of branches that are counted: those that hold nearly everywhere are left out while the stream runs.
+
+Some hundred of ten thousand branches have most of all records: they hold at most vertices that have an edge of their
+relation at all, which the look-ahead of the join checks anyway. A condition is necessary and no more, so leaving a branch
+out changes no row; the join begins a few seeds more and looks at a few values more.
+
+A branch is left out that holds at a twentieth or more of the vertices that have such an edge, or at a fifth where many need
+it: then an edge begins a seed for each of these, at most five times as many as with the branch. It is not counted any
+more, so how often it would hold is not known; but it can hold at no more vertices than edges lead to vertices of its child.
+Where these have become a small part it is taken back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rpq.operators.patterns.joins.plan_tables import PlanTables
+
+COMMON = 0.2
+"""The part of the vertices with an edge of a relation from which on a branch is left out."""
+COMMON_TO_FEW = 0.05
+"""The same for a branch with few users."""
+FEW_USERS = 16
+RARE = 1 / 8
+"""Of that part, the part below which a branch is taken back."""
+PARTS_A_RECORD = 16
+"""The number of parts whose plans are written anew in the time for which a record is counted."""
+_PIECE = 1 << 12
+
+
+class ConditionChoice:
+    """The choice of branches that are counted, revised between chunks.
+
+    A branch that holds at less than `fewest` vertices is counted in any case.
+    """
+
+    def __init__(self, plan_tables: PlanTables, *, fewest: int) -> None:
+        self.tables = plan_tables
+        self._fewest = max(1, fewest)
+        self._next = 0
+
+    def review(self) -> None:
+        """Leave out branches that hold nearly everywhere, and take back others that no longer do.
+
+        O(1), and amortised O(1) a change of an edge.
+        """
+        graph = self.tables.graph
+        if not graph.is_on or graph.is_stale or self._now() < self._next:
+            return
+        candidates = self._candidates()
+        common = [
+            branch
+            for branch, node, extent in graph.branches()
+            if extent >= self._fewest
+            and extent >= _least_part(graph.users(node)) * candidates[branch.relation][branch.side]
+        ]
+        rare = []
+        for branch in graph.left_out():
+            # Whoever needs the branch needs its child.
+            part = RARE * _least_part(graph.users(branch.child))
+            most = int(part * candidates[branch.relation][branch.side])
+            if graph.count_edges(branch, most) <= most:
+                rare.append(branch)
+        if common or rare:
+            self.tables.choose_branches(common=common, rare=rare)
+        relations = self.tables.store.relations.state
+        period = (relations.live + relations.vertices + graph.conditions.state.records) // 4
+        self._next = self._now() + max(period, self._fewest * (1 + len(self.tables.queries()) // PARTS_A_RECORD))
+
+    def _now(self) -> int:
+        """Return the time, in changes of edges and records given out."""
+        return self.tables.changes + self.tables.graph.conditions.state.records
+
+    def _candidates(self) -> list[tuple[int, int]]:
+        """Return how many vertices have edges of each relation, out of them and into them. O(records of vertices).
+
+        Of a side whose lists are not kept it is the number of edges.
+        """
+        relations, state = self.tables.store.relations, self.tables.store.relations.state
+        records = relations.lists[: state.arena].reshape(state.vertices, state.stride)
+        pieces = (records[first : first + _PIECE] for first in range(0, len(records), _PIECE))
+        full = sum((np.count_nonzero(piece, axis=0) for piece in pieces), np.zeros(state.stride, np.int64)).tolist()
+        cells, edges = relations.relation["cell"].tolist(), relations.relation["edges"].tolist()
+        return [
+            (full[out] if out >= 0 else count, full[into] if into >= 0 else count)
+            for (out, into), count in zip(cells, edges, strict=True)
+        ]
+
+
+def _least_part(users: int) -> float:
+    """Return the part of the vertices from which on a branch with so many users is left out."""
+    return COMMON if users > FEW_USERS else COMMON_TO_FEW
