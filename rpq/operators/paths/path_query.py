@@ -1,4 +1,4 @@
-"""Path queries while they run: a query's part of the trees that it asks for, its explanation, and its budget errors."""
+"""Path queries while they run: a query's part of the trees that it reads, its explanation, and its budget errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | Non
 
 
 def _with_lengths(index: DeltaIndex) -> LengthIndex:
-    """Return an index as one with lengths, which it is."""
+    """Return an index after checking that it has lengths."""
     from rpq.operators.paths.lengths.length_index import LengthIndex  # its kernels take memory
 
     assert isinstance(index, LengthIndex)
@@ -130,7 +130,7 @@ class PathExplanation:
 
 _ROWS = ("ADDED", "REMOVED")
 _LARGEST_COUNT = 2**56
-"""Counts can be added to one another, and go on, without coming near the end of 64 bits."""
+"""The bound of counts in saved states, low enough that sums of counts fit into 64 bits."""
 
 
 class LengthTexts:
@@ -149,9 +149,9 @@ class LengthTexts:
 class PathQuery(RunningQuery):
     """A registered path query: the trees of its roots, divided by the hash of the root's name over several indexes.
 
-    The engine answers only for its share of the roots; within it the roots are divided over the threads. Roots are the
-    sources of answers, or their targets (`rpq.operators.paths.direction`). Others may ask for trees of the same kind: what
-    holds them is shared then (`rpq.operators.paths.path_trees`).
+    The engine is responsible for its share of the roots; within it the roots are divided over the threads. Roots are the
+    sources of answers, or their targets (`rpq.operators.paths.direction`). Queries that read trees of the same kind share
+    them (`rpq.operators.paths.path_trees`).
     """
 
     question: Query

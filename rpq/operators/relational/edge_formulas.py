@@ -1,7 +1,7 @@
 """The operators for conditions on values of edges and for these values as columns; edges are vertices among the bindings.
 
 Rows may leave a variable unbound, as those of an optional part do: values of an unbound edge are null, and a condition that
-compares null does not hold. Since what is known of such a vertex never changes, both operators are linear.
+compares null does not hold. Since the values of such a vertex never change, both operators are linear.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class EdgeConditionNode(Node):
 class EdgeValueNode(Node):
     """The rows with a value of an edge as one more column. Δ Extend(Ω) = Extend(ΔΩ).
 
-    For aggregates, floats and texts are literals, lest a text is taken for a number; loose values are plain.
+    For aggregates, floats and texts are literals, so that no text is taken for a number; loose values are plain.
     """
 
     def __init__(self, inner: Node, name: str, formula: EdgeValue, terms: TermIds) -> None:

@@ -1,8 +1,8 @@
 """A running pattern with edge variables or a filter: the solutions of its join, filtered, with values in place of edges.
 
 In the join edges are vertices, and all variables are columns (`rpq.language.pattern.Pattern.joined`). Its changes are
-filtered, their columns become those that are selected, and what is left is netted or, under DISTINCT, counted. Since what is
-known of such a vertex never changes, all this is linear but for the last step. Values of edges are terms of the query
+filtered, their columns become those that are selected, and what is left is netted or, under DISTINCT, counted. Since the
+values of such a vertex never change, all steps but the last are linear. Values of edges are terms of the query
 (`TermIds`), so that rows with equal values are equal.
 """
 
@@ -127,7 +127,7 @@ class RunningEdgeValues(RunningPattern):
         terms: TermIds | None = None,
         own_columns: tuple[str, ...] | None = None,
     ) -> None:
-        """Start the query, as one of several threads that have `terms` and `own_columns` in common, or alone."""
+        """Start the query, alone or as one of several threads that have `terms` and `own_columns` in common."""
         pattern, columns = question.pattern, question.join.columns
         self._values = pattern.values
         self._places = [columns.index(_column_of(value)) for value in pattern.values]
@@ -395,7 +395,7 @@ def id_of_value(
 
 
 def _text_of_value(kind: str, column: str, given: Any, columns: tuple[str, ...]) -> str | None:
-    """Return the text that stands for a value of an edge in rows; None for a null, and for what is no such value.
+    """Return the text that stands for a value of an edge in rows; None for a null, and for values that no edge can have.
 
     `kind` is that of a `Value`, `column` one of the columns, which know the types of properties and ids. A text may
     stand for a value of another type, as in requests to a server.

@@ -170,7 +170,7 @@ class KeyedRows:
             yield from row
 
     def check(self, name: str) -> None:
-        """Assert that every row is there, and as often as counted."""
+        """Assert that every row has a positive count, and that rows are counted right."""
         counts = [count for _, count in self.rows_with_counts()]
         assert len(counts) == self.different, (name, len(counts), self.different)
         assert all(count > 0 for count in counts), f"{name} has a row less than once: {counts}"
@@ -353,7 +353,7 @@ class LeftJoinNode(MatchNode):
         return super().parameters, self._formula
 
     def _change_event(self, event: int, lefts: Sequence[Change], rights: Sequence[Change]) -> None:
-        before: dict[Row, int] = {}  # of rows of the left that this event touches, how often they were there alone
+        before: dict[Row, int] = {}  # rows of the left that this event touches, with their counts without a partner
         for row, weight in rights:
             self._change_right(event, row, weight, before)
         for row, weight in lefts:
@@ -503,7 +503,7 @@ class ExistsNode(MatchNode):
             if before[0] == after[0]:
                 self._output.append((event, (*row, self._marks[after[0]]), after[1] - before[1]))
             else:
-                # A row that comes or goes with its partner has one side alone: a change of weight 0 is none.
+                # A row that comes or goes together with its partner changes only one side; weight 0 means no change.
                 if before[1]:
                     self._output.append((event, (*row, self._marks[before[0]]), -before[1]))
                 if after[1]:

@@ -85,7 +85,7 @@ class OperatorPool:
 
     @classmethod
     def pool_for(cls, resources: Resources, *, is_divided: bool, is_private: bool = False) -> OperatorPool:
-        """Return the pool that a new query is to have, which may be that of others unless it `is_private`."""
+        """Return the pool for a new query, which it may have in common with others unless it `is_private`."""
         terms = SharedTermIds() if is_divided else TermIds()
         if resources.sharing == "never" or resources.is_late or is_private:
             return cls(terms, lambda: None)
@@ -305,7 +305,7 @@ class RunningSparql(HostedQuery):
         """Do nothing: parts know their constants as vertices, so changes of other queries do not affect them."""
 
     def resolve(self, *, fresh: Container[str] = ()) -> None:
-        """Install the plans of parts all of whose constants are vertices now; remove those of others.
+        """Install the plans of parts whose constants are all vertices now; remove the plans of other parts.
 
         A part has no rows if one of its constants has no id, or another one than before: the vertex had no edge left.
         """
@@ -400,7 +400,7 @@ class RunningSparql(HostedQuery):
         return self._leaves[leaf][1].label_column is not None
 
     def _rows_of_leaf(self, rows: WeightedRows, places: Sequence[int], *, has_label: bool) -> WeightedRows:
-        """Return changes of a part as changes of a leaf, the columns of which have these places."""
+        """Return changes of a part as changes of a leaf, whose columns are at these places."""
         rows = rows.select_columns(places)
         if not has_label:
             return rows.with_rows(self._terms.replace_aliases(rows.rows))
@@ -475,7 +475,7 @@ class RunningSparql(HostedQuery):
         return None if UNBOUND in places else places
 
     def _passed_delta(self, places: Sequence[int], changed: Mapping[int, Delta]) -> Delta:
-        """Return the changes of the leaf as those of the answer: what the operators make of them, without these."""
+        """Return the changes of the leaf as those of the answer, as the operators would, but without them."""
         ((_, number, of_leaf),) = self._parts.values()
         delta = changed[number]
         values, order = delta.ids
@@ -556,7 +556,7 @@ class RunningSparql(HostedQuery):
         return is_first
 
     def _as_vertices(self, ids: np.ndarray) -> np.ndarray:
-        """Return ids in which the vertices with the texts of terms are in place of these, -1 where there are none.
+        """Return ids in which terms are replaced by the vertices with their texts, -1 where there are none.
 
         A vertex may have the id of a term with its text in one share, and one of its own in another.
         """

@@ -111,7 +111,7 @@ class Judge(Protocol):
 
     # --- present state ---------------------------------------------------------------------------------------
 
-    def answered(self, walks: np.ndarray) -> np.ndarray:
+    def answers_among(self, walks: np.ndarray) -> np.ndarray:
         """Return those of some pairs of the table that are answers."""
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
@@ -184,7 +184,7 @@ class NoDoubt:
         """Write the walks of the table."""
         return int(kernels.write_paths(self._index.view))
 
-    def answered(self, walks: np.ndarray) -> np.ndarray:
+    def answers_among(self, walks: np.ndarray) -> np.ndarray:
         """Return all of `walks`."""
         return walks
 

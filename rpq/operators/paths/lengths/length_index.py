@@ -26,12 +26,12 @@ from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow, Window
 
 _FEW = 16
-"""The capacity up to which an index begins with cells for the shortest lengths alone, so that tests make them wider."""
+"""The capacity up to which an index begins with cells for very short lengths, so that tests have to make them wider."""
 _SHORT = 3
 
 
 def _top(cell: np.dtype) -> int:
-    """Return the cell of a walk of one edge: the largest one, to which 1 can be added in 64 bits."""
+    """Return the cell of a walk of one edge: the largest value to which 1 can be added in 64 bits."""
     return min(int(np.iinfo(cell).max), 2**63 - 2)
 
 

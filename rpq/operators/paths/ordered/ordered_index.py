@@ -18,7 +18,7 @@ from rpq.operators.paths.index import kernels as table_kernels
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.ordered import kernels, through
+from rpq.operators.paths.ordered import edge_paths, kernels
 from rpq.operators.paths.ordered.check import check_ordered
 from rpq.operators.paths.ordered.timeline import (
     COUNT,
@@ -77,7 +77,7 @@ class OrderedIndex(DeltaIndex):
     ) -> None:
         self._timeline = new_timeline(strict=strict, gap=gap, span=span, capacity=capacity)
         self._timeline_view: Any = None
-        self._times_view: Any = None  # the chunk whose timestamps order the tuples, where it is another one
+        self._times_view: Any = None  # the chunk whose timestamps order the tuples, if not the one that is applied
         self._order_times = np.zeros(0, np.int64)
         self._states = int(program.sizes[STATES])
         super().__init__(program, window, capacity=capacity, **options)
@@ -110,7 +110,7 @@ class OrderedIndex(DeltaIndex):
         return super().nbytes + timeline_bytes(self._timeline)
 
     def live(self) -> tuple[int, int, int]:
-        """Return Cells, answers and edges that are alive now. O(size of the index)."""
+        """Return the numbers of cells, answers and edges that are alive now. O(size of the index)."""
         cells, answers, _ = super().live()
         return cells, answers, len(self.edge_times().time)
 
@@ -166,13 +166,13 @@ class OrderedIndex(DeltaIndex):
             self.provide(code)
 
     def _raise_late(self, place: int) -> None:
-        """Raise what bounded paths through an entry bring that is not the newest."""
+        """Raise the cells of bounded paths through an entry that is not the newest."""
         self._run_kernel(kernels.find_steps_after, place)
         self._order_steps()
         self._run_kernel(kernels.raise_steps, place)
 
     def _order_steps(self) -> None:
-        """Leave each of the steps, or nodes, once, in ascending order."""
+        """Sort the steps, or nodes, and remove duplicates."""
         line = self._timeline
         steps = np.unique(line.steps[: line.fields[STEP_COUNT]])
         line.steps[: len(steps)] = steps
@@ -232,9 +232,10 @@ class OrderedIndex(DeltaIndex):
         return self.delta()
 
     def grow(self, roots: np.ndarray) -> PathDelta:
-        """Make vertices roots that were none; their answers are one event, at the present time.
+        """Make vertices roots. Their answers are one event, at the present time.
 
-        Where the guard refuses, they are none. O(edges of the window) for each `_TREES` roots, for each edge where bounded.
+        If the guard refuses, they do not become roots. O(edges of the window) for each `_TREES` roots, or if paths are
+        bounded for each edge.
         """
         is_root = self.index.table.is_root
         self._begin_output()
@@ -253,8 +254,8 @@ class OrderedIndex(DeltaIndex):
             else:
                 is_root[roots] = 1
                 for begin in range(0, len(roots), _TREES):
-                    self._run_kernel(through.find_trees, np.ascontiguousarray(roots[begin : begin + _TREES]))
-                    self._run_kernel(through.raise_vectors)
+                    self._run_kernel(edge_paths.find_trees, np.ascontiguousarray(roots[begin : begin + _TREES]))
+                    self._run_kernel(edge_paths.raise_vectors)
         except BaseException:
             self.drop(roots)
             raise
@@ -272,7 +273,7 @@ class OrderedIndex(DeltaIndex):
         super().drop(roots)
 
     def load_static(self, chunk: Chunk) -> None:
-        """Leave static edges out: they have no timestamp, and lie on no ordered path."""
+        """Ignore static edges, which have no timestamp and lie on no ordered path."""
 
     def sweep(self) -> None:
         """Release everything that has left the window."""
@@ -339,7 +340,7 @@ class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
             self._set_timeline(with_departures(self._timeline, 2 * self._states))
 
     def live(self) -> tuple[int, int, int]:
-        """Return Cells, answers and edges that are alive now, parallel ones one by one. O(size of the index)."""
+        """Return the numbers of live cells, answers and edges, parallel ones one by one. O(size of the index)."""
         return OrderedIndex.live(self)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:

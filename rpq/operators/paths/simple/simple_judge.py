@@ -175,11 +175,11 @@ class SimpleJudge:
 
     # --- present state ---------------------------------------------------------------------------------------
 
-    def answered(self, walks: np.ndarray) -> np.ndarray:
+    def answers_among(self, walks: np.ndarray) -> np.ndarray:
         """Return those of some pairs of the table that have a simple path, and a root that is not set aside."""
         if not self._index.state[layout.CONFLICTED]:
             return walks
-        return walks[judge.answered(self._index.view, self.known.view, walks)]
+        return walks[judge.has_answers(self._index.view, self.known.view, walks)]
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
         """Return the path by which a pair in doubt is certified."""
