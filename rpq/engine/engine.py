@@ -883,8 +883,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             return None
         evaluation.midway = True
         found: Path | Witness | None
-        names = evaluation.graph.edges, evaluation.vertices, evaluation.labels.texts
-        found = running.witness(ids, *names, evaluation.output.values)
+        found = running.witness(ids, evaluation.output.present_graph())
         evaluation.midway = False
         return None if found is None else found.with_times(self._times.to_timestamp)
 

@@ -69,9 +69,17 @@ from rpq.operators.patterns.meanings import (
     name_of_read,
     variable,
 )
-from rpq.operators.relational.edge_formulas import EdgeConditionNode, EdgeValueNode
+from rpq.operators.relational.edge_values import EdgeConditionNode, EdgeValueNode
 from rpq.operators.relational.groups import GroupNode
-from rpq.operators.relational.joins import Agreement, ExistsNode, JoinNode, LeftJoinNode
+from rpq.operators.relational.joins import (
+    MIRRORED,
+    Agreement,
+    Comparison,
+    ExistsNode,
+    JoinNode,
+    LeftJoinNode,
+    ValueMatchNode,
+)
 from rpq.operators.relational.nodes import (
     ConstructNode,
     CopyNode,
@@ -87,7 +95,6 @@ from rpq.operators.relational.nodes import (
     UnionNode,
 )
 from rpq.operators.relational.slices import SliceNode
-from rpq.operators.relational.value_joins import MIRRORED, Comparison, ValueMatchNode
 from rpq.operators.relational.values.term_ids import TermIds
 
 

@@ -38,7 +38,7 @@ from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, Wi
 from rpq.operators.patterns.relations.path_relations import Need
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.operators.patterns.rows.solutions import Place
-from rpq.operators.relational.edge_formulas import EdgeConditionNode, EdgeValueNode
+from rpq.operators.relational.edge_values import EdgeConditionNode, EdgeValueNode
 from rpq.operators.relational.evaluation import LeafChange, LeafChanges, Network, SharedOperators, ids_in
 from rpq.operators.relational.explanation import SparqlExplanation, explain_query
 from rpq.operators.relational.groups import GroupNode
