@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from rpq.errors import RpqError
-from rpq.files.json_values import Damage, JsonValue
-from rpq.language.kinds import Kind, read_window, window_json
+from rpq.files.json_values import JsonValue
+from rpq.language.kinds import Kind, read_options, read_question, read_window, window_json
 from rpq.language.protocol import Figures, ReportContent, Resources
 from rpq.language.readings import report_windows_of
 from rpq.language.sparql.algebra import Reporting, atoms_of
@@ -58,7 +57,6 @@ from rpq.operators.relational.values.term_ids import FIRST, SharedTermIds, TermI
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows, as_changes, concatenate
 from rpq.stream.chunk import Chunk
-from rpq.stream.durations import TIME_UNITS
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
@@ -719,15 +717,9 @@ def parse_query(content: JsonValue) -> SparqlQuery:
 
 
 def read_query(content: JsonValue, kind: type[AnySparqlQuery], *, text: str, own: Sequence[str] = ()) -> AnySparqlQuery:
-    """Return the query of a kind that JSON values describe, whose options of its `own` are texts. Raises `Damage`."""
-    options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report", *own)}
-    options["simple_budget"] = content["simple_budget"].whole(1)
-    options["window"] = read_window_of(content)
-    try:
-        query = kind(content[text].unicode(), **options)
-        return query if content["unit"].is_none else query.in_unit(content["unit"].one_of(*TIME_UNITS))
-    except (RpqError, RecursionError) as problem:
-        raise Damage(f"a query is not understood: {problem}") from problem
+    """Return the query of a kind that JSON values describe, with options of its `own`. Raises `Damage`."""
+    options = read_options(content, ("name", "paths", "semantics", "report", "simple_budget", *own))
+    return read_question(content, kind, text, options | {"window": read_window_of(content)})
 
 
 KIND = Kind(

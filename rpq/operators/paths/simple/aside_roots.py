@@ -7,8 +7,8 @@ the delete or the boundary that removes its last conflict. The state file names 
 contain the paths: they are searched again, without a budget, and may differ, so near the budget a restored engine may set a
 root aside that the saved one would not have, or the reverse.
 
-The kernels set a root aside immediately (`Table.suspended`) and note it as *overdrawn*. This module reports its rows, records
-the root, and clears the note, all within the same tuple or boundary.
+The kernels set a root aside immediately (`Table.suspended`) and note it as *overdrawn*. This module reports its rows,
+records the root, and clears the note, all within the same tuple or boundary.
 """
 
 from __future__ import annotations
