@@ -67,32 +67,19 @@ class Agreement:
 
     def match_rows(self, mode: Mode) -> MatchedRows:
         """Return the compiled matching of rows; only if the key alone decides which rows agree."""
-        assert not self._optional_places
-        left_keys, right_keys = self._key_places
-        left_width, right_width = self._widths
-        return MatchedRows(
-            mode,
-            left_width=left_width,
-            right_width=right_width,
-            left_keys=left_keys,
-            right_keys=right_keys,
-            more=self._more,
-        )
+        return MatchedRows(mode, **self._layout())
 
     def matched_by_value(self, mode: ValueMode, sign: str) -> ValueMatches:
         """Return the compiled matching of rows that agree on the key, and on whose values `left sign right` holds."""
+        return ValueMatches(mode, sign, **self._layout())
+
+    def _layout(self) -> dict[str, Any]:
+        """Return the widths of rows of both sides, and the places of the key and of the columns that the right adds."""
         assert not self._optional_places
         left_keys, right_keys = self._key_places
         left_width, right_width = self._widths
-        return ValueMatches(
-            mode,
-            sign,
-            left_width=left_width,
-            right_width=right_width,
-            left_keys=left_keys,
-            right_keys=right_keys,
-            more=self._more,
-        )
+        widths = {"left_width": left_width, "right_width": right_width}
+        return {**widths, "left_keys": left_keys, "right_keys": right_keys, "more": self._more}
 
     @property
     def has_optional_columns(self) -> bool:
