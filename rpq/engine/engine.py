@@ -71,7 +71,7 @@ class Engine:
     (in bytes, by default 70 % of the machine's memory) ends a push with a `MemoryLimitError` before the engine exceeds it.
     `max_rows` ends a push with a `RowLimitError` if one event (a tuple, a boundary) brings more rows to one query; None
     means no limit. With `witness`, every row that adds a pair contains a path; the properties of edges that queries read are
-    kept then, so that witnesses tell them. With `share` (number, of how many), the
+    kept then, so that witnesses show them. With `share` (number, of how many), the
     engine is responsible for a part of the roots, so that several engines over the same tuples divide the work. Roots are
     the sources of pairs, or their targets if a query restricts the targets to few. Of a pattern, it is responsible for the
     rows of a cell of a grid over its variables; (number, of how many, sizes) shapes the grid for these numbers of edges by
@@ -211,7 +211,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return self._evaluation.identity
 
     def _warn_of_threads(self, queries: Iterable[Query]) -> None:
-        """Warn the caller of the caller of queries that the threads do not divide."""
+        """Warn of queries that the threads do not divide; the warning points to the caller of the caller."""
         evaluated = (for_identity(query, self._evaluation.identity) for query in queries)
         if message := kinds.single_thread_warning(evaluated, self._threads):
             warnings.warn(message, ThreadsWarning, stacklevel=3)
@@ -341,7 +341,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         edge: int | str | None = None,
         properties: Mapping[str, Any] | None = None,
     ) -> Changes:
-        """Apply one insert, of an edge that may carry `properties`: values by name, of which None is none.
+        """Apply one insert. The edge may carry `properties`: values by name, where None means no value.
 
         `edge` is the id of the edge, where edges have one (`edges="id"`).
 
@@ -376,7 +376,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     ) -> Changes:
         """Apply one delete, of all edges with this source, target and label, or of the one with the id `edge`.
 
-        With an id, which goes with `edges="id"`, the others play no part and may be None.
+        With an id, which needs `edges="id"`, the other arguments have no meaning and may be None.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -416,13 +416,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation = self._evaluation
         latest = evaluation.running.latest
         if self._most_ahead is not None and (now := evaluation.graph.time) is not None:
-            latest = min(latest, now + self._most_ahead)  # one beyond goes the way on which it is refused
+            latest = min(latest, now + self._most_ahead)  # `push` refuses later ones
         multigraph = evaluation.multigraph
         is_usual = not evaluation.awaits_first and self._clock is None
         is_usual = is_usual and (multigraph is None or multigraph.takes_one(self._times))
         kind = evaluation.vertices.kind
         ends, own_label = (source, target), label
-        if edge is not None and op == "-":  # neither ends nor a label play a part
+        if edge is not None and op == "-":  # ends and label have no meaning
             ends, own_label = (0, 0) if kind == "int64" else ("-", "-"), "-" if label is None else label
         plain = self._times.is_of_numbers and is_usual
         plain = plain and is_plain(*ends, own_label, timestamp, op, kind=kind, latest=latest)
@@ -479,10 +479,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` accepts them. Every
         query reads them in addition to its window: an edge in both exists once, and a delete removes it only from the
         window. Answers from static edges alone are an event before the first tuple, with its time. The method may be called
-        several times before the first tuple, but not afterwards. They may have properties, of which those are kept that
+        several times before the first tuple, but not afterwards. The engine keeps those properties of static edges that
         queries read. With edges="id" they may have ids, in a column edge. An edge of the window hides the static edge with
         its id or, with edges="triple", with its source, label and target; with edges="parallel" both are there. Raises
-        `InputError`, and `QueryError` for queries that this does not go with; then no edge is added. O(edges).
+        `InputError`, and `QueryError` for queries that do not allow static edges; then no edge is added. O(edges).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x role moderator . ?x a ?y", window=rpq.Window(size=10, slide=1)))
@@ -550,10 +550,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def flush(self) -> Changes:
         """Return the next report of each query that reports at slides or times, as if the stream ended here.
 
-        A report is made when a later tuple comes, or `advance`; this returns the one that waits for that: the report at the
-        first boundary that is not before the stream time, with the expiry of that boundary. The engine does not change: its
-        time does not move, and whatever comes later is reported as if there had been no `flush`, this report included.
-        Handlers (`on_change`) get these rows, too. Raises `LimitError`, after which the engine can be used on.
+        A report is made when the stream time moves on, by a tuple or by `advance`; this method returns the one that waits
+        for that: the report at the first boundary that is not before the stream time, with the expiry of that boundary. The
+        engine does not change: its time does not move, and later reports, this one included, are as without `flush`.
+        Handlers (`on_change`) get these rows, too. Raises `LimitError`, after which the engine remains usable.
         O(window · index), as restoring a saved state.
 
         >>> import rpq
@@ -568,7 +568,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         due: dict[int, list[int]] = {}
         for number, reports in running.reports.items():
             boundary = running.latest if now is None else reports.boundary(now)
-            if boundary < running.latest:  # else no stream time exceeds it
+            if boundary < running.latest:  # otherwise no stream time exceeds it
                 due.setdefault(boundary, []).append(number)
         rows: list[list[Block]] = []
         try:
@@ -583,7 +583,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return self._changes([*rows], counts)
 
     def _copy(self) -> Engine:
-        """Return an engine with the same state, limits and threads, which go separate ways from here."""
+        """Return an independent engine with the same state, limits and number of threads."""
         evaluation = self._evaluation
         return self._of_state(
             copy_state(evaluation, self._about({})),
@@ -643,7 +643,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             evaluation.running.check_registration(one)
         _refuse_same_names(new_queries)
         self._warn_of_threads(new_queries)
-        # Of the queries with one window one will do.
+        # One query of each window is enough.
         by_window = [*self._queries_by_window.values(), *_queries_by_window(new_queries).values()]
         times = self._times.with_queries(by_window)
         most_ahead = self._most_ahead_of(self._max_ahead, times, by_window)
@@ -653,7 +653,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if time is not None and time > INT64_MAX - reach:
             raise InputError(f"the stream time {self.time} and the size of the window, {reach}, exceed 64 bits")
         if not evaluation.running.are_read(queries, evaluation.labels):
-            evaluation.collector.collect()  # which knows what was lost up to now
+            evaluation.collector.collect()  # afterwards it is known what was lost so far
         multigraph = evaluation.multigraph
         running_forms = queries if multigraph is None else [multigraph.retained_form(one) for one in queries]
         if start == "window":
@@ -883,8 +883,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             return None
         evaluation.midway = True
         found: Path | Witness | None
-        names = evaluation.graph.edges, evaluation.vertices, evaluation.labels.texts
-        found = running.witness(ids, *names, evaluation.output.values)
+        found = running.witness(ids, evaluation.output.present_graph())
         evaluation.midway = False
         return None if found is None else found.with_times(self._times.to_timestamp)
 
@@ -955,7 +954,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         write_state(os.fspath(path), self._evaluation, self._about(texts))
 
     def _about(self, texts: Mapping[str, str]) -> dict[str, Any]:
-        """Return the content of a saved state that is the engine's own; `texts` are its `extra`."""
+        """Return the part of a saved state that belongs to the engine itself; `texts` are its `extra`."""
         return {
             "time_unit": self._times.inner_unit,
             "times": self._times.to_json(self._original_queries.values()),
@@ -1013,7 +1012,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @classmethod
     def _of_state(cls, saved: SavedState, **options: Any) -> Engine:
-        """Return an engine with a saved state and options of its own."""
+        """Return an engine with a saved state, and with these options."""
         events = saved.content.events
         engine = cls(
             share=saved.content.share,

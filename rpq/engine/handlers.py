@@ -52,7 +52,7 @@ class Handlers:
                 self._of_query.pop(name, None)
 
     def take(self, changes: Changes) -> None:
-        """Queue rows for the next `deliver`."""
+        """Append rows to those that wait for `deliver`."""
         if len(changes):
             self.waiting.append(changes)
 

@@ -71,7 +71,7 @@ def warm_up(
     """Run a tiny stream through every kernel that the query needs, and return the seconds that it took.
 
     This takes about half a minute on a machine that has never run this version, and well under a second with a warm cache,
-    where the kernels of bits, which many a path query never needs, are left alone. `vertices` is "string" or "int64";
+    from which the kernels of bits, which many path queries never need, are not loaded. `vertices` is "string" or "int64";
     `threads` and `witness` are options of the future engine; `state` is true if the engine will be saved and restored.
 
     >>> import rpq
@@ -198,8 +198,8 @@ def _names(vertices: str) -> Callable[[int], int | str]:
 def _use_bits(window: Window, name: Callable[[int], int | str], *, if_compiled: bool = True) -> None:
     """Change an index from cells to bits, which a query does where that is less work, and back.
 
-    Without `if_compiled` not where that compiles nothing: the kernels take 2.5 MB, which many a query never needs, and are
-    loaded in a hundredth of a second.
+    Without `if_compiled`, nothing is done if the kernels are in the cache: they take 2.5 MB, which many queries never need,
+    and are loaded in a hundredth of a second.
     """
     engine = Engine(Query(_CONFLICT, window=window, name="bits"), memory_limit=1 << 60, _capacity=16)
     x, y, z = map(name, range(3))

@@ -9,10 +9,10 @@ patterns and of SPARQL, which take 20 MB.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rpq.errors import QueryError, RpqError
 from rpq.files.json_values import Damage, JsonValue
@@ -21,6 +21,8 @@ from rpq.language.query import PatternQuery, Query, Vertex
 from rpq.language.time_order import LENGTHS
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+
+AnyQuery = TypeVar("AnyQuery", bound=Query)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +139,36 @@ def read_window(content: JsonValue) -> AnyWindow:
         raise Damage(f"a window is not understood: {problem}") from problem
 
 
+# --- options of queries as JSON ------------------------------------------------------------------------------
+
+_TEXTS = ("name", "paths", "semantics", "on_budget", "order", "matching", "filter", "report", "language", "node_label")
+_READERS: Mapping[str, Callable[[JsonValue], Any]] = {
+    **dict.fromkeys(_TEXTS, JsonValue.unicode),
+    **dict.fromkeys(LENGTHS, lambda length: length.whole(0)),
+    **dict.fromkeys(("sources", "targets"), lambda vertices: [vertex.vertex() for vertex in vertices]),
+    "select": lambda names: tuple(name.unicode() for name in names),
+    "simple_budget": lambda budget: budget.whole(1),
+    "distinct": JsonValue.flag,
+}
+"""The functions that read the options of queries."""
+
+
+def read_options(content: JsonValue, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Any]:
+    """Return options of a query from JSON values; those that are `optional` may be missing or null. Raises `Damage`."""
+    given = [*required, *(name for name in optional if name in content and not content[name].is_none)]
+    return {name: _READERS[name](content[name]) for name in given}
+
+
+def read_question(content: JsonValue, kind: type[AnyQuery], text: str, options: Mapping[str, Any]) -> AnyQuery:
+    """Return the query of a kind with options; JSON values have its `text` and perhaps its unit. Raises `Damage`."""
+    try:
+        query = kind(content[text].unicode(), **options)
+        is_plain = "unit" not in content or content["unit"].is_none
+        return query if is_plain else query.in_unit(content["unit"].one_of(*TIME_UNITS))
+    except (RpqError, RecursionError) as problem:
+        raise Damage(f"a query is not understood: {problem}") from problem
+
+
 # --- path queries as JSON -----------------------------------------------------------------------------------
 
 def path_query_json(query: Query) -> dict[str, Any]:
@@ -158,25 +190,9 @@ def path_query_json(query: Query) -> dict[str, Any]:
 
 def read_path_query(content: JsonValue) -> Query:
     """Return the query of JSON values. Fields that older releases did not write have their defaults. Raises `Damage`."""
-    options: dict[str, Any] = {}
-    for name in ("name", "paths", "semantics", "on_budget", "order"):
-        if name in content:
-            options[name] = content[name].unicode()
-    for name in ("sources", "targets"):
-        if name in content and not content[name].is_none:
-            options[name] = [vertex.vertex() for vertex in content[name]]
-    if "simple_budget" in content:
-        options["simple_budget"] = content["simple_budget"].whole(1)
-    for name in LENGTHS:
-        if name in content:
-            options[name] = content[name].whole(0)
-    if "select" in content:
-        options["select"] = [name.unicode() for name in content["select"]]
-    window = read_window(content["window"])
-    try:
-        return Query(content["expression"].unicode(), window=window, **options)
-    except (RpqError, RecursionError) as problem:
-        raise Damage(f"a query is not understood: {problem}") from problem
+    texts = "name", "paths", "semantics", "on_budget", "order"
+    options = read_options(content, (), (*texts, "sources", "targets", "simple_budget", *LENGTHS, "select"))
+    return read_question(content, Query, "expression", options | {"window": read_window(content["window"])})
 
 
 def _sort_vertices(vertices: Collection[Vertex] | None) -> list[Vertex] | None:
@@ -205,22 +221,9 @@ def pattern_query_json(query: PatternQuery) -> dict[str, Any]:
 
 def read_pattern_query(content: JsonValue) -> PatternQuery:
     """Return the pattern of JSON values. Raises `Damage`."""
-    window = read_window(content["window"])
-    options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "matching", "paths", "semantics")}
-    if not content["select"].is_none:
-        options["select"] = tuple(name.unicode() for name in content["select"])
-    options["distinct"] = content["distinct"].flag()
-    if "simple_budget" in content:
-        options["simple_budget"] = content["simple_budget"].whole(1)
-    if "filter" in content:
-        options["filter"] = content["filter"].unicode()
-    if "report" in content:
-        options["report"] = content["report"].unicode()
-    try:
-        query = PatternQuery(content["pattern"].unicode(), window=window, **options)
-        return query.in_unit(content["unit"].one_of(*TIME_UNITS)) if "unit" in content else query
-    except (RpqError, RecursionError) as problem:
-        raise Damage(f"a query is not understood: {problem}") from problem
+    required = "name", "matching", "paths", "semantics", "distinct"
+    options = read_options(content, required, ("select", "simple_budget", "filter", "report"))
+    return read_question(content, PatternQuery, "pattern", options | {"window": read_window(content["window"])})
 
 
 # --- the kernels of queries ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ Any other text is an invalid path expression.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from rpq import automata
@@ -62,6 +62,30 @@ MATCH_OPTIONS = ("node_label",)
 
 TEXT_OPTIONS = ("select", "distinct", "matching", "filter")
 """Options that SPARQL expresses in the text."""
+
+_IN_ORDER = "?x (a+ in order within 6h gap 1h) ?y"
+_UNSUITABLE: Sequence[tuple[Sequence[Language], Sequence[str], str]] = (
+    (("path", "pattern", "sparql"), MATCH_OPTIONS,
+     "is an option of MATCH; elsewhere an edge to a label is written, as in ?x type Account"),
+    (("path",), [option for option in PATTERN_OPTIONS if option != "select"],
+     "is an option of graph patterns (?x a ?y . ?y b ?z); {text} is a path"),
+    (("pattern",), PATH_OPTIONS,
+     "is an option of path queries; in a pattern, write a name instead of a variable, as in alice knows ?y"),
+    (("pattern",), ORDER_OPTIONS,
+     f"is an option of path queries; in a pattern, write it behind the expression of an atom, as in {_IN_ORDER}"),
+    (("gql", "cypher"), ORDER_OPTIONS,
+     "is an option of path queries, and MATCH has no paths in time order: write a pattern instead, as in "
+     f"{_IN_ORDER}, or compare e.timestamp and f.timestamp in WHERE"),
+    (("gql", "cypher"), PATH_OPTIONS, "is an option of path queries; in MATCH write (a {id: 'name'})"),
+    (("gql", "cypher"), TEXT_OPTIONS,
+     "is an option of graph patterns; in MATCH, write it in the text (RETURN DISTINCT a, WHERE a <> b)"),
+    (("sparql",), ORDER_OPTIONS,
+     f"is an option of path queries, and SPARQL has no paths in time order: write a pattern instead, as in {_IN_ORDER}"),
+    (("sparql",), PATH_OPTIONS, "is an option of path queries; in SPARQL write VALUES or a FILTER"),
+    (("sparql",), TEXT_OPTIONS,
+     "is an option of graph patterns; in SPARQL, write it in the text (SELECT DISTINCT ?x, FILTER(?x != ?y))"),
+)  # fmt: skip
+"""The options that notations do not support, with the reason or an alternative; {text} is the text of the query."""
 
 _SPARQL = re.compile(
     r"(?:\s|#[^\r\n]*[\r\n])*(?:base|prefix|select|ask|construct|describe|register)(?=[\s{<*]|$)", re.IGNORECASE
@@ -120,45 +144,7 @@ def unsuitable_option(language: Language, text: str, option_names: Iterable[str]
     UnsuitableOption(option='distinct', reason="is an option of graph patterns (?x a ?y . ?y b ?z); 'a/b*' is a path")
     """
     for option in option_names:
-        if option in MATCH_OPTIONS and language not in ("gql", "cypher"):
-            reason = "is an option of MATCH; elsewhere an edge to a label is written, as in ?x type Account"
-            return UnsuitableOption(option, reason)
-        if language == "path" and option in PATTERN_OPTIONS and option != "select":
-            return UnsuitableOption(option, f"is an option of graph patterns (?x a ?y . ?y b ?z); {text!r} is a path")
-        if language == "pattern" and option in PATH_OPTIONS:
-            return UnsuitableOption(
-                option,
-                "is an option of path queries; in a pattern, write a name instead of a variable, "
-                "as in alice knows ?y",
-            )
-        if language == "pattern" and option in ORDER_OPTIONS:
-            return UnsuitableOption(
-                option,
-                "is an option of path queries; in a pattern, write it behind the expression of an atom, "
-                "as in ?x (a+ in order within 6h gap 1h) ?y",
-            )
-        if language in ("gql", "cypher"):
-            if option in ORDER_OPTIONS:
-                return UnsuitableOption(
-                    option,
-                    "is an option of path queries, and MATCH has no paths in time order: write a pattern instead, as in "
-                    "?x (a+ in order within 6h gap 1h) ?y, or compare e.timestamp and f.timestamp in WHERE",
-                )
-            if option in PATH_OPTIONS:
-                return UnsuitableOption(option, "is an option of path queries; in MATCH write (a {id: 'name'})")
-            if option in TEXT_OPTIONS:
-                reason = "is an option of graph patterns; in MATCH, write it in the text (RETURN DISTINCT a, WHERE a <> b)"
-                return UnsuitableOption(option, reason)
-            continue
-        if language == "sparql" and option in ORDER_OPTIONS:
-            return UnsuitableOption(
-                option,
-                "is an option of path queries, and SPARQL has no paths in time order: write a pattern instead, "
-                "as in ?x (a+ in order within 6h gap 1h) ?y",
-            )
-        if language == "sparql" and option in PATH_OPTIONS:
-            return UnsuitableOption(option, "is an option of path queries; in SPARQL write VALUES or a FILTER")
-        if language == "sparql" and option in TEXT_OPTIONS:
-            reason = "is an option of graph patterns; in SPARQL, write it in the text (SELECT DISTINCT ?x, FILTER(?x != ?y))"
-            return UnsuitableOption(option, reason)
+        for languages, options, reason in _UNSUITABLE:
+            if language in languages and option in options:
+                return UnsuitableOption(option, reason.replace("{text}", repr(text)))
     return None

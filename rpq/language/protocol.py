@@ -268,6 +268,16 @@ class Part(Protocol):
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
 
 
+class PresentGraph(NamedTuple):
+    """The edges of the windows with their names, in which witnesses are found."""
+
+    edges: Edges
+    vertices: VertexDictionary
+    labels: list[str]
+    values: ValuesOf | None = None
+    """A function that returns the values of edges; None if witnesses contain none."""
+
+
 class RunningQuery(ABC):
     """A registered query: a `Part`, unless another part evaluates it."""
 
@@ -397,35 +407,18 @@ class RunningQuery(ABC):
     witnesses_are_of_now: bool = False
     """True if `witnesses` finds only witnesses in the present graph, so that it has to be called after each tuple."""
 
-    def witness(
-        self,
-        answer: tuple[int, ...],
-        edges: Edges,
-        vertices: VertexDictionary,
-        labels: list[str],
-        values: ValuesOf | None = None,
-    ) -> Any:
-        """Return one witness of an answer, which is a row of ids (`ids_of_answer`), with the `values` of edges.
-
-        None if it is no answer.
-        """
+    def witness(self, answer: tuple[int, ...], graph: PresentGraph) -> Any:
+        """Return one witness of an answer, which is a row of ids (`ids_of_answer`); None if it is no answer."""
         raise NotImplementedError("queries of this kind have no witnesses")
 
-    def witnesses(
-        self,
-        delta: Delta,
-        edges: Edges,
-        vertices: VertexDictionary,
-        labels: list[str],
-        edge_times: EdgeTimes | None = None,
-    ) -> pa.Array:
+    def witnesses(self, delta: Delta, graph: PresentGraph, edge_times: EdgeTimes | None = None) -> pa.Array:
         """Return the witnesses of the rows of a delta (`witness_array`), none for rows that leave.
 
-        `edge_times` are those of the edges at each tuple; without them they are those of `edges`.
+        `edge_times` are those of the edges at each tuple; without them they are those of the graph.
         """
         is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
         return witness_array([
-            self.witness(row, edges, vertices, labels) if added else None
+            self.witness(row, graph) if added else None
             for row, added in zip(delta.as_lists(), is_added, strict=True)
         ])  # fmt: skip
 

@@ -50,6 +50,11 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
         return speed
 
 
+def _limit(name: str, field: str, kind: click.ParamType, default: int | str, help: str) -> shared.Option:  # type: ignore[type-arg]
+    """Return the option that sets a field of `ServeLimits`."""
+    return click.option(name, field, type=kind, default=default, show_default=True, help=help)
+
+
 @click.command("serve", cls=SeveralValuesCommand, epilog=EPILOG, short_help="Serve queries over HTTP, and a page.")
 @click.argument("expressions", nargs=-1, metavar="[QUERIES]...")
 @click.option(
@@ -144,80 +149,30 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     help="What to do if FILE.journal is damaged, missing or of another checkpoint: refuse to start, or rename it and "
     "continue with its readable part.",
 )
-@click.option(
-    "--most-body", "body_bytes", type=ByteSize(), default="16M", show_default=True, help="Maximum size of a request."
+@_limit("--most-body", "body_bytes", ByteSize(), "16M", "Maximum size of a request.")
+@_limit("--most-queries", "queries", click.IntRange(min=0), 1000, "Maximum number of queries.")
+@_limit("--most-expression", "expression_bytes", ByteSize(), "64K", "Maximum size of the text of a posted query.")
+@_limit("--check-timeout", "check_seconds", Seconds(), "5s", "Maximum time for compiling and explaining a posted query.")
+@_limit(
+    "--most-connections", "connections", click.IntRange(min=1), 2000,
+    "Maximum number of connections, including followers; further ones are asked to retry.",
 )
-@click.option(
-    "--most-queries",
-    "queries",
-    type=click.IntRange(min=0),
-    default=1000,
-    show_default=True,
-    help="Maximum number of queries.",
+@_limit(
+    "--request-timeout", "request_seconds", Seconds(), "20s",
+    "Maximum time until the head of a request, or the next part of its body, arrives.",
 )
-@click.option(
-    "--most-expression",
-    "expression_bytes",
-    type=ByteSize(),
-    default="64K",
-    show_default=True,
-    help="Maximum size of the text of a posted query.",
+@_limit(
+    "--idle-timeout", "idle_seconds", Seconds(), "75s",
+    "Maximum time of a connection without a request, or of a client that reads nothing; not for waiting followers.",
 )
-@click.option(
-    "--check-timeout",
-    "check_seconds",
-    type=Seconds(),
-    default="5s",
-    show_default=True,
-    help="Maximum time for compiling and explaining a posted query.",
+@_limit("--most-followers", "followers", click.IntRange(min=0), 1000, "Maximum number of followers.")
+@_limit(
+    "--most-lag", "lag_rows", click.IntRange(min=0), 100_000,
+    "Maximum number of rows that wait for a follower; a slower follower is disconnected.",
 )
-@click.option(
-    "--most-connections",
-    "connections",
-    type=click.IntRange(min=1),
-    default=2000,
-    show_default=True,
-    help="Maximum number of connections, including followers; further ones are asked to retry.",
-)
-@click.option(
-    "--request-timeout",
-    "request_seconds",
-    type=Seconds(),
-    default="20s",
-    show_default=True,
-    help="Maximum time until the head of a request, or the next part of its body, arrives.",
-)
-@click.option(
-    "--idle-timeout",
-    "idle_seconds",
-    type=Seconds(),
-    default="75s",
-    show_default=True,
-    help="Maximum time of a connection without a request, or of a client that reads nothing; not for waiting followers.",
-)
-@click.option(
-    "--most-followers",
-    "followers",
-    type=click.IntRange(min=0),
-    default=1000,
-    show_default=True,
-    help="Maximum number of followers.",
-)
-@click.option(
-    "--most-lag",
-    "lag_rows",
-    type=click.IntRange(min=0),
-    default=100_000,
-    show_default=True,
-    help="Maximum number of rows that wait for a follower; a slower follower is disconnected.",
-)
-@click.option(
-    "--kept-changes",
-    "kept_rows",
-    type=click.IntRange(min=0),
-    default=100_000,
-    show_default=True,
-    help="Number of rows of changes that are stored for followers that reconnect.",
+@_limit(
+    "--kept-changes", "kept_rows", click.IntRange(min=0), 100_000,
+    "Number of rows of changes that are stored for followers that reconnect.",
 )
 @click.option("--kafka-config", metavar="FILE", help="For topics: file with librdkafka settings as NAME=VALUE.")
 @shared.schema_registry

@@ -1,7 +1,7 @@
 """Conversion of what users push to columns: Arrow tables, pandas frames, mappings of columns, rows.
 
-A column is an array (of Arrow, numpy, pandas, or anything that speaks the Arrow PyCapsule interface), whose type is
-right or wrong as a whole, or a list of values, each of which is: `rpq.stream.arrays.values` looks at these.
+A column is an array (of Arrow, numpy, pandas, or anything that has the Arrow PyCapsule interface), whose type is right or
+wrong as a whole, or a list of values, each of which is right or wrong (`rpq.stream.arrays.values`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from rpq.stream.arrays.values import (
     is_missing,
     kind_of,
     moments_of_numpy,
-    shown,
+    short_repr,
     streams_of,
     texts_of,
     vertices_of,
@@ -65,9 +65,9 @@ class Columns:
     """Well-formed tuples, and the error that ended them, if any.
 
     `source` and `target` are int64 or string arrays, `label` strings or a dictionary of these, `timestamp` int64 and
-    `delete` uint8; `stream` is None where no tuple is given one, else a string array, null for those that belong to none
-    but the merged stream. `error` describes the first tuple that is not well-formed; the columns end before it. `times` is
-    what is known of the stream's time once they were applied.
+    `delete` uint8. `stream` is a string array, null for tuples of the merged stream alone, or None if no tuple has a stream.
+    `error` describes the first tuple that is not well-formed; the columns end before it. `times` is the kind of the stream's
+    time as it is known after these tuples.
     """
 
     source: pa.Array
@@ -88,7 +88,7 @@ class Columns:
 
 
 class EdgeIds(NamedTuple):
-    """That edges have ids, in a column edge, and of which kind they are ("int64" or "string"), if that is known."""
+    """The option that edges have ids, in a column edge, with the kind of the ids ("int64" or "string") if it is known."""
 
     kind: str | None
 
@@ -117,11 +117,11 @@ def columns_of(
 
     Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream
     (text or null); others are properties, which the function `properties` reads if it is given. Timestamps are integers,
-    or dates and times, which become integers as `times` say; one above `latest` is an error. So are vertices that are not
-    of `kind` ("int64" or "string"), if one is given. All tuples are of `stream`, if that is. With
-    `events` a column event is looked at (`rpq.stream.arrays.event_grouping`): then a tuple that is not well-formed ends the
-    columns before the event that it is of. So does one that is further `ahead` of the stream time than it may be. With `ids`
-    a column edge has the id of each edge; a delete may have none, and one that has one needs neither ends nor a label.
+    or dates and times, which become integers as `times` say; a timestamp above `latest` is an error. So are vertices that
+    are not of `kind` ("int64" or "string"), if a kind is given. All tuples are of `stream`, if one is given. With
+    `events` a column event is read (`rpq.stream.arrays.event_grouping`): then a tuple that is not well-formed ends the
+    columns before its event. So does a tuple that is further `ahead` of the stream time than allowed. With `ids` a column
+    edge has the id of each edge. A delete may lack an id; a delete with an id needs neither ends nor a label.
     """
     known = times
     given, unknown = columns_by_name(data)
@@ -181,7 +181,7 @@ def columns_of(
     end = count if error is None else error.row or 0
     first = first_of_events(read["event"]) if event is not None else None
     if first is not None and error is not None and end < count:
-        end = int(first[end])  # of an event all comes or nothing
+        end = int(first[end])  # an event is applied as a whole or not at all
     if ahead is not None and end:
         if times.type != known.type:
             ahead.max_ahead.check_timestamps(times)
@@ -191,7 +191,7 @@ def columns_of(
             end, before = found
             row = end if first is None else end + int(np.argmax(timestamp[end : end_of_event(first, end)]))
             error = row_error(row, "timestamp", ahead.reason(int(timestamp[row]), before, times))
-            if isinstance(read["timestamp"], list):  # nothing is learnt of what does not come
+            if isinstance(read["timestamp"], list):  # tuples that are refused tell nothing about the stream's time
                 timestamp, times = timestamps_as_integers(read["timestamp"][:end], known, latest, [])
     # Where the first tuple is bad already, a column may be of no type.
     for name, vertices in (("source", source), ("target", target)) if end else ():
@@ -312,7 +312,7 @@ def table_of_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[dict[str, list[Any]]
         iterator = iter(rows)
     except TypeError:
         raise InputError(
-            f"rows are an iterable of tuples (source, target, label, timestamp[, op]), not {shown(rows)}"
+            f"rows are an iterable of tuples (source, target, label, timestamp[, op]), not {short_repr(rows)}"
         ) from None
     appends = [column.append for column in columns.values()]
     for number, row in enumerate(iterator):
@@ -328,7 +328,7 @@ def table_of_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[dict[str, list[Any]]
 
 
 def _no_tuple(number: int, row: Any) -> InputError:
-    message = f"row {number}: a tuple is (source, target, label, timestamp) or has an op as fifth, not {shown(row)}"
+    message = f"row {number}: a tuple is (source, target, label, timestamp) or has an op as fifth, not {short_repr(row)}"
     return InputError(message, row=number)
 
 
@@ -344,7 +344,7 @@ def columns_by_name(data: Any) -> tuple[dict[str, Any], list[Any]]:
         found = {name: data[name] for name in MEANT if name in data}
         return found, [] if len(found) >= len(_NAMES) else [name for name in data if name not in MEANT]
     if hasattr(data, "columns") and hasattr(data, "iloc"):
-        # Of a pandas frame each column on its own: in Arrow's eyes one of odd objects spoils the others.
+        # Columns of a pandas frame are read one by one: Arrow refuses a whole frame for one column of odd objects.
         names = list(data.columns)
         found = {name: data.iloc[:, place] for place, name in enumerate(names) if isinstance(name, str) and name in MEANT}
         return found, _others(names, found)
@@ -363,7 +363,7 @@ def columns_by_name(data: Any) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _others(names: list[Any], found: dict[str, Any]) -> list[Any]:
-    """Return the names that are not `found`; raises where one that is stands twice."""
+    """Return the names that are not `found`. Raises `InputError` if one that is found occurs twice."""
     if len(found) == len(names):
         return []
     known = [name for name in names if isinstance(name, str) and name in found]
@@ -380,7 +380,7 @@ _OF_TEXTS = {"source", "target", "label", "op", "stream"}
 
 
 def _read(name: str, column: Any) -> pa.Array | list[Any]:
-    """Return a column as an array without chunks, or as a list of values that are still to be looked at."""
+    """Return a column as an array without chunks, or as a list of values that are still to be examined."""
     try:
         kind = type(column)
         if kind is pa.Int64Array and name in _OF_NUMBERS:
@@ -455,7 +455,7 @@ def _sound(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
 # --- columns -------------------------------------------------------------------------------------------------
 
 def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]) -> tuple[pa.Array, pa.Array]:
-    """Return sources and targets; where lists hold both kinds, that of the stream counts, or that of most."""
+    """Return sources and targets. If lists contain both kinds, that of the stream decides, or else that of most values."""
     if not isinstance(source, list) and not isinstance(target, list):
         return _vertices(source, "source", problems), _vertices(target, "target", problems)
     given = {"source": source, "target": target}
@@ -513,7 +513,7 @@ def _edge_ids(column: Any, kind: str | None, is_delete: np.ndarray, problems: li
         found = "string" if array.type == TEXT else "int64"
         if kind not in (None, found) and array.null_count < len(array):
             row = int(np.argmax(is_given))
-            reason = f"{shown(array[row].as_py())} is {found} in a stream whose ids of edges are of type {kind}"
+            reason = f"{short_repr(array[row].as_py())} is {found} in a stream whose ids of edges are of type {kind}"
             add_problem(problems, row, "edge", reason)
             array = pa.nulls(len(array), TEXT if kind == "string" else NUMBER)
     missing = np.flatnonzero(~is_given & ~is_delete)
@@ -531,7 +531,7 @@ def _present_values(column: Any) -> np.ndarray:
 
 
 def _fill_ends(read: Mapping[str, Any], is_by_id: np.ndarray, kind: str | None) -> dict[str, Any]:
-    """Return ends and labels with values in place of those that deletes by id have or lack, which play no part."""
+    """Return ends and labels in which those of deletes by id, which have no meaning, are replaced by valid values."""
     if kind is None:
         known = [read[name] for name in ("source", "target")]
         arrays = [one.type for one in known if not isinstance(one, list) and not pa.types.is_null(one.type)]
@@ -617,7 +617,8 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
             column = booleans_of_text(texts)
             unknown = pc.index(column.is_null(), True).as_py()
             if unknown >= 0:
-                add_problem(problems, unknown, "delete", f"{shown(texts[unknown].as_py())} is neither; {MEANT['delete']}")
+                what = short_repr(texts[unknown].as_py())
+                add_problem(problems, unknown, "delete", f"{what} is neither; {MEANT['delete']}")
             column = column.fill_null(False)
         if pa.types.is_null(column.type):
             column = column.cast(pa.bool_())
@@ -635,7 +636,7 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
         if value not in ("+", "-"):
             place = pc.index(encoded.indices, pa.scalar(code, encoded.indices.type)).as_py()
             if place >= 0:
-                what = MISSING if value is None else f"{shown(value)} is no operation; {MEANT['op']}"
+                what = MISSING if value is None else f"{short_repr(value)} is no operation; {MEANT['op']}"
                 add_problem(problems, place, "op", what)
     is_delete = np.array([value == "-" for value in values] or [False], np.uint8)
     return is_delete[numpy_array(fill_nulls(encoded.indices, "op", 0, problems))]
@@ -651,7 +652,7 @@ def static_columns(
 ) -> tuple[Columns, list[str]]:
     """Return the edges of a table, record batch, frame, mapping of columns, or rows (source, target, label) as columns.
 
-    Timestamps, which they have none of, are 0. Vertices are of `kind`, if one is given. The function `properties` reads
+    Their timestamps are 0. Vertices are of `kind`, if one is given. The function `properties` reads
     further columns, if it is given; the names of all further columns are returned as well. With `ids` there may be a column
     edge, which then has an id for each edge. Raises `InputError` at the first edge that is not well-formed.
     """
@@ -708,10 +709,10 @@ def _columns_of_rows(edges: Any) -> dict[str, Any]:
     try:
         rows = iter(edges)
     except TypeError:
-        raise InputError(f"static edges are rows (source, target, label) or a table, not {shown(edges)}") from None
+        raise InputError(f"static edges are rows (source, target, label) or a table, not {short_repr(edges)}") from None
     for number, row in enumerate(rows):
         if not isinstance(row, Sequence) or isinstance(row, (str, bytes, bytearray)) or len(row) != len(_STATIC_NAMES):
-            raise InputError(f"row {number}: a static edge is (source, target, label), not {shown(row)}", row=number)
+            raise InputError(f"row {number}: a static edge is (source, target, label), not {short_repr(row)}", row=number)
         for column, value in zip(columns.values(), row, strict=True):
             column.append(value)
     return columns

@@ -37,9 +37,9 @@ class DurationError(RpqError, ValueError):
 def parse_duration(text: str, *, unit: str | None) -> int:
     """Return a duration in the stream's time unit, which is `unit` or None if its timestamps are plain numbers.
 
-    A number without a unit is in the stream's own.  Raises `DurationError` (a `ValueError`) where the text is not
+    A number without a unit is in the stream's own. Raises `DurationError` (a `ValueError`) where the text is not
     understood, where it has a unit and the stream has none, and where the result is no whole number that fits 64
-    bits.  The sign is the caller's to judge.
+    bits. The caller checks the sign.
 
     >>> parse_duration("30d", unit="s"), parse_duration("1.5h", unit="s"), parse_duration("500", unit=None)
     (2592000, 5400, 500)
@@ -87,7 +87,7 @@ def nanoseconds_of(duration: Any) -> int:
             raise DurationError(f"{duration!r} is no whole number of nanoseconds")
         return int(number)
     if isinstance(duration, timedelta):
-        # What pandas derives from it has nanoseconds besides.
+        # The class of pandas that derives from it has nanoseconds as well.
         whole = (duration.days * 86_400 + duration.seconds) * 10**9 + duration.microseconds * 1000
         return whole + getattr(duration, "nanoseconds", 0)
     if type(duration).__module__ == "numpy" and type(duration).__name__ == "timedelta64":

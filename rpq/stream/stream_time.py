@@ -29,7 +29,7 @@ import pyarrow as pa
 from rpq.errors import InputError, QueryError
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.arrays.plain_columns import NUMBER, add_problem, cast, fill_nulls, padded_to_length, to_int64
-from rpq.stream.arrays.values import MISSING, kind_of_timestamp, shown, timestamps_of
+from rpq.stream.arrays.values import MISSING, kind_of_timestamp, short_repr, timestamps_of
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS, DurationError, duration_text, nanoseconds_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
@@ -87,7 +87,7 @@ def _named_lengths(query: Any) -> list[_Length]:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamTime:
-    """The kind of time in one stream, as far as it is known; methods return the same or one that knows more.
+    """The kind of time in one stream, as far as it is known; methods return the same object, or one with further knowledge.
 
     `unit` is what the engine was given, `measured` whether windows are durations (None: there are none), `grain` the
     largest length, in nanoseconds, of which all slides are multiples, `type` the Arrow type of the timestamps of rows
@@ -148,9 +148,9 @@ class StreamTime:
     def resolve(self, query: _Query) -> _Query:
         """Return a query whose windows, and other lengths of time, are in the integers of this stream.
 
-        Raises `QueryError` where one has no whole number.
+        Raises `QueryError` where one is no whole number of these.
 
-        One that has `readings` or other lengths has a method `in_unit` that gives that, for s, ms, us or ns.
+        A query with `readings` or other lengths has a method `in_unit`, which converts it to s, ms, us or ns.
         """
         windows, others = lengths_of(query)
         is_plain = all(window.unit is None for window in windows) and not any(isinstance(one, str) for _, one in others)
@@ -191,7 +191,7 @@ class StreamTime:
                 "(value.replace(tzinfo=datetime.UTC), if they are in UTC), or none"
             )
         if zone is not None and self.zoned is None:
-            _see_that_it_exists(zone)
+            _check_zone(zone)
         if self.type is None:
             return replace(self, type=self._fine_enough(given), zoned=zoned)
         if self.zoned == zoned and (self.type == NUMBER or self._fine_enough(self.type, given) == self.type):
@@ -287,7 +287,7 @@ class StreamTime:
     def from_json(cls, described: dict[str, Any], running: Collection[_Query]) -> tuple[StreamTime, dict[str, _Query]]:
         """Return the stream time that `to_json` described, and the queries that run as they were given, by name.
 
-        Raises `ValueError` where it was not `described` that gave it.
+        Raises `ValueError` if `described` cannot come from `to_json`.
         """
         try:
             windows = {
@@ -304,7 +304,7 @@ class StreamTime:
             fits = all(known.resolve(query) == one for query, one in zip(original.values(), running, strict=True))
             fits &= windows.keys() <= original.keys()
             if is_time and described["zone"] is not None:
-                _see_that_it_exists(described["zone"])
+                _check_zone(described["zone"])
         except (KeyError, TypeError, AttributeError, QueryError, InputError) as problem:
             raise ValueError(f"its times are not understood: {problem!r}") from problem
         zoned = {None: (None,), "number": (None, False, True), "date": (False,), "time": (described["zone"] is not None,)}
@@ -362,7 +362,7 @@ def _timestamp_error(what: str) -> InputError:
     return InputError(f"column 'timestamp': {what}", column="timestamp")
 
 
-def _see_that_it_exists(zone: str) -> None:
+def _check_zone(zone: str) -> None:
     try:
         pa.array([0], pa.timestamp("s", zone)).to_pylist()
     except (KeyError, ValueError, OSError) as problem:
@@ -379,7 +379,7 @@ _TIMES = re.compile(r"\s*([0-9]{1,18})\s*x\s*", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class MaxAhead:
-    """A limit as it is `given`: a `length` in the stream's unit, or in nanoseconds, or so many `times` the longest window.
+    """A limit as it is `given`: a `length` in the stream's unit or nanoseconds, or a number of `times` the longest window.
 
     >>> MaxAhead.of("1000x").times, MaxAhead.of("1d").length, MaxAhead.of(500).length
     (1000, 86400000000000, 500)
@@ -415,7 +415,7 @@ class MaxAhead:
     def limit(self, times: StreamTime, windows: Iterable[AnyWindow]) -> int | None:
         """Return the limit in the integers of a stream, whose windows are these; None where none of them is of time.
 
-        Raises `QueryError` where it does not go with the stream.
+        Raises `QueryError` if it does not fit the stream.
         """
         if self.times is not None:
             longest = max((window.size for window in windows if isinstance(window, Window)), default=0)
@@ -430,12 +430,12 @@ class MaxAhead:
         return self.length // NANOSECONDS[unit]
 
     def check_timestamps(self, times: StreamTime) -> None:
-        """Raise `InputError` where timestamps turn out to be of a kind that the limit does not go with."""
+        """Raise `InputError` if timestamps turn out to be of a kind that the limit does not fit."""
         if (unfit := self.misfit(times)) is not None:
             raise InputError(f"column 'timestamp': {unfit}", column="timestamp")
 
     def misfit(self, times: StreamTime) -> str | None:
-        """Return the reason why the limit does not go with the timestamps or windows of a stream; None where it does."""
+        """Return the reason why the limit does not fit the timestamps or windows of a stream; None if it does."""
         if self.times is not None or times.unit is not None:
             return None
         has_numbers = times.measured is False or times.is_of_numbers
@@ -507,9 +507,9 @@ def timestamps_as_integers(
 ) -> tuple[np.ndarray, StreamTime]:
     """Return timestamps as integers, and the kind of time after them.
 
-    `end` is where tuples end for other reasons: nothing is learnt of what follows. Values of a list that are `alike` are
-    not divided by their kinds. What is wrong is added to `problems`; a column that does not go with the stream at all is an
-    `InputError`.
+    `end` is the row at which tuples end for other reasons: later rows tell nothing about the stream's time. With `alike`,
+    the values of a list are not divided by their kinds. Wrong values are added to `problems`. Raises `InputError` for a
+    column that does not fit the stream at all.
     """
     count, mistakes = len(column), len(problems)
     if isinstance(column, list):
@@ -548,7 +548,7 @@ def timestamps_as_integers(
         )
     if numbers[numbers.argmax()] > latest:
         row = int(np.argmax(numbers > latest))
-        time, last = (shown(times.to_timestamp(int(number))) for number in (numbers[row], latest))
+        time, last = (short_repr(times.to_timestamp(int(number))) for number in (numbers[row], latest))
         reason = f"{time} and the size of the window exceed 64 bits; at most {last} is possible"
         add_problem(problems, row, "timestamp", reason)
     return np.array(numbers), times  # Arrow's are read-only, which is another type to the kernels
@@ -557,15 +557,15 @@ def timestamps_as_integers(
 def _read_mixed_times(
     values: list[Any], times: StreamTime, latest: int, problems: list[InputError], end: int
 ) -> tuple[np.ndarray, StreamTime]:
-    """Return the same of a list of plain numbers and dates or times, which go together where the stream has a unit.
+    """Return timestamps like `timestamps_as_integers`, of plain numbers and times in one list, which a unit allows.
 
-    The result is that of pushing them one by one: what came first tells the type of the rows.
+    The result is that of pushing them one by one: the first value determines the type of the rows.
     """
     places: dict[int | None, list[int]] = {}
     for place, value in enumerate(values[:end]):
         places.setdefault(kind_of_timestamp(value), []).append(place)
     numbers = np.zeros(len(values), np.int64)
-    for rows in places.values():  # that of the first value first
+    for rows in places.values():  # the kind of the first value comes first
         rows = [row for row in rows if row < end]
         if not rows:
             continue
@@ -614,7 +614,7 @@ def report_times(times: np.ndarray, steps: Sequence[int]) -> np.ndarray:
 
 
 def report_boundaries(first: int, end: int, steps: Sequence[int]) -> np.ndarray:
-    """Return the multiples of any of some steps from `first` up to `end`, without that.
+    """Return the multiples of any of some steps that are at least `first` and less than `end`.
 
     >>> report_boundaries(1, 7, (2, 3)).tolist()
     [2, 3, 4, 6]

@@ -23,7 +23,7 @@ class Window:
     Numbers are whole and in the unit of the stream's timestamps. Durations are text ("30d", "10m" (minutes), "1.5h",
     "500ms"; units ns, us, ms, s, m, h, d, w), `datetime.timedelta`, and those of numpy and pandas; they go with
     timestamps that are dates or times, or with an engine that has the `time_unit` of its timestamps.
-    They are kept in nanoseconds, and `unit` is "ns" then and else None. Raises `QueryError`.
+    Durations are stored in nanoseconds, with "ns" as `unit`, which otherwise is None. Raises `QueryError`.
 
     At stream time τ the window holds the edges with timestamp > ⌊τ/slide⌋·slide − size (Pacaci et al. 2020, definition
     5). Slides are multiples of `slide` counted from 0 (1970 in UTC, for dates and times), not from the first tuple;
@@ -136,10 +136,10 @@ class Window:
 class CountWindow:
     """The last `size` inserts that a query meets, moving at every `step`-th of them.
 
-    The inserts whose labels the query reads are numbered 1, 2, …; one of an edge that is there gives it the new number,
-    deletes have none. After insert N the window holds the edges with numbers > ⌊N/step⌋·step − size: it is a `Window` over
-    these numbers. An edge is evicted by the insert that moves the window past it, as one event with that insert; time moves
-    nothing, and nothing is late. Both are plain whole numbers, at least 1. Raises `QueryError`.
+    The inserts whose labels the query reads are numbered 1, 2, …; the insert of an edge that is in the window gives it the
+    new number; deletes have none. After insert N the window holds the edges with numbers > ⌊N/step⌋·step − size: it is a
+    `Window` over these numbers. An edge is evicted by the insert that moves the window past it, as one event with that
+    insert; time moves nothing, and nothing is late. Both are plain whole numbers, at least 1. Raises `QueryError`.
 
     >>> CountWindow(size=1000, step=10).lower_bound(1005)
     0
@@ -199,7 +199,7 @@ class CountWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class UnboundedWindow:
-    """Every edge since the beginning of the stream: one leaves by a delete alone, and nothing is late.
+    """Every edge since the beginning of the stream: an edge leaves only by a delete, and nothing is late.
 
     >>> UnboundedWindow()
     UnboundedWindow()
@@ -331,7 +331,7 @@ def length_of(value: int | str, *, unit: str | None, field: Literal["window", "s
     5400
     """
     if isinstance(value, int):
-        return value  # what is not positive the window refuses
+        return value  # `Window` refuses what is not positive
     try:
         length = parse_duration(value, unit=unit)
     except DurationError as error:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.stream.edges.edge_ends import ALL, Ends
-from rpq.stream.edges.edge_filter import NEVER_PASSED, EdgeFilter
+from rpq.stream.edges.edge_filter import EdgeFilter
+from rpq.stream.names.labels import NEVER_LOST
 from tests.operators.patterns.pattern_twins import PatternTwins, query_of, streams
 from tests.operators.relational.sparql_twins import Twins, warnings_of_rdflib
 from tests.reference_pattern_stream import PatternQuestion, Window
@@ -248,7 +249,7 @@ def test_the_filter_agrees_with_brute_force(accepted, edges, is_integer, forgott
     sources, targets = (pa.array([int(end) if is_integer else end for end in ends], kind) for ends in (source, target))
     edge_filter, known = EdgeFilter(), {}
     for number, ends in accepted:
-        edge_filter.accept(number, ends, passed_by=NEVER_PASSED)
+        edge_filter.accept(number, ends, passed_by=NEVER_LOST)
         known.setdefault(number, set()).update(ends)
         edge_filter._check()
         passed_by = edge_filter.passed_by(np.array(label), sources, targets)
@@ -266,13 +267,13 @@ def test_the_filter_agrees_with_brute_force(accepted, edges, is_integer, forgott
 
 def test_what_was_passed_by_before_something_was_accepted():
     edge_filter = EdgeFilter()
-    edge_filter.accept(0, [Ends(None, "x")], passed_by=NEVER_PASSED)
+    edge_filter.accept(0, [Ends(None, "x")], passed_by=NEVER_LOST)
     edge_filter.accept(0, [Ends("y", None), Ends(None, "x")], passed_by=5)
     edge_filter.accept(0, [Ends("z", "x")], passed_by=6)
     before = [edge_filter.passed_before(0, ends, passed_by=7) for ends in (
         Ends(None, "x"), Ends("y", None), Ends("y", "x"), Ends("z", None), Ends("z", "x"), ALL
     )]
-    assert before == [NEVER_PASSED, 5, NEVER_PASSED, 7, NEVER_PASSED, 7]
+    assert before == [NEVER_LOST, 5, NEVER_LOST, 7, NEVER_LOST, 7]
     edge_filter.accept(0, [ALL], passed_by=8)
     assert not edge_filter.has_filter(0) and edge_filter.passed_before(0, ALL, passed_by=9) == 8
 

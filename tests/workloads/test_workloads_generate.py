@@ -16,13 +16,14 @@ from click.testing import CliRunner
 from rpq.readers import open_reader
 from rpq.workloads.generate.command import NAMES, generate
 from rpq.workloads.generate.facts import SHAPES
-from rpq.workloads.generate.figures import fact_figures, stream_figures
+from rpq.workloads.generate.figures import stream_figures
 from rpq.workloads.generate.generators import KINDS
 from rpq.workloads.generate.interactions import like_stackoverflow
 from rpq.workloads.generate.ldbc_updates import LABELS
 from rpq.workloads.generate.sampling import BLOCK
 from rpq.workloads.gmark.schema import SOCIAL
 from tests.real import SHARED
+from tests.workloads.fact_figures import fact_figures
 
 EDGES = 70_000  # more than a block
 

@@ -1,22 +1,18 @@
-"""Path queries over a gMark schema: generated at random, or read from a workload file of gMark.
+"""Random path queries over a gMark schema.
 
 Random queries are those of the paper: labels are grouped into concatenations and alternations of up to three; a group has
 `*` or `+` with probability one half. The size is the number of labels and of `*` and `+` (Pacaci et al. 2020, section
 5.1.2). The labels follow the schema from type to type, so that matching paths can exist, and no label leads to a dead end
 too early.
-
-A query of a workload joins several conjuncts, each of which is a path expression; these path expressions are read.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
-from xml.etree import ElementTree
+from collections.abc import Iterable
 
 import numpy as np
 
-from rpq.workloads.gmark.schema import Relation, Schema, SchemaError
+from rpq.workloads.gmark.schema import Relation, Schema
 
 LARGEST_GROUP = 3
 
@@ -90,42 +86,3 @@ def _step(schema: Schema, at: str, left: int, random: np.random.Generator) -> Re
     needed = min(left - 1, max(schema.longest_walk[relation.target] for relation in choices))
     fitting = [relation for relation in choices if schema.longest_walk[relation.target] >= needed]
     return fitting[random.integers(len(fitting))]
-
-
-def read_workload(path: str | os.PathLike[str]) -> list[str]:
-    """Read the different path expressions of a workload, in the order of the file. Raises `SchemaError`."""
-    try:
-        root = ElementTree.parse(path).getroot()
-        found = list(dict.fromkeys(_expressions(root)))
-    except (ElementTree.ParseError, IndexError) as error:
-        raise SchemaError(f"{os.fspath(path)}: is no gMark workload: {error}") from error
-    if not found:
-        raise SchemaError(f"{os.fspath(path)}: is no gMark workload: it has no conjuncts")
-    return found
-
-
-def _expressions(root: ElementTree.Element) -> Iterator[str]:
-    for conjunct in root.iter("conjunct"):
-        for child in conjunct:
-            yield expression_of(child)
-
-
-def expression_of(element: ElementTree.Element) -> str:
-    """Return the expression of an element of a conjunct.
-
-    >>> expression_of(ElementTree.fromstring(
-    ...     "<star><disj><concat><symbol>1</symbol><symbol inverse='true'>2</symbol></concat>"
-    ...     "<concat><symbol>3</symbol></concat></disj></star>"))
-    '(<1>/^<2>|<3>)*'
-    """
-    if element.tag == "symbol":
-        label = f"<{(element.text or '').strip()}>"
-        return f"^{label}" if element.get("inverse") == "true" else label
-    parts = [expression_of(child) for child in element]
-    if element.tag == "star":
-        return f"({'/'.join(parts)})*"
-    if element.tag == "disj":
-        return "|".join(parts)
-    if element.tag == "concat":
-        return "/".join(parts)
-    raise SchemaError(f"unknown element <{element.tag}> in a gMark workload")

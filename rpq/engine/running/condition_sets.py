@@ -210,8 +210,8 @@ class ConditionSets:
     ) -> dict[str, pa.Array]:
         """Return the columns of properties of data, and `more`, and bind conditions to their types where these are new.
 
-        `time_unit` is the unit of timestamps, None for plain numbers; static edges, which are not timed, tell nothing about
-        it. Raises `InputError` for a column whose type does not fit a condition.
+        `time_unit` is the unit of timestamps, None for plain numbers; static edges do not determine it. Raises `InputError`
+        for a column whose type does not fit a condition.
         """
         types = self.types.copy()
         columns = types.read(data, sorted(self.properties.union(more)), count=count, problems=problems)
@@ -226,7 +226,7 @@ class ConditionSets:
             except WhereError as error:
                 self.time_unit, self.is_timed = before
                 raise InputError(misfit(error, types)) from error
-            self._of_label.clear()  # which conditions can be searched for goes by the types
+            self._of_label.clear()  # the types decide which conditions can be searched for
         self.types = types
         return columns
 
@@ -393,7 +393,7 @@ class ConditionSets:
             yield constants.places, constants.find(columns[constants.name])
 
     def verdicts(self, text: str, columns: Mapping[str, pa.Array], count: int) -> np.ndarray:
-        """Return which tuples satisfy a condition; one that compares numbers without nulls takes no detour over Arrow."""
+        """Return which tuples satisfy a condition. Comparisons of numbers without nulls are evaluated without Arrow."""
         found = _comparison(condition_of(text))
         if found is not None and self._can_search(found[0], [found[1]]):
             values = columns[found[0]]

@@ -40,7 +40,7 @@ class DerivedChunk(NamedTuple):
 
     chunk: Chunk
     row: np.ndarray | None
-    """int64: for each edge the tuple of the chunk that it is of; None where there is one for each."""
+    """int64: for each edge its tuple in the chunk; None where each tuple is one edge."""
     first: np.ndarray | None
     """int64: for each edge the place of the first of its event; None where each is an event of its own."""
     outcome: np.ndarray
@@ -48,7 +48,7 @@ class DerivedChunk(NamedTuple):
     evicted: np.ndarray | None = None
     """bool: for each edge whether a window that is decided before the graph evicts it; None where no window is."""
     boundary: np.ndarray | None = None
-    """int32: for each edge the boundary of which it is, below 0, that its tuple crosses; 0 for the tuple itself."""
+    """int32: for each edge the boundary, below 0, at which it changes before its tuple; 0 for edges of the tuple itself."""
 
     def first_of_events(self, events: np.ndarray) -> np.ndarray:
         """Return `first` for events of several tuples, whose first tuples are `events` (int64, a tuple)."""
@@ -59,9 +59,9 @@ class DerivedChunk(NamedTuple):
         return _first_of_runs(is_first)
 
     def first_of_parts(self, first: np.ndarray | None) -> np.ndarray | None:
-        """Return `first` of events whose evictions are events of their own, as queries see them that net events themselves.
+        """Return `first` of events whose evictions are separate events, for queries that net events themselves.
 
-        What evictions alone remove can then be distinguished from the rest.
+        Such queries can then distinguish what only evictions remove.
         """
         if first is None or self.evicted is None or not self.evicted.any():
             return first
@@ -70,10 +70,10 @@ class DerivedChunk(NamedTuple):
         return _first_of_runs(is_first)
 
     def in_streams(self, chunk: Chunk, named: Chunk, is_named: np.ndarray) -> tuple[Chunk, np.ndarray]:
-        """Return these edges as readers of named streams see them, and which of them they see under another label (uint8).
+        """Return these edges as readers of named streams see them, and which of them have another label there (uint8).
 
-        `chunk` are the tuples, and `named` are these as such readers see them, as `is_named` does. What they see of a tuple
-        is the edge with its own label.
+        `chunk` are the tuples, `named` the same tuples as such readers see them, and `is_named` which of them have another
+        label there. Of the edges of a tuple, such readers see the one with its own label.
         """
         row = np.arange(len(self.chunk.label)) if self.row is None else self.row
         is_own = is_named[row] & (self.chunk.label == chunk.label[row])
@@ -121,7 +121,8 @@ class _Template(NamedTuple):
 class EdgeDerivation:
     """The derivation of edges from tuples, whose sets of derived labels are numbers in `sets`.
 
-    With `replaces` an insert replaces the edge with its ends and label, and deletes the derived labels that only that had.
+    With `replaces` an insert replaces the edge with its ends and label, and deletes the derived labels that only the
+    replaced edge had.
     """
 
     def __init__(self, sets: ConditionSets, labels: LabelDictionary, *, replaces: bool) -> None:
@@ -358,7 +359,7 @@ def _rows_to_apply(tuples: Any, is_edge: np.ndarray, now: np.ndarray) -> np.ndar
 class WindowDerivation:
     """The derivation of edges from tuples over a window that is decided before the graph.
 
-    With `keeps_values` edges get the values that witnesses tell.
+    With `keeps_values` edges get the values that witnesses show.
     """
 
     def __init__(
@@ -423,9 +424,9 @@ class WindowDerivation:
     def set_statics(
         self, keys: Sequence[Any], links: Sequence[list[Link]], *, begins: bool
     ) -> tuple[list[Link], list[Link]]:
-        """Set what static edges are in the graph; return that of those that are never hidden, and of those that are not now.
+        """Set the links of static edges. Return those of edges that are never hidden, and of edges that are not hidden now.
 
-        `keys` are those of the edges, None for one that no edge hides; of those with a key the last is the edge.
+        `keys` are those of the edges, None for an edge that is never hidden. The last edge with a key replaces the others.
         """
         keyed = {key: of_edge for key, of_edge in zip(keys, links, strict=True) if key is not None}
         never = [link for key, of_edge in zip(keys, links, strict=True) if key is None for link in of_edge]

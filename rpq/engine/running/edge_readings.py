@@ -115,7 +115,7 @@ class EdgeReadings:
         return known
 
     def counted_labels(self, labels: LabelSet) -> np.ndarray:
-        """Return which label ids a content numbers that is one of some labels, without conditions (uint8)."""
+        """Return which label ids a count window over some labels numbers, which has no conditions (uint8)."""
         return self.flags_of(("counted", labels), lambda name: isinstance(name, str) and name != "" and labels.has(name))
 
     def ordered_labels(self) -> np.ndarray:

@@ -75,7 +75,7 @@ def _has_streams(readings: Iterable[Reading]) -> bool:
 
 
 def _refuse_beside_hidden(question: Question, readings: Sequence[Reading], evaluation: Evaluated) -> None:
-    """Raise `QueryError` for a query that does not go with those that run where edges of the window hide static edges."""
+    """Raise `QueryError` for a query that running ones exclude because edges of the window hide static edges."""
     multigraph = evaluation.multigraph
     if multigraph is None or not multigraph.hides:
         return
@@ -87,7 +87,7 @@ def _refuse_beside_hidden(question: Question, readings: Sequence[Reading], evalu
 
 
 def _reason_against_count(question: Question, readings: Sequence[Reading], evaluation: Evaluated) -> str | None:
-    """Return why a query cannot have its windows beside those of others, or a count window; None where it can."""
+    """Return the reason why a query cannot have a count window, or its windows beside those of others; None if it can."""
     counted = (one for one in readings if has_counted_window(question, one, evaluation.identity))
     reading = next(counted, readings[0])
     multigraph, is_counted = evaluation.multigraph, has_counted_window(question, reading, evaluation.identity)
@@ -145,7 +145,7 @@ def _have_one_window(readings: Iterable[Reading]) -> bool:
 def refuse_other_windows(
     questions: Iterable[Question], readings: Mapping[str, tuple[Reading, ...]], identity: Identity
 ) -> None:
-    """Raise `QueryError` for queries that come together and of which one has a count window that not all have.
+    """Raise `QueryError` for queries that are added together if one has a count window and not all have the same.
 
     `readings` are what they read, by name. Count windows of paths in time order are their own, but none is beside others.
     """
@@ -189,7 +189,7 @@ def refuse_order(question: Question, identity: Identity) -> None:
 
 
 def refuse_hidden_statics(questions: Iterable[Question], evaluation: Evaluated) -> None:
-    """Raise `QueryError` where edges of the window would hide static edges and a query, or the engine, does not go with it.
+    """Raise `QueryError` where edges of the window would hide static edges and a query, or the engine, does not allow it.
 
     What leaves the window then brings static edges back, so that one window is decided for all queries.
     """
@@ -239,7 +239,7 @@ def _refuse_unkept_statics(question: Question, evaluation: Evaluated) -> None:
     """Raise `RegistrationError` for a query on properties of static edges that no query read when they were loaded."""
     if evaluation.multigraph is None:
         return
-    if lost := evaluation.multigraph.statics.lost(properties_of(question)):
+    if lost := evaluation.multigraph.statics.lost_properties(properties_of(question)):
         raise RegistrationError(
             f"query {question.name!r}: the values of {', '.join(lost)} of static edges were not kept, as no query read them "
             "when the edges were loaded; register it before load_static, or begin the server with it",
@@ -260,7 +260,7 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated)
 
 
 def begins_empty(question: Question, evaluation: Evaluated) -> bool:
-    """Return whether a query may begin with an empty window in mid-stream: no edge unknown to it is replaced later."""
+    """Return whether a query may begin with an empty window in mid-stream, as no insert replaces an edge unknown to it."""
     identity, multigraph = evaluation.identity, evaluation.multigraph
     counts = any(has_counted_window(question, reading, identity) for reading in readings_of(question))
     if multigraph is not None and (counts or multigraph.window_edges is not None):

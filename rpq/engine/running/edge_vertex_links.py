@@ -188,7 +188,9 @@ class EdgeVertexLinks:
         number: np.ndarray,
         values: Iterable[str],
     ) -> list[tuple[int, TupleEdges]]:
-        """Return the links that tuples of a window decided here bring and remove, by stages; add the vertices of new edges.
+        """Return the links that tuples add and remove by stages, over a window that is decided before the graph.
+
+        The vertices of new edges are added.
 
         `number` are the numbers of edges; the other arguments are those of `derive`. O(tuples · expressions + links).
         """
@@ -202,7 +204,7 @@ class EdgeVertexLinks:
         return [(stage, one) for stage, one in found if len(one.row)]
 
     def links_of_left(self, applied: Applied) -> list[tuple[int, TupleEdges]]:
-        """Return the links of edges that left a window, by stages, which are no vertices from then on. O(edges)."""
+        """Return the links of edges that left a window, by stages. These edges stop being current. O(edges)."""
         found: list[tuple[int, TupleEdges]] = []
         gone = [one for one in applied.left if one[2].vertex != NO_VERTEX]
         for stage, label in sorted({(stage, edge.label) for _, stage, edge in gone}):
@@ -241,7 +243,7 @@ class EdgeVertexLinks:
     def _describe(
         self, ids: np.ndarray, rows: np.ndarray, described: EdgeVertexColumns, values: Mapping[str, pa.Array]
     ) -> None:
-        """Add those edges of a chunk to the edges that are vertices whose places are `rows`."""
+        """Add the edges at the places `rows` of a chunk to the edges that are vertices."""
         taken = {name: column.take(pa.array(rows)) for name, column in values.items()}
         self._vertices.edges.add(ids[rows], EdgeVertexColumns(*(column[rows] for column in described)), taken)
 
@@ -324,7 +326,7 @@ class EdgeVertexLinks:
         return vertex, twin, _links_to(chunk, accepted_by, vertex, twin)
 
     def _replace_current(self, chunk: Chunk, vertex: np.ndarray, effects: EdgeEffects) -> tuple[np.ndarray, np.ndarray]:
-        """Make vertices of inserted edges current; return those that are so no longer, each with the tuple that ends it."""
+        """Make vertices of inserted edges current. Return those that stop being so, each with the tuple that ends it."""
         edges = self._vertices.edges
         rows: list[int] = []
         old: list[int] = []

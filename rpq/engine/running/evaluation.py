@@ -61,8 +61,8 @@ _LARGEST_CHUNK = 32768
 _CHUNK_WITH_THREADS = 16384
 """Several threads divide a push into several chunks: the names of a chunk get ids while its predecessor is applied.
 
-Threads wait for each other at the end of each chunk, so chunks are as large as that allows, but the first one of a push,
-whose names nothing is applied beside. Paths are slower with larger ones.
+Threads wait for each other at the end of each chunk, so chunks are as large as that allows. Only the first one of a push is
+smaller, because nothing is applied while its names get ids. Paths are slower with larger chunks.
 """
 _SMALLEST_CHUNK = 4096
 
@@ -169,7 +169,7 @@ class Evaluation:
         return self.graph.outcomes if self.multigraph is None else self.multigraph.outcome_counts.total
 
     def begin_multigraph(self) -> None:
-        """Give edges an identity and properties from now on; comes before the first tuple, and may come again."""
+        """Give edges an identity and properties from now on, before the first tuple. Later calls do nothing."""
         if self.multigraph is not None:
             return
         if graphs := self.static_graphs:
@@ -247,7 +247,7 @@ class Evaluation:
                 self._upcoming = None
         failed = None if failure is None else failure.row
         if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
-            rows, counts = [], np.zeros(2, np.int64)  # nor what came before the first tuple, but with it
+            rows, counts = [], np.zeros(2, np.int64)  # the rows before the first tuple came with it
         return Pushed(rows, counts, np.concatenate(late) if late else _NONE, failure)
 
     def _length_of_chunk(self, tuples: Columns, first: int) -> int:
@@ -306,7 +306,7 @@ class Evaluation:
         self.guard.places = self.row_guard.places = tuple_of
         chunk = taken.chunk if derived is None else derived.chunk
         view_of_chunk = view(chunk)
-        # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
+        # Everything that can fail for want of room or because of a name is done: what follows is all or nothing.
         self.midway = True
         if derived is None:
             edge_times = EdgeTimes(self.graph, chunk, view_of_chunk) if self.witness else None
@@ -330,7 +330,7 @@ class Evaluation:
         if before is not None and tuple_of is not None:
             before = int(np.searchsorted(tuple_of, before))
         if before is not None and first_of_event is not None:
-            before = int(first_of_event[before])  # nor anything else of its event
+            before = int(first_of_event[before])  # its whole event fails
         deltas = self._deltas(before)
         if failure is None:
             for host in running.hosts:
@@ -526,7 +526,7 @@ class Evaluation:
     def _derive_one(
         self, multigraph: Multigraph, values: Mapping[str, Any], edge: int | str | None
     ) -> tuple[Chunk, Any, ChunkDetails]:
-        """Return the edges of the single tuple with derived labels, of which the graph knows then, with their view."""
+        """Apply the edges of the single tuple with derived labels to the graph. Return them, with their view."""
         graph, single = self.graph, self._single
         own = single.chunk
         if not multigraph.is_bare:
@@ -566,7 +566,7 @@ class Evaluation:
 
     @property
     def static_graphs(self) -> frozenset[str]:
-        """The names of the graphs as which static edges were loaded. O(labels)."""
+        """The names of the graphs of static edges. O(labels)."""
         return frozenset(graph for name in self.labels.names if (graph := graph_of(name)) is not None)
 
     def load_graph(self, edges: Columns, graph: str) -> None:
@@ -574,7 +574,7 @@ class Evaluation:
         if self.multigraph is not None:
             raise QueryError(_NAMED_BESIDE_VALUES.format(f"the graph <{graph}>"))
         known = len(self.labels)
-        mark = self.labels.add(StreamLabel("", stream_of_graph(graph)))  # a graph without edges is there, too
+        mark = self.labels.add(StreamLabel("", stream_of_graph(graph)))  # a graph without edges exists, too
         if len(self.labels) > known:
             self._admit_labels(np.array([mark]))
             self._read_dataset()
@@ -590,7 +590,7 @@ class Evaluation:
         self.note_first()
 
     def _read_dataset(self) -> None:
-        """Start the queries anew that read all named graphs, of which there is one more; before the first tuple."""
+        """Restart the queries that read all named graphs, because there is a new one. Called before the first tuple."""
         questions = [running.question for running in self.running]
         graphs = self.static_graphs
         if any(over_dataset(question, graphs) is not question for question in questions):
@@ -625,7 +625,7 @@ class Evaluation:
         if len(edges):
             self.refuse_other_graphs([running.question for running in self.running])
         if not len(edges):
-            return  # vertices of no kind
+            return  # without edges the kind of vertices stays open
         multigraph, ids = self.multigraph, None
         self.static_properties = (self.static_properties or frozenset()).union(given)
         if multigraph is not None:
@@ -647,8 +647,8 @@ class Evaluation:
     def _hide_statics(self, multigraph: Multigraph, more: Sequence[Question] = ()) -> list[RunningQuery]:
         """Make edges of the window hide static edges from now on, and add `more` queries; before the first tuple.
 
-        The queries begin again, over windows that are decided before the graph. Raises `QueryError` for queries that this
-        does not go with, and changes nothing then.
+        The queries begin again, over windows that are decided before the graph. Raises `QueryError` for queries that do not
+        allow it, and then changes nothing.
         """
         queries = multigraph.readings.questions
         refuse_hidden_statics([*queries, *more], self)
@@ -746,7 +746,7 @@ class Evaluation:
         return deltas
 
     def _report(self, deltas: list[tuple[int, Delta]], time: int) -> list[tuple[int, Delta]]:
-        """Return what is reported of changes at a time before the tuples of a chunk, or without one. Raises `LimitError`."""
+        """Return what is reported of changes at a time that no tuple of the current chunk has. Raises `LimitError`."""
         deltas = self.output.report(deltas, np.array([time]))
         if (overflow := self.output.overflow(deltas)) is not None:
             raise self.row_guard.error(overflow.query, overflow.number, place=0)
@@ -928,7 +928,7 @@ class Evaluation:
         return WindowContents(self.graph, empty=empty, parallel=parallel)
 
     def remove(self, *names: str) -> None:
-        """Take queries away, with everything that only they needed."""
+        """Remove queries, with everything that only they needed."""
         queries = [self.running.named(name) for name in names]
         reports = map(self.running.reports_of, queries)
         gone: list[Any] = [one for one in reports if one is not None]

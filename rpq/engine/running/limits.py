@@ -115,7 +115,7 @@ class MemoryGuard:
         grown, self._grown = self._grown | now, now
         self._workers.update((worker, worker.nbytes) for worker in grown)
         needed = self._bytes_with(size)
-        if needed > self.limit:  # unless others have let go of some since
+        if needed > self.limit:  # unless others have released memory since
             self._workers = {worker: worker.nbytes for worker in self._workers}
             needed = self._bytes_with(size)
         if needed > self.limit:

@@ -146,7 +146,7 @@ class Multigraph:
         self.parallel: ParallelEdges | None = None
         """All edges that queries about paths in time order read; None while there is no such query."""
         self.kept_values: EdgeValues | None = EdgeValues() if keeps_values else None
-        """The values of edges by source, label in the graph and target, or by id; None where no witnesses tell them."""
+        """The values of edges by source, label in the graph and target, or by id; None where no witnesses show them."""
         self.statics = StaticEdges()
         """The static edges one by one."""
         self._links = EdgeVertexLinks(vertices=vertices, labels=labels, sets=self.sets, ids_of=self._ids_of)
@@ -190,7 +190,7 @@ class Multigraph:
 
     @property
     def _values_of_vertices(self) -> frozenset[str]:
-        """The properties of which edges that are vertices have the values: those that witnesses tell, too."""
+        """The properties whose values the edges that are vertices have, those that witnesses show included."""
         return self.readings.values if self.kept_values is None else self.sets.properties
 
     def unevaluated(self, labels: LabelSet) -> list[ConditionLabel]:
@@ -525,10 +525,10 @@ class Multigraph:
         return None if self._window is None else self._window.expire(time)
 
     def derive_statics(self, *, begins: bool = False) -> tuple[list[Link], list[Link]]:
-        """Return what static edges are in the graph beside their own labels: those that are never hidden, and the others.
+        """Return the links of static edges under other labels than their own: of edges that are never hidden, and of others.
 
-        Of the others those that nothing hides now, which are none before static edges begin; they do with `begins`.
-        O(edges · conditions).
+        Of the others, only those are returned that no edge hides now. There are none before static edges begin, which they
+        do with `begins`. O(edges · conditions).
         """
         values, statics = self.statics.values(self.sets.types.known), self.statics
         pieces = [self._derivation.derive_statics(statics.chunk(), values)]
@@ -658,7 +658,7 @@ class Multigraph:
     def _keep_values_by_id(
         self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, properties: Mapping[str, pa.Array]
     ) -> None:
-        """Keep the values of the inserts that are the current versions of their edges; the last of equal age is."""
+        """Keep the values of the inserts that are the current versions of their edges: of equally old ones, the last."""
         if self.kept_values is None:
             return
         names = sorted(self.sets.properties)

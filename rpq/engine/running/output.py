@@ -11,13 +11,12 @@ import pyarrow as pa
 from rpq.engine.running.limits import RowOverflow, find_row_overflow
 from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.running_queries import RunningQueries
-from rpq.language.protocol import RunningQuery
+from rpq.language.protocol import PresentGraph, RunningQuery
 from rpq.rows.blocks import Block, blocks_of, witness_array
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, split_by_query, without_boundaries
 from rpq.rows.weighted_rows import as_changes, merge, net_delta
 from rpq.stream.edges.edge_times import EdgeTimes
-from rpq.stream.edges.edge_values import ValuesOf
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.vertices import VertexDictionary
@@ -131,27 +130,27 @@ class Output:
         """True if witnesses are searched for in the present graph, since a tuple may be several edges."""
         return self._witness and self.multigraph is not None
 
-    @property
-    def values(self) -> ValuesOf | None:
-        """The function that returns the values of edges for witnesses; None if witnesses contain none.
+    def present_graph(self) -> PresentGraph:
+        """Return the graph in which witnesses are found.
 
-        With static edges they contain none: one may be in the place of an edge with its ends that has left the window.
+        With static edges it has no values: one may be in the place of an edge with its ends that has left the window.
         """
         has_none = self.multigraph is None or self._graph.statics or len(self.multigraph.statics)
-        return None if self.multigraph is None or has_none else self.multigraph.values
+        values = None if self.multigraph is None or has_none else self.multigraph.values
+        return PresentGraph(self._graph.edges, self._vertices, self._labels.texts, values)
 
     def _witnesses(self, running: RunningQuery, delta: Delta, edge_times: EdgeTimes | None) -> pa.Array:
         """Return the witness of each row; none for rows that are removed, and for kinds of queries without any."""
         if not running.has_witnesses:
             return witness_array([None] * len(delta))
-        edges, labels = self._graph.edges, self._labels.texts
+        graph = self.present_graph()
         if not self.has_present_witnesses:
-            return running.witnesses(delta, edges, self._vertices, labels, edge_times)
+            return running.witnesses(delta, graph, edge_times)
         is_added = np.repeat(delta.kinds, delta.lengths()) >= 0
         rows = delta.as_lists()
         found: list[Any] = [None] * len(delta)
         for place in np.flatnonzero(is_added).tolist():
-            found[place] = running.witness(rows[place], edges, self._vertices, labels, self.values)
+            found[place] = running.witness(rows[place], graph)
         return witness_array(found)
 
     # --- roots over their budget -----------------------------------------------------------------------------

@@ -1,9 +1,8 @@
 """Reports: the rows of a query at certain moments only, as the net difference to the report before.
 
-What happens at a time c belongs to the report of the first boundary b ≥ c of the query's windows (report="slide"), or of c
-itself (report="time"), and the report is made when the stream time first exceeds that: at the tuple that does so, before
-whatever that tuple brings. Until then its rows wait here. They outlive the edges that made them, so their vertices keep
-their ids (`vertices`).
+A change at a time c belongs to the report of the first boundary b ≥ c of the query's windows (report="slide"), or of c
+itself (report="time"). The report is made at the first tuple with a later time, before the changes of that tuple. Until then
+its rows wait here. They may outlive the edges that made them, so their vertices keep their ids (`vertices`).
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class Reports:
         return self._report(changes, is_due, place)
 
     def _request_memory(self) -> None:
-        """Ask the guard for twice the memory in use where it does not know of it. Raises `MemoryLimitError`."""
+        """Ask the guard for twice the memory in use if it has not granted that much. Raises `MemoryLimitError`."""
         if self.nbytes > self._granted:
             self._granted = 2 * self.nbytes
             self._guard(self._granted + self._granted // 4, 0)
@@ -151,7 +150,7 @@ class Reports:
         return delta
 
     def _boundaries(self, first: int, end: int) -> np.ndarray:
-        """Return the times of reports from `first` up to `end`, without that. Raises `MemoryLimitError`."""
+        """Return the times of reports that are at least `first` and before `end`. Raises `MemoryLimitError`."""
         count = sum((end - first) // step + 1 for step in self._steps)
         self._guard(self._granted + count * (4 * self._columns + 40), 0)
         return report_boundaries(first, end, self._steps)
@@ -236,7 +235,7 @@ class Reports:
         return [None if name.is_none else name.unicode() for name in saved["names"]]
 
     def restore(self, saved: JsonValue, ids: np.ndarray, *, time: int | None) -> None:
-        """Go on from what `saved` gave at a stream time; `ids` are those of its names. Raises `Damage`."""
+        """Continue from what `saved` returned at a stream time; `ids` are those of its names. Raises `Damage`."""
         self.rows[:] = [count.whole(0, _LARGEST_COUNT) for count in saved["told"].tuple_of(2)]
         rows, weights = self._read_rows(saved, ids)
         if len(rows) and time is None:

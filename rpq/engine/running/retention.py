@@ -27,9 +27,9 @@ from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 @dataclass(frozen=True)
 class KeepOption:
-    """The window `keep` of an engine, which goes with the time of the stream as that of a query does."""
+    """The window `keep` of an engine, which has to fit the time of the stream like that of a query."""
 
-    window: Any  # a `Window`: who asks for the windows of queries may meet other kinds
+    window: Any  # a `Window`; the protocol `Windowed` allows other kinds
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class KeepOption:
 
 
 def keep_option(window: Window) -> KeepOption:
-    """Return the option `keep` for a window. Raises `QueryError` where it is none of time."""
+    """Return the option `keep` for a window. Raises `QueryError` if it is no window of time."""
     if not isinstance(window, Window):
         raise QueryError(f"keep is a window of time, as in keep=rpq.Window(size=…, slide=…), not {window!r}")
     return KeepOption(window)
@@ -147,7 +147,7 @@ def latest_lost_insert(question: Question, reading: Reading, labels: LabelDictio
         passed_by = int(horizons.passed_by[merged])
         lost += [edges.passed_before(merged, one, passed_by=passed_by) for one in edges_accepted_by(question, text)]
     if reading.labels.has_others or any(name_in(label, reading.stream) not in labels.ids for label in reading.labels.named):
-        # One that nothing is known of may be among those that were forgotten.
+        # A label without an id may be among those that were forgotten.
         lost.append(labels.forgotten if reading.stream is None else labels.forgotten_of_streams)
     return max(lost, default=EARLIEST - 1)
 

@@ -113,7 +113,7 @@ class RunningQueries:
 
     @property
     def workers(self) -> tuple[Worker, ...]:
-        """All that takes chunks, the hosts last. O(1), and O(parts) after some came or went."""
+        """The workers of all parts, those of hosts last. O(1), and O(parts) after some came or went."""
         if self._workers is None:
             hosts = self.hosts
             of_kinds = [worker for host in hosts for worker in host.workers]
@@ -128,7 +128,7 @@ class RunningQueries:
 
     @property
     def are_hosted(self) -> bool:
-        """True if hosts take all chunks, as of patterns and SPARQL, and no index of a path query does."""
+        """True if all workers are hosts, as of patterns and SPARQL, and none is the index of a path query."""
         return len(self.workers) == sum(len(host.workers) for host in self.hosts)
 
     def parts_of(self, running: RunningQuery) -> list[Part]:
@@ -235,7 +235,7 @@ class RunningQueries:
         return running
 
     def drop(self, name: str) -> None:
-        """Take a query away that was started, and did not come among those that run."""
+        """Remove a query that was started, but not yet added to those that run."""
         running = self._by_name.pop(name)
         parts = self.parts_of(running)
         running.leave()
@@ -312,7 +312,7 @@ class RunningQueries:
                 accepted = graph.filter.accepted(label)
                 if ALL in accepted and (ALL not in mine or ALL in self._needed(text)):
                     continue
-                # What queries that read other labels need is in no counter; without one, thousands need not be looked at.
+                # The needs of queries that read other labels are not counted. Without such, thousands need not be examined.
                 users = self._needed(text) if self._queries_of_other_labels else self._users_of_edges.get(text, Counter())
                 gone = [one for one in (accepted if ALL in accepted else mine) if one in accepted and one not in users]
                 if gone:
@@ -369,7 +369,7 @@ class RunningQueries:
         keep = (self._keep_window, None)
         remaining = [(key, number) for key, number in self._windows.items() if self._readers[key] or key == keep]
         self._windows = {key: number for number, (key, _) in enumerate(remaining)}
-        self._readers += Counter()  # those that are none any more are forgotten
+        self._readers += Counter()  # drops counts of 0
         self._reading = np.ascontiguousarray(self._reading[:, [number for _, number in remaining]])
         self.latest = INT64_MAX - max((window.reach for window, _ in self._windows), default=0)
         self._set_windows(graph)
@@ -410,7 +410,7 @@ class RunningQueries:
             self._index_labels(running)
         if self._by_number is not None:
             self._by_number += added
-        if self._reports is not None and self._reports_of:  # else others have other numbers too
+        if self._reports is not None and self._reports_of:  # otherwise all get new numbers
             self._reports |= {numbers[name]: self._reports_of[name] for name in columns if name in self._reports_of}
         if self._texts_by_number is not None and self._texts:
             self._texts_by_number |= {numbers[name]: self._texts[name] for name in columns if name in self._texts}
@@ -557,7 +557,7 @@ class RunningQueries:
     def retained_vertices(self) -> np.ndarray:
         """Return the ids of vertices that queries name though no edge of the graph may."""
         waiting = {number: reports.vertices() for number, reports in self.reports.items()}
-        if self._vertex_holders:  # else, with thousands of queries, not one is asked
+        if self._vertex_holders:  # so that thousands of queries that hold none cost nothing
             numbers = self.numbers
             for name, running in self._vertex_holders.items():
                 running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))

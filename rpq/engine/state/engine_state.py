@@ -234,7 +234,7 @@ def _edge_vertices_of(
 
 
 def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeValueArrays | None:
-    """Return the values of edges that witnesses tell, None where none are kept."""
+    """Return the values of edges that witnesses show, None where none are kept."""
     multigraph, edges = evaluation.multigraph, evaluation.graph.edges
     if multigraph is None or multigraph.kept_values is None:
         return None
@@ -491,7 +491,7 @@ class SavedState:
         return entered, identity
 
     def _check_edge_vertices(self, named: int) -> None:
-        """Raise `Damage` unless the edges that are vertices are ends of edges with the labels of such."""
+        """Raise `Damage` unless the edges that are vertices are ends of links, and of no other edges."""
         saved = self.edges
         of_ends = np.array([isinstance(name, EdgeEnd) for name in self.content.labels.names] or [False])
         for source, target, label in (
@@ -573,7 +573,7 @@ class SavedState:
                 raise Damage("an edge that is a vertex has an id that no edge has")
             of_edges = np.append(numbers, 0)[np.where(is_static, len(numbers), number)]
             if (is_static & (number < -len(multigraph.statics))).any():
-                raise Damage("an edge that is a vertex is a static edge that there is not")
+                raise Damage("an edge that is a vertex is a static edge that does not exist")
             of_statics = np.append(multigraph.statics.number, 0)[np.where(is_static, -1 - number, len(multigraph.statics))]
             number = np.where(is_static, of_statics, of_edges).astype(np.int64)
         columns = EdgeVertexColumns(*ends, made.timestamp, number, twin)
@@ -622,7 +622,7 @@ class SavedState:
         count = len(identity)
         bounds = (source, 0, count), (target, 0, count), (vertex, -1, count), (twin, -1, count), (label, 0, len(names))
         if any(((column < low) | (column >= most)).any() for column, low, most in bounds):
-            raise Damage("a static edge has a vertex or a label that there is not")
+            raise Damage("a static edge has a vertex or a label that does not exist")
         prefix = "value."
         values = {
             name.removeprefix(prefix): table[name].combine_chunks() for name in table.schema.names if name.startswith(prefix)
@@ -640,7 +640,7 @@ class SavedState:
         multigraph.statics.load(ends, vertex, twin, values, edge)
 
     def _restore_edge_values(self, multigraph: Multigraph, identity: np.ndarray, numbers: np.ndarray | None) -> None:
-        """Restore the values that witnesses tell, where they are kept; `numbers` are those of the ids of edges, if any."""
+        """Restore the values that witnesses show, where they are kept; `numbers` are those of the ids of edges, if any."""
         saved = self.edges
         if saved.values is None or multigraph.kept_values is None:
             return

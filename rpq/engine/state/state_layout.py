@@ -68,7 +68,7 @@ class EdgeVertexArrays(NamedTuple):
 
 
 class EdgeValueArrays(NamedTuple):
-    """The values of edges that witnesses tell: of those in windows, or where edges have ids of their current versions."""
+    """The values of edges that witnesses show: of those in windows, or where edges have ids of their current versions."""
 
     known: np.ndarray  # uint8: whether the values of the edge are known
     values: np.ndarray  # uint8: the properties, a record batch in Arrow's format for files

@@ -1,8 +1,8 @@
 """The end from which the paths of a query are followed.
 
-The index keeps a tree for each root, so a query costs what its roots cost; that only few ends of paths count saves rows,
-not trees. The paths from x to y are those from y to x of the reversed expression. Therefore a query for few targets has
-these as its roots, and its pairs are turned around where they leave the index.
+The index keeps a tree for each root, so the cost of a query is that of its roots; a restriction of the ends of paths saves
+rows, not trees. The paths from x to y are those from y to x of the reversed expression. Therefore a query for few targets
+has these as its roots, and its pairs are turned around where they leave the index.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Path queries while they run: a query's part of the trees that it asks for, its explanation, and its budget errors."""
+"""Path queries while they run: a query's part of the trees that it reads, its explanation, and its budget errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError, QueryError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language.kinds import Kind, path_query_json, read_path_query
-from rpq.language.protocol import Division, Figures, Overrun, Resources, RunningQuery
+from rpq.language.protocol import Division, Figures, Overrun, PresentGraph, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, Vertex
 from rpq.operators.paths.direction import way_of
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta, id_of_length, rows_of_pairs, rows_with_lengths
@@ -24,7 +24,6 @@ from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.edge_store import LONG_AGO, STATIC
 from rpq.stream.edges.edge_times import EdgeTimes
-from rpq.stream.edges.edge_values import ValuesOf
 from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName
@@ -54,7 +53,7 @@ def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | Non
 
 
 def _with_lengths(index: DeltaIndex) -> LengthIndex:
-    """Return an index as one with lengths, which it is."""
+    """Return an index after checking that it has lengths."""
     from rpq.operators.paths.lengths.length_index import LengthIndex  # its kernels take memory
 
     assert isinstance(index, LengthIndex)
@@ -130,7 +129,7 @@ class PathExplanation:
 
 _ROWS = ("ADDED", "REMOVED")
 _LARGEST_COUNT = 2**56
-"""Counts can be added to one another, and go on, without coming near the end of 64 bits."""
+"""The bound of counts in saved states, low enough that sums of counts fit into 64 bits."""
 
 
 class LengthTexts:
@@ -149,9 +148,9 @@ class LengthTexts:
 class PathQuery(RunningQuery):
     """A registered path query: the trees of its roots, divided by the hash of the root's name over several indexes.
 
-    The engine answers only for its share of the roots; within it the roots are divided over the threads. Roots are the
-    sources of answers, or their targets (`rpq.operators.paths.direction`). Others may ask for trees of the same kind: what
-    holds them is shared then (`rpq.operators.paths.path_trees`).
+    The engine is responsible for its share of the roots; within it the roots are divided over the threads. Roots are the
+    sources of answers, or their targets (`rpq.operators.paths.direction`). Queries that read trees of the same kind share
+    them (`rpq.operators.paths.path_trees`).
     """
 
     question: Query
@@ -257,14 +256,8 @@ class PathQuery(RunningQuery):
             cells=sum(index.live()[0] for index in self.indexes),
         )
 
-    def witness(
-        self,
-        answer: tuple[int, ...],
-        edges: Edges,
-        vertices: VertexDictionary,
-        labels: list[str],
-        values: ValuesOf | None = None,
-    ) -> Path | None:
+    def witness(self, answer: tuple[int, ...], graph: PresentGraph) -> Path | None:
+        edges, vertices, labels, values = graph
         source, target = answer[:2]
         root, end = (target, source) if self._way.turned else (source, target)
         if not self._trees.joins(self._reader, root, end):
@@ -288,14 +281,8 @@ class PathQuery(RunningQuery):
                 return path_of(source, steps, edges, vertices, labels, values, in_window=in_window)
         return None
 
-    def witnesses(
-        self,
-        delta: Delta,
-        edges: Edges,
-        vertices: VertexDictionary,
-        labels: list[str],
-        edge_times: EdgeTimes | None = None,
-    ) -> pa.Array:
+    def witnesses(self, delta: Delta, graph: PresentGraph, edge_times: EdgeTimes | None = None) -> pa.Array:
+        edges, vertices, labels, _ = graph
         assert isinstance(delta, PathDelta)
 
         def times_of(edge: np.ndarray, order: np.ndarray, time: np.ndarray) -> np.ndarray:

@@ -1,13 +1,12 @@
-"""The trees that path queries ask for: an index for each thread, over one automaton and one window.
+"""The trees that path queries read: an index for each thread, over one automaton and one window.
 
-A query of an expression asks for the trees of its roots. Queries whose automata, windows, semantics and ends are the same
-share the trees (`shared_key`), so what an edge costs is that of one index, and each query gets the rows of its own roots
-(`roots.py`). A query alone gets the rows of its indexes as they are; from the second one on rows
-are dealt out.
+A query reads the trees of its roots. Queries whose automata, windows, semantics and ends are the same share the trees
+(`shared_key`), so an edge costs what it costs in one index, and each query gets the rows of its own roots (`roots.py`). A
+single query gets the rows of its indexes as they are; if there are several, rows are distributed to them.
 
-Each gets and counts the rows that it would have alone. Therefore these have trees of their own: simple paths that can
-be in doubt, as a budget is one query's; paths in an order in time, or with lengths; engines whose rows carry witnesses;
-queries that started empty in mid-stream, whose windows hold less than those of others.
+Each query gets and counts the rows that it would have alone. Therefore some queries have trees of their own: those with
+simple paths that can be in doubt, because a budget belongs to one query; with paths in an order in time, or with lengths; in
+engines whose rows contain witnesses; and those that started empty in mid-stream, whose windows contain less than others.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def words_of(dfa: DFA) -> Hashable:
 
 @dataclass(eq=False, kw_only=True)
 class Reader:
-    """A query that asks for trees."""
+    """A query that reads trees."""
 
     name: str
     place: int
@@ -149,13 +148,13 @@ class PathTrees:
         self._free_places: list[int] = []
         self._whole: list[Reader] = []  # those for which every vertex is a root
         self.is_shared = False
-        """True once there were several readers at a time; from then on, rows are dealt to readers."""
+        """True once there were several readers at a time; from then on, rows are distributed to readers."""
         self._named = NamedRoots()
         self._of_root = self._named.readers
         self._rows = np.zeros((16, 2), np.int64)  # of each reader: added, removed
         self._number_of = np.full(16, -1, np.int32)  # of each reader among the queries of the engine
-        self._counted_up_to = np.zeros(2, np.int64)  # of what the indexes have counted, while nothing is dealt out
-        self._waiting: dict[int, list[np.ndarray]] = {}  # the first rows of readers, which they ask for next
+        self._counted_up_to = np.zeros(2, np.int64)  # rows that the indexes have counted, while none are distributed
+        self._waiting: dict[int, list[np.ndarray]] = {}  # the first rows of readers, for their next call
         self._unread_trees = 0  # roots without a reader whose trees still exist
         self._met_vertices: np.ndarray | None = None
         self._numbers: Mapping[str, int] | None = None
@@ -224,7 +223,7 @@ class PathTrees:
     def leave(self, reader: Reader) -> None:
         """Remove a reader. O(its roots, and their readers); unread trees are dropped when they are half of all.
 
-        Where it is the last, nothing is done: all goes with the trees.
+        Nothing is done for the last reader, because the trees are removed with it.
         """
         del self.readers[reader.place]
         self._waiting.pop(reader.place, None)
@@ -285,7 +284,7 @@ class PathTrees:
         self._announce_capacity(graph)
 
     def admit(self, reader: Reader, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for a query that came, as `make_room`; `load` sees to the trees that it lacks."""
+        """Make room like `make_room` for a query that was added; `load` makes the trees that it lacks."""
         self._grow_arrays(vertices.count)
         if not self.is_loaded:
             if fresh is not self._met_vertices:  # it is the same for all that come in one step
@@ -388,7 +387,7 @@ class PathTrees:
         return [self._delta(pairs, np.array([len(pairs)]), **event)]
 
     def _grown(self, index: DeltaIndex, reader: Reader, flags: np.ndarray, roots: np.ndarray) -> np.ndarray:
-        """Return the pairs of a query's roots in an index, which has the trees of all of them from now on."""
+        """Make the trees of a query's roots that an index lacks. Return the pairs of these roots."""
         has_tree = flags[roots] > 0
         lacking = roots[~has_tree]
         if reader.roots is None:
@@ -410,7 +409,7 @@ class PathTrees:
         index = self.indexes[0]
         mine = self.reads(chunk.label)[:, 0] & (slides > index.current)
         if self._index_size().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
-            raise Damage("a query holds other edges than one that asks for the same paths")
+            raise Damage("a query holds other edges than one that reads the same paths")
 
     # --- output ------------------------------------------------------------------------------------------------
 
@@ -502,7 +501,7 @@ class PathTrees:
         return self._latency_copy[1]
 
     def size(self, reader: Reader) -> tuple[int, int, int]:
-        """Return Cells, answers and edges of a query that are alive now. O(size of the index), once for all that ask."""
+        """Return the numbers of live cells, answers and edges of a query. O(size of the index), once for all queries."""
         if not self.is_shared:
             live = [index.live() for index in self.indexes]
             return sum(one[0] for one in live), sum(one[1] for one in live), live[0][2]

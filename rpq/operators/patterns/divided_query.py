@@ -21,13 +21,12 @@ import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.json_values import JsonValue
-from rpq.language.protocol import Figures, Resources, RunningQuery
+from rpq.language.protocol import Figures, PresentGraph, Resources, RunningQuery
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.meanings import MeaningEdge, divided_end
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
-from rpq.stream.edges.edge_values import ValuesOf
-from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 
@@ -178,15 +177,8 @@ class DividedQuery(RunningQuery):
             latency=np.sum([one.latency for one in figures], axis=0),
         )
 
-    def witness(
-        self,
-        answer: tuple[int, ...],
-        edges: Edges,
-        vertices: VertexDictionary,
-        labels: list[str],
-        values: ValuesOf | None = None,
-    ) -> Any:
-        found = (lane.witness(answer, edges, vertices, labels, values) for lane in self.lanes)
+    def witness(self, answer: tuple[int, ...], graph: PresentGraph) -> Any:
+        found = (lane.witness(answer, graph) for lane in self.lanes)
         return next((witness for witness in found if witness is not None), None)
 
     def explain(self) -> Any:

@@ -16,7 +16,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.errors import LimitError
 from rpq.language.hypercube import Cell, Share
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
-from rpq.language.protocol import Figures, Resources
+from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import PatternQuery
 from rpq.operators.patterns.chains import chains_to_evaluate, single_atom_chains
 from rpq.operators.patterns.divided_query import PAIR, DividedQuery, divide, start_lanes
@@ -408,14 +408,8 @@ class RunningPattern(HostedQuery):
                     next(reads)  # it is two in the join
         return explain_running(self.question, self._host, meanings, contents, of_atoms)
 
-    def witness(
-        self,
-        answer: tuple[int, ...],
-        edges: Edges,
-        vertices: VertexDictionary,
-        labels: list[str],
-        values: ValuesOf | None = None,
-    ) -> Witness | None:
+    def witness(self, answer: tuple[int, ...], graph: PresentGraph) -> Witness | None:
+        edges, vertices, labels, values = graph
         if not self._is_own(answer):
             return None
         known = {variable(name): value for name, value in zip(self._joined.columns, answer, strict=True)}

@@ -1,9 +1,13 @@
 """A running pattern with edge variables or a filter: the solutions of its join, filtered, with values in place of edges.
 
 In the join edges are vertices, and all variables are columns (`rpq.language.pattern.Pattern.joined`). Its changes are
-filtered, their columns become those that are selected, and what is left is netted or, under DISTINCT, counted. Since what is
-known of such a vertex never changes, all this is linear but for the last step. Values of edges are terms of the query
+filtered, their columns become those that are selected, and what is left is netted or, under DISTINCT, counted. Since the
+values of such a vertex never change, all steps but the last are linear. Values of edges are terms of the query
 (`TermIds`), so that rows with equal values are equal.
+
+In the network of a MATCH text, `EdgeConditionNode` and `EdgeValueNode` are the operators for such conditions and values.
+There, rows may leave a variable unbound, as those of an optional part do: values of an unbound edge are null, and a
+condition that compares null does not hold. Both operators are linear.
 """
 
 from __future__ import annotations
@@ -21,8 +25,10 @@ from rpq.language.edge_variables import Filter, Value
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.language.pattern import edge_column
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
-from rpq.language.protocol import Figures, Resources
+from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import EdgeValuesQuery
+from rpq.language.sparql.algebra import EdgeCondition, EdgeValue, column_of_value
+from rpq.language.sparql.values.terms import XSD, literal_text
 from rpq.language.where import WhereError
 from rpq.operators.bags.product import Distinct
 from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
@@ -33,13 +39,13 @@ from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.pattern_query import RunningPattern, edges_of_one_part
 from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.patterns.witness import AtomWitness, Step, Vertex, Witness, bindings_of
+from rpq.operators.relational.nodes import Node
 from rpq.operators.relational.values.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.typed_columns import ValueColumns, texts_to_values, value_texts
-from rpq.rows.weighted_rows import WeightedRows, as_changes
+from rpq.rows.weighted_rows import UNBOUND, WeightedRows, as_changes
 from rpq.stream.chunk import Chunk
-from rpq.stream.edges.edge_values import ValuesOf
-from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.edge_vertices import EdgeVertices
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
@@ -127,7 +133,7 @@ class RunningEdgeValues(RunningPattern):
         terms: TermIds | None = None,
         own_columns: tuple[str, ...] | None = None,
     ) -> None:
-        """Start the query, as one of several threads that have `terms` and `own_columns` in common, or alone."""
+        """Start the query, alone or as one of several threads that have `terms` and `own_columns` in common."""
         pattern, columns = question.pattern, question.join.columns
         self._values = pattern.values
         self._places = [columns.index(_column_of(value)) for value in pattern.values]
@@ -286,14 +292,8 @@ class RunningEdgeValues(RunningPattern):
             found.append(identity)
         return tuple(found)
 
-    def witness(
-        self,
-        answer: tuple[int, ...],
-        edges: Edges,
-        vertices: VertexDictionary,
-        labels: list[str],
-        values: ValuesOf | None = None,
-    ) -> Witness | None:
+    def witness(self, answer: tuple[int, ...], graph: PresentGraph) -> Witness | None:
+        edges, vertices, labels, values = graph
         binding = self._binding_of(answer, vertices)
         if binding is None:
             return None
@@ -395,7 +395,7 @@ def id_of_value(
 
 
 def _text_of_value(kind: str, column: str, given: Any, columns: tuple[str, ...]) -> str | None:
-    """Return the text that stands for a value of an edge in rows; None for a null, and for what is no such value.
+    """Return the text that stands for a value of an edge in rows; None for a null, and for values that no edge can have.
 
     `kind` is that of a `Value`, `column` one of the columns, which know the types of properties and ids. A text may
     stand for a value of another type, as in requests to a server.
@@ -491,3 +491,120 @@ KIND = Kind(
     host=PatternHost,
     divides=lambda question: division_of(question) is not None,
 )
+
+
+# --- conditions and values of edges as operators of a network ------------------------------------------------
+
+
+class BindingCondition(BoundFilter):
+    """A filter over rows some of whose variables are unbound, or terms that are no vertices."""
+
+    def __init__(self, condition: EdgeCondition, columns: Sequence[str], terms: TermIds) -> None:
+        super().__init__(condition.filter, columns)
+        self._terms = terms
+
+    def _columns(self, rows: np.ndarray, vertices: VertexDictionary) -> dict[str, pa.Array]:
+        found = {}
+        for value in self._condition.values:
+            ids = rows[:, self._place[column_of_value(value)]]
+            found[value.column] = (
+                self._names(ids, vertices) if value.kind == "vertex" else edge_values(vertices.edges, value, ids)
+            )
+        for same in self._condition.same:
+            left, right = (rows[:, self._place[column_of_value(one)]] for one in (same.left, same.right))
+            missing = (left == UNBOUND) | (right == UNBOUND)
+            if same.left.kind == "number":
+                left, right = (vertices.edges.numbers(np.where(ids == UNBOUND, 0, ids)) for ids in (left, right))
+            found[same.column] = pa.array(left == right, mask=missing)
+        return found
+
+    def _names(self, ids: np.ndarray, vertices: VertexDictionary) -> pa.Array:
+        """Return the names of vertices, as the stream has them; null for unbound ones."""
+        if ((ids >= 0) & (ids < FIRST)).all():
+            return vertices.names_of(ids)
+        texts = self._terms.texts(ids)
+        if vertices.kind != "int64":
+            return pa.array(texts, pa.string())
+        return pa.array([None if text is None else int(text) for text in texts], pa.int64())
+
+
+def edge_values(edges: EdgeVertices, value: Value, ids: np.ndarray) -> pa.Array:
+    """Return a value of edges; null for unbound ones. O(ids)."""
+    is_bound = ids != UNBOUND
+    bound = ids[is_bound]
+    if value.kind == "timestamp":
+        found = pa.array(edges.timestamps(bound))
+    elif value.kind == "number":
+        found = edges.identities(bound)
+    else:
+        found = edges.values(value.name, bound)
+    if is_bound.all():
+        return found
+    return found.take(pa.array(np.cumsum(is_bound) - 1, mask=~is_bound))
+
+
+def value_ids(formula: EdgeValue, ids: np.ndarray, terms: TermIds) -> np.ndarray:
+    """Return a value of edges as ids of terms (int32), unbound where the value is null. O(ids)."""
+    assert terms.vertices is not None
+    edges, value = terms.vertices.edges, formula.value
+    different, places = np.unique(ids, return_inverse=True)
+    values = edge_values(edges, value, different)
+    texts = value_texts(values)
+    if formula.is_summed and pa.types.is_floating(values.type):
+        texts = [None if text is None else literal_text(_FLOATS.get(text, text), XSD + "double") for text in texts]
+    if formula.is_summed and pa.types.is_string(values.type) and value.name not in edges.types.loose:
+        texts = [None if text is None else literal_text(text) for text in texts]
+    return np.array([terms.intern(text) for text in texts], np.int32)[places.reshape(-1)]
+
+
+class EdgeConditionNode(Node):
+    """A filter of a pattern: the rows for which a condition holds. Δ Filter(C, Ω) = Filter(C, ΔΩ)."""
+
+    def __init__(self, inner: Node, condition: EdgeCondition, terms: TermIds) -> None:
+        missing = [
+            column_of_value(value) for value in condition.filter.values if column_of_value(value) not in inner.columns
+        ]
+        assert not missing, (missing, inner.columns)
+        super().__init__(inner.columns, inner.sure, inner)
+        self._condition = BindingCondition(condition, inner.columns, terms)
+        self._terms = terms
+        self._text = condition.filter.text
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        (change,) = changes
+        vertices = self._terms.vertices
+        if not len(change) or vertices is None:
+            return change
+        return change.where(self._condition.are_accepted(change.rows, vertices, vertices.edges.unit))
+
+    def describe(self) -> str:
+        return f"filter {self._text}"
+
+
+class EdgeValueNode(Node):
+    """The rows with a value of an edge as one more column. Δ Extend(Ω) = Extend(ΔΩ).
+
+    For aggregates, floats and texts are literals, so that no text is taken for a number; loose values are plain.
+    """
+
+    def __init__(self, inner: Node, name: str, formula: EdgeValue, terms: TermIds) -> None:
+        super().__init__((*inner.columns, name), inner.sure, inner)
+        self._place_of_edge = inner.columns.index(column_of_value(formula.value))
+        self._formula = formula
+        self._terms = terms
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        (change,) = changes
+        vertices = self._terms.vertices
+        if not len(change) or vertices is None:
+            return WeightedRows.empty(self.width)
+        rows = np.empty((len(change), self.width), np.int32)
+        rows[:, :-1] = change.rows
+        rows[:, -1] = value_ids(self._formula, change.rows[:, self._place_of_edge], self._terms)
+        return change.with_rows(rows)
+
+    def describe(self) -> str:
+        return f"bind {self._formula.value.column}"
+
+
+_FLOATS = {"inf": "INF", "-inf": "-INF", "nan": "NaN"}

@@ -31,7 +31,7 @@ class Steps:
         return (node for node, _, _ in self._steps)
 
     def add(self, node: Node, inputs: Iterable[Node]) -> None:
-        """Add an operator, unless it is there; its inputs are."""
+        """Add an operator whose inputs have been added, unless it has been added already."""
         if id(node) not in self._places:
             self._places[id(node)] = len(self._steps)
             self._steps.append((node, [self._places[id(one)] for one in inputs], WeightedRows.empty(node.width)))
@@ -43,13 +43,13 @@ class Steps:
     def run(self, leaves: Mapping[int, WeightedRows], *, is_first: bool) -> list[WeightedRows]:
         """Return the change of each operator that follows from changes of leaves, which are given by the id of the leaf.
 
-        With `is_first` all begin anew, and the changes of leaves are all their rows, as one event.
+        With `is_first` all operators begin anew, and the changes of leaves are all their rows, as one event.
         """
         outputs: list[WeightedRows] = []
         for node, places, nothing in self._steps:
             first = node.begin() if is_first else None
             inputs = [outputs[place] for place in places] if places else [leaves.get(id(node), nothing)]
-            # Most operators of a query have no part in a single tuple.
+            # Most operators of a query do not depend on the label of a single tuple.
             output = node.change(*inputs) if any(map(len, inputs)) else nothing
             outputs.append(output if first is None else merge([first, output]))
         return outputs
@@ -70,7 +70,7 @@ class Network:
         self.run_by(self.planned)
 
     def run_by(self, nodes: Sequence[Node]) -> None:
-        """Use these operators for the work of the planned ones, each of which one of them equals."""
+        """Use these operators in place of the planned ones, each of which equals one of them."""
         self.nodes = [*nodes]
         self.steps = Steps()
         for planned, node in zip(self.planned, self.nodes, strict=True):
@@ -109,7 +109,7 @@ class Network:
             (node,) = node.inputs
         if not isinstance(node, GroupNode):
             return False
-        shows = {name: name for name in node.columns}  # of columns: which one of the group they are
+        shows = {name: name for name in node.columns}  # from columns to those of the group
         for one in reversed(way):
             names = one.sources() if isinstance(one, ProjectNode | ExtendNode) else {name: name for name in one.columns}
             shows = {name: shows[source] for name, source in names.items() if source in shows}

@@ -109,7 +109,8 @@ def explain_query(
 ) -> SparqlExplanation:
     """Return the explanation of a query.
 
-    `operators` describes the network of a running query, and `shared` what of it others have; they are empty otherwise.
+    `operators` describes the network of a running query, `shared` the operators that other queries have, too; both are empty
+    for a query that is not running.
     `accepted` returns which edges of a label all queries of the engine accept, if that is known.
     """
     streams: dict[str | None, str] = {one.name: f" on <{one.stream}>" for one in query.parsed.windows if one.stream}

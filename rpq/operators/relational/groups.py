@@ -8,7 +8,7 @@ has rows.
 
 Kernels maintain aggregates: `SummedGroups` counts, sums and averages of small integers, and once another number has arrived
 `ExactSums`; `GroupedValues` MIN, MAX, SAMPLE and COUNT(DISTINCT …). Where a group has aggregates of both, each counts its
-rows. SUM and AVG of distinct values alone, and what stands beside them, are left to accumulators.
+rows. Only SUM and AVG of distinct values, and other aggregates of such a query, are left to accumulators.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class GroupNode(Node):
         self._values = [
             None if one.argument is None else ValueColumn(one.argument, inner.columns, terms) for one in self._aggregates
         ]
-        # What COUNT(DISTINCT *) looks at: the variables of the query.
+        # COUNT(DISTINCT *) counts combinations of the variables of the query.
         self._shown = [place for place, name in enumerate(inner.columns) if not name.startswith(("_:", "."))]
         self._groups: dict[Row, _Group] = {}
         self.is_isolated = False
@@ -150,7 +150,7 @@ class GroupNode(Node):
             return WeightedRows.of([], self.width)
         if self._is_compiled:
             return self._change_by_kernels(change)
-        # Aggregates cannot lose what they do not have: in an event what comes is before what goes.
+        # Aggregates cannot lose values that they do not have: within an event, rows that come precede rows that go.
         change = change.where(np.lexsort((change.weights < 0, change.events)))
         keys = map(tuple, change.select_columns(self._keys).rows.tolist())
         values = zip(
@@ -292,7 +292,7 @@ class GroupNode(Node):
         self._exact = ExactSums.of_integers(len(self._keys), self._summed_as, *summed.state)
         self._summed = None
         results = self._exact.results()
-        # The group without keys has its output before it has rows; others without rows have none that counts.
+        # The group without keys has an output even without rows; other groups without rows have none.
         count = self._exact.room if self._keys else 1
         ids = self._ids_of_results(*(array[:, :count] for array in (results.types, results.high, results.low)))
         output = np.zeros((count, len(self._aggregates)), np.int32)
@@ -331,7 +331,7 @@ class GroupNode(Node):
             return column.of(rows)
         if not is_distinct:
             return [True] * len(rows)
-        # Terms, not ids: what a group holds for itself keeps no id alive.
+        # Terms, not ids: a group does not keep the ids of its values in use.
         texts = [self._terms.texts(rows[:, place]) for place in self._shown]
         return [*zip(*texts, strict=True)] if texts else [()] * len(rows)
 

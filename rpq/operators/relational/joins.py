@@ -2,22 +2,30 @@
 
 Where the shared variables are bound in all rows, compiled kernels do the work (`rpq.operators.bags.matching`); otherwise
 the rows of one key are compared in Python. References are to sections of SPARQL 1.1.
+
+In a join by value (`ValueMatchNode`) a row of the left matches a row of the right if a comparison between their values
+holds, such as `?f > ?m * 1.8` in a filter between two parts. A product with a filter above it would examine all pairs; here
+kernels store the rows of each side in the order of the values that are compared, so that a change finds its partners by
+search (`rpq.operators.bags.value_matching`). Rows of the two sides must also agree on shared columns, the key of the index.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from rpq.language.sparql.algebra import Formula
+from rpq.language.sparql.algebra import Call, Formula
+from rpq.language.sparql.algebra_text import formula_text
 from rpq.operators.bags.matching import MatchedRows, Mode
 from rpq.operators.bags.value_matching import ValueMatches, ValueMode
 from rpq.operators.relational.nodes import Node, name_by_place
+from rpq.operators.relational.values.compared_values import ComparedValues, PlaceColumn, values_of
 from rpq.operators.relational.values.formula_columns import Condition
 from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
@@ -59,32 +67,19 @@ class Agreement:
 
     def match_rows(self, mode: Mode) -> MatchedRows:
         """Return the compiled matching of rows; only if the key alone decides which rows agree."""
-        assert not self._optional_places
-        left_keys, right_keys = self._key_places
-        left_width, right_width = self._widths
-        return MatchedRows(
-            mode,
-            left_width=left_width,
-            right_width=right_width,
-            left_keys=left_keys,
-            right_keys=right_keys,
-            more=self._more,
-        )
+        return MatchedRows(mode, **self._layout())
 
     def matched_by_value(self, mode: ValueMode, sign: str) -> ValueMatches:
         """Return the compiled matching of rows that agree on the key, and on whose values `left sign right` holds."""
+        return ValueMatches(mode, sign, **self._layout())
+
+    def _layout(self) -> dict[str, Any]:
+        """Return the widths of rows of both sides, and the places of the key and of the columns that the right adds."""
         assert not self._optional_places
         left_keys, right_keys = self._key_places
         left_width, right_width = self._widths
-        return ValueMatches(
-            mode,
-            sign,
-            left_width=left_width,
-            right_width=right_width,
-            left_keys=left_keys,
-            right_keys=right_keys,
-            more=self._more,
-        )
+        widths = {"left_width": left_width, "right_width": right_width}
+        return {**widths, "left_keys": left_keys, "right_keys": right_keys, "more": self._more}
 
     @property
     def has_optional_columns(self) -> bool:
@@ -170,7 +165,7 @@ class KeyedRows:
             yield from row
 
     def check(self, name: str) -> None:
-        """Assert that every row is there, and as often as counted."""
+        """Assert that every row has a positive count, and that rows are counted right."""
         counts = [count for _, count in self.rows_with_counts()]
         assert len(counts) == self.different, (name, len(counts), self.different)
         assert all(count > 0 for count in counts), f"{name} has a row less than once: {counts}"
@@ -353,7 +348,7 @@ class LeftJoinNode(MatchNode):
         return super().parameters, self._formula
 
     def _change_event(self, event: int, lefts: Sequence[Change], rights: Sequence[Change]) -> None:
-        before: dict[Row, int] = {}  # of rows of the left that this event touches, how often they were there alone
+        before: dict[Row, int] = {}  # rows of the left that this event touches, with their counts without a partner
         for row, weight in rights:
             self._change_right(event, row, weight, before)
         for row, weight in lefts:
@@ -503,7 +498,7 @@ class ExistsNode(MatchNode):
             if before[0] == after[0]:
                 self._output.append((event, (*row, self._marks[after[0]]), after[1] - before[1]))
             else:
-                # A row that comes or goes with its partner has one side alone: a change of weight 0 is none.
+                # A row that comes or goes together with its partner changes only one side; weight 0 means no change.
                 if before[1]:
                     self._output.append((event, (*row, self._marks[before[0]]), -before[1]))
                 if after[1]:
@@ -594,3 +589,108 @@ class ExistsNode(MatchNode):
     def _check(self) -> None:
         super()._check()
         assert all(count > 0 for count in self._counts.values()), self._counts
+
+
+# --- joins by value ------------------------------------------------------------------------------------------
+
+
+MIRRORED = {"=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""The comparison that holds of two values in the other order."""
+
+_NAMES: dict[ValueMode, str] = {
+    "join": "join",
+    "rows": "rows with partners",
+    "left join": "optional",
+    "exists": "exists",
+    "not exists": "not exists",
+}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A comparison of a formula over the left side with a formula over the right side."""
+
+    sign: str
+    left: Formula
+    right: Formula
+
+    def __str__(self) -> str:
+        return formula_text(Call(self.sign, (self.left, self.right)))
+
+    def mirror(self) -> Comparison:
+        """Return the same comparison with the sides exchanged."""
+        return Comparison(MIRRORED[self.sign], self.right, self.left)
+
+
+class ValueMatchNode(Node):
+    """An operator over two sides whose rows match if they agree on shared columns and satisfy a comparison.
+
+    - `join`: Filter(C, Ω1 ⋈ Ω2), which is bilinear as the join is: Δ = ΔL ⋈ R + (L + ΔL) ⋈ ΔR.
+    - `rows`: the same without columns of the right: rows of the left, each as often as it has partners. An event that moves
+      a value on the right, such as a mean, concerns only the rows between the old value and the new one.
+    - `exists` and `not exists`: the rows of the left with a partner, or without one. A value that comes or goes on the right
+      matters only to values between the outermost ones before and after it: of `?g > ?f`, those between the two largest ?g.
+    - `left join`: those of `join`, and those of `not exists` with the columns of the right unbound.
+
+    A comparison with an error does not hold.
+    """
+
+    def __init__(self, mode: ValueMode, left: Node, right: Node, comparison: Comparison, terms: TermIds) -> None:
+        agreement = Agreement(left, right)
+        joins = mode in ("join", "left join")
+        sure = agreement.sure if mode in ("join", "rows") else left.sure
+        super().__init__(agreement.columns if joins else left.columns, sure, left, right)
+        self._mode = mode
+        self._comparison = comparison
+        self._key = agreement.key
+        formulas = name_by_place(comparison.left, left.columns), name_by_place(comparison.right, right.columns)
+        self._parameters = mode, comparison.sign, *formulas, agreement.parameters
+        self._matches = agreement.matched_by_value(mode, comparison.sign)
+        self._order = ComparedValues(self._matches, is_equality=comparison.sign == "=")
+        self._values = [
+            PlaceColumn(formula, side.columns, terms, self._order)
+            for formula, side in ((comparison.left, left), (comparison.right, right))
+        ]
+
+    @property
+    def parameters(self) -> Hashable:
+        return self._parameters
+
+    def begin(self) -> WeightedRows:
+        self._matches.clear()
+        self._order.clear()
+        for column in self._values:
+            column.clear()
+        return WeightedRows.empty(self.width)
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        left, right = (change.net() for change in changes)
+        left_values, right_values = values_of(self._order, self._values, (left.rows, right.rows))
+        return self._matches.change(left, left_values, right, right_values)
+
+    def forget(self, fresh: np.ndarray) -> None:
+        for column in self._values:
+            column.forget(fresh)
+
+    @property
+    def entries(self) -> int:
+        return self._matches.entries
+
+    @property
+    def nbytes(self) -> int:
+        return self._matches.nbytes + self._order.nbytes + sum(column.nbytes for column in self._values)
+
+    def ids(self) -> Iterable[int] | np.ndarray:
+        return self._matches.ids()
+
+    def describe(self) -> str:
+        key = "".join(f"?{column}, " for column in self._key)
+        how = "search by value" if self._comparison.sign == "=" else "search in order"
+        return f"{_NAMES[self._mode]} on {key}{self._comparison} ({how})"
+
+    def describe_state(self) -> str:
+        return "both sides, by the compared values"
+
+    def _check(self) -> None:
+        self._matches.check()
+        self._order.check()

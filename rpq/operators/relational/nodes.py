@@ -47,8 +47,8 @@ class Node(ABC):
     def parameters(self) -> Hashable:
         """Everything but the inputs that the output depends on, with columns as places.
 
-        Nodes of one class over equal inputs are equal if their parameters are, whatever their columns are called, and then
-        one of them does the work of all (`SharedOperators`). A class without parameters of its own is never shared.
+        Nodes of one class over equal inputs are equal if their parameters are, whatever the names of their columns. Then one
+        of them does the work of all (`SharedOperators`). A class without parameters of its own is never shared.
         """
         return self
 
@@ -165,9 +165,9 @@ class RowsNode(Node):
 
 
 class ReportTimeNode(Node):
-    """The one row that has the time of the report, without which the stream has no time yet, so that it is empty.
+    """The one row with the time of the report; no row before the stream has a time.
 
-    A leaf of the network: its change is the row of one report in place of that of the report before.
+    A leaf of the network: its change replaces the row of the last report by that of the next one.
     """
 
     def __init__(self) -> None:

@@ -69,9 +69,17 @@ from rpq.operators.patterns.meanings import (
     name_of_read,
     variable,
 )
-from rpq.operators.relational.edge_formulas import EdgeConditionNode, EdgeValueNode
+from rpq.operators.relational.edge_values import EdgeConditionNode, EdgeValueNode
 from rpq.operators.relational.groups import GroupNode
-from rpq.operators.relational.joins import Agreement, ExistsNode, JoinNode, LeftJoinNode
+from rpq.operators.relational.joins import (
+    MIRRORED,
+    Agreement,
+    Comparison,
+    ExistsNode,
+    JoinNode,
+    LeftJoinNode,
+    ValueMatchNode,
+)
 from rpq.operators.relational.nodes import (
     ConstructNode,
     CopyNode,
@@ -87,7 +95,6 @@ from rpq.operators.relational.nodes import (
     UnionNode,
 )
 from rpq.operators.relational.slices import SliceNode
-from rpq.operators.relational.value_joins import MIRRORED, Comparison, ValueMatchNode
 from rpq.operators.relational.values.term_ids import TermIds
 
 
@@ -189,7 +196,7 @@ _ANY = Variable(".any")
 
 
 def _pairs_of_every_label(one: WindowAtom, conjunction: Conjunction) -> Operator | None:
-    """Return the pairs that an atom of `!()` reads, as the ends of all edges, each pair once; None for other atoms.
+    """Return the pairs that an atom of `!()` reads: the ends of all edges, each pair once. None for other atoms.
 
     An atom with a constant is read from that root, and one that shares a variable with other atoms in a plan with these,
     from the roots that they bind; both are paths of one edge.
@@ -330,7 +337,7 @@ def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
             terms_of_template = [term for triple in question.template for term in triple.terms]
             names = {term.name for term in terms_of_template if isinstance(term, Variable)}
             solution: list[str] = []
-            if any(isinstance(term, Blank) for term in terms_of_template):  # whose names depend on the whole solution
+            if any(isinstance(term, Blank) for term in terms_of_template):  # their names depend on the whole solution
                 solution = sorted(name for name in possible_variables(body) if not name.startswith(("_:", ".")))
             inner = planner.node(body, frozenset(names).union(solution))
             top = DistinctNode(ConstructNode(question.template, inner, terms, solution=solution))
@@ -547,7 +554,7 @@ class _Planner:
         if not has_exists(condition) and not isinstance(condition, EdgeCondition):
             return LeftJoinNode(left, right, condition, self._terms, same=same)
         assert condition is not None
-        # As it is defined: the join with its filter, and the rows of the left that are in none of that.
+        # By definition: the join with its filter, and the rows of the left that occur in none of its rows.
         copies = [(self._fresh("left"), name) for name in left.columns]
         joined = self.filter_node(JoinNode(CopyNode(copies, left), right, same=same), condition)
         partners = ProjectNode(left.columns, joined, sources=[copy for copy, _ in copies])
@@ -645,7 +652,7 @@ class _Planner:
                     unbound = Call("!", (Call("BOUND", (Variable(variable),)),))
                     equal = Call("SAMETERM", (Variable(variable), formula))
                     node = self.filter_node(node, Call("||", (unbound, equal)))
-                # Where the outer variable has a value, that stands in its place.
+                # A value of the outer variable replaces the variable.
                 either = self.extend_node(node, name, Call("COALESCE", (Variable(variable), formula)))
                 sources = [name if column == variable else column for column in node.columns]
                 return ProjectNode(node.columns, either, sources=sources)

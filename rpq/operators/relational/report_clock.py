@@ -15,7 +15,7 @@ from rpq.stream.durations import NANOSECONDS
 from rpq.stream.stream_time import report_boundaries, report_times
 
 _REPORTS_AT_ONCE = 1024
-"""The number of reports, if all have one step, that passing time brings and that are evaluated together."""
+"""The number of reports with one step that are evaluated together when time passes."""
 
 
 class PassedReports(NamedTuple):

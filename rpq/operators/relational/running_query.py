@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from rpq.errors import RpqError
-from rpq.files.json_values import Damage, JsonValue
-from rpq.language.kinds import Kind, read_window, window_json
+from rpq.files.json_values import JsonValue
+from rpq.language.kinds import Kind, read_options, read_question, read_window, window_json
 from rpq.language.protocol import Figures, ReportContent, Resources
 from rpq.language.readings import report_windows_of
 from rpq.language.sparql.algebra import Reporting, atoms_of
@@ -38,7 +37,7 @@ from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, Wi
 from rpq.operators.patterns.relations.path_relations import Need
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.operators.patterns.rows.solutions import Place
-from rpq.operators.relational.edge_formulas import EdgeConditionNode, EdgeValueNode
+from rpq.operators.relational.edge_values import EdgeConditionNode, EdgeValueNode
 from rpq.operators.relational.evaluation import LeafChange, LeafChanges, Network, SharedOperators, ids_in
 from rpq.operators.relational.explanation import SparqlExplanation, explain_query
 from rpq.operators.relational.groups import GroupNode
@@ -58,7 +57,6 @@ from rpq.operators.relational.values.term_ids import FIRST, SharedTermIds, TermI
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows, as_changes, concatenate
 from rpq.stream.chunk import Chunk
-from rpq.stream.durations import TIME_UNITS
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
@@ -85,7 +83,7 @@ class OperatorPool:
 
     @classmethod
     def pool_for(cls, resources: Resources, *, is_divided: bool, is_private: bool = False) -> OperatorPool:
-        """Return the pool that a new query is to have, which may be that of others unless it `is_private`."""
+        """Return the pool for a new query, which it may have in common with others unless it `is_private`."""
         terms = SharedTermIds() if is_divided else TermIds()
         if resources.sharing == "never" or resources.is_late or is_private:
             return cls(terms, lambda: None)
@@ -305,7 +303,7 @@ class RunningSparql(HostedQuery):
         """Do nothing: parts know their constants as vertices, so changes of other queries do not affect them."""
 
     def resolve(self, *, fresh: Container[str] = ()) -> None:
-        """Install the plans of parts all of whose constants are vertices now; remove those of others.
+        """Install the plans of parts whose constants are all vertices now; remove the plans of other parts.
 
         A part has no rows if one of its constants has no id, or another one than before: the vertex had no edge left.
         """
@@ -400,7 +398,7 @@ class RunningSparql(HostedQuery):
         return self._leaves[leaf][1].label_column is not None
 
     def _rows_of_leaf(self, rows: WeightedRows, places: Sequence[int], *, has_label: bool) -> WeightedRows:
-        """Return changes of a part as changes of a leaf, the columns of which have these places."""
+        """Return changes of a part as changes of a leaf, whose columns are at these places."""
         rows = rows.select_columns(places)
         if not has_label:
             return rows.with_rows(self._terms.replace_aliases(rows.rows))
@@ -475,7 +473,7 @@ class RunningSparql(HostedQuery):
         return None if UNBOUND in places else places
 
     def _passed_delta(self, places: Sequence[int], changed: Mapping[int, Delta]) -> Delta:
-        """Return the changes of the leaf as those of the answer: what the operators make of them, without these."""
+        """Return the changes of the leaf as those of the answer, as the operators would, but without them."""
         ((_, number, of_leaf),) = self._parts.values()
         delta = changed[number]
         values, order = delta.ids
@@ -556,7 +554,7 @@ class RunningSparql(HostedQuery):
         return is_first
 
     def _as_vertices(self, ids: np.ndarray) -> np.ndarray:
-        """Return ids in which the vertices with the texts of terms are in place of these, -1 where there are none.
+        """Return ids in which terms are replaced by the vertices with their texts, -1 where there are none.
 
         A vertex may have the id of a term with its text in one share, and one of its own in another.
         """
@@ -719,15 +717,9 @@ def parse_query(content: JsonValue) -> SparqlQuery:
 
 
 def read_query(content: JsonValue, kind: type[AnySparqlQuery], *, text: str, own: Sequence[str] = ()) -> AnySparqlQuery:
-    """Return the query of a kind that JSON values describe, whose options of its `own` are texts. Raises `Damage`."""
-    options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report", *own)}
-    options["simple_budget"] = content["simple_budget"].whole(1)
-    options["window"] = read_window_of(content)
-    try:
-        query = kind(content[text].unicode(), **options)
-        return query if content["unit"].is_none else query.in_unit(content["unit"].one_of(*TIME_UNITS))
-    except (RpqError, RecursionError) as problem:
-        raise Damage(f"a query is not understood: {problem}") from problem
+    """Return the query of a kind that JSON values describe, with options of its `own`. Raises `Damage`."""
+    options = read_options(content, ("name", "paths", "semantics", "report", "simple_budget", *own))
+    return read_question(content, kind, text, options | {"window": read_window_of(content)})
 
 
 KIND = Kind(

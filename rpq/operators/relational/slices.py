@@ -139,7 +139,7 @@ class SortedRows:
         events, weights, wholes = change.events.tolist(), change.weights.tolist(), change.rows.tolist()
         each = zip(events, weights, keys, map(tuple, rows), wholes, strict=True)
         for event, members in groupby(each, itemgetter(0)):
-            # The bag cannot lose what it does not have: in an event what comes is before what goes.
+            # The bag cannot lose rows that it does not have: within an event, rows that come precede rows that go.
             entered = sorted(members, key=lambda one: one[1] < 0)
             last = self._rows[self._end - 1][0] if self._end and len(self._rows) >= self._end else None
             for _, weight, *entry in entered:

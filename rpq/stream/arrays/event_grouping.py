@@ -1,7 +1,7 @@
-"""Events: tuples that come as one. Consecutive tuples with equal values in the column `event` are one event.
+"""Events of several tuples: consecutive tuples with equal values in the column `event` are one event.
 
-An event has one time, the largest timestamp of its tuples, and all of them have that: it is a small graph that comes at a
-moment. A tuple without a value is an event of its own.
+An event has one time, the largest timestamp of its tuples, which all of them get: an event is a small graph that arrives at
+once. A tuple without a value is an event of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rpq.stream.arrays.values import MEANT
 
 
 def first_of_events(column: Any) -> np.ndarray:
-    """Return for each tuple the row of the first one of its event (int64), by a column of any values, null for none.
+    """Return for each tuple the row of the first one of its event (int64), from the column `event`.
 
     >>> first_of_events(["g", "g", None, None, "h", "g"]).tolist()
     [0, 0, 2, 3, 4, 5]
@@ -91,7 +91,7 @@ def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Return a table whose columns of tuples are plain: of other layouts Arrow cannot make several tables one."""
+    """Return a table whose columns of tuples are plain, because Arrow cannot concatenate tables of some other layouts."""
     for place, field in enumerate(table.schema):
         if field.name in MEANT and plain_type(field.type) != field.type:
             table = table.set_column(place, field.name, plain(table.column(place)))

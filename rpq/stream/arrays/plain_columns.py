@@ -2,8 +2,8 @@
 
 Whoever makes a column chooses how its values are laid out: polars writes views, pandas large text, databases run ends,
 extension types and dictionaries of all these. Values decide what a column means, not their layout; so each door (the engine,
-readers of typed files, what is posted, tasks on Spark) brings a column to its plain type once, and nothing behind
-it meets another:
+readers of typed files, the bodies of requests, tasks on Spark) converts a column to its plain type once, and no code behind
+it meets another type:
 
 | given                                                  | plain                                  |
 |--------------------------------------------------------|----------------------------------------|
@@ -14,7 +14,7 @@ it meets another:
 | an extension type (json, opaque, those that others made) | its storage, made plain; bool8 is bool |
 | any other                                              | as it is                               |
 
-What a column of tuples can hold, `is_fit` tells: bytes, floats, decimals, lists and such are refused, not guessed at.
+`is_fit` says which types a column of tuples may have. Bytes, floats, decimals, lists and such are refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rpq.stream.arrays.values import EMPTY, MEANT, MISSING, Misfit, first_empty
 
 TEXT = pa.string()
 TEXTS = pa.dictionary(pa.int32(), TEXT)
-"""Few texts, many rows."""
+"""The type of a column with few texts and many rows."""
 
 
 def is_utf8(text: str) -> bool:
@@ -75,10 +75,10 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return a column in one piece and of its plain type; O(rows), and nothing for one that is both already.
+    """Return a column in one piece and of its plain type. O(rows); O(1) if it is both already.
 
-    What stands in it is looked at first (`validate`), where not any bytes will do. Raises `pa.ArrowException` for what is
-    broken, and `ValueError` for more text than one array holds.
+    Types for which not all bytes are valid are validated first. Raises `pa.ArrowException` for a broken column, and
+    `ValueError` for more text than one array holds.
 
     >>> words = pa.array(["a", "a", "b"], pa.string_view())
     >>> plain(pa.chunked_array([words, words[:1]])).to_pylist()
@@ -90,7 +90,7 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         if column.num_chunks == 1:
             return plain(column.chunk(0))
         kind = plain_type(column.type)
-        # Chunks become plain one by one: of some layouts Arrow cannot make several arrays one.
+        # Chunks become plain one by one, because Arrow cannot concatenate arrays of some layouts.
         joined = pa.chunked_array([plain(chunk) for chunk in column.chunks], kind).combine_chunks()
         if isinstance(joined, pa.ChunkedArray):
             raise ValueError("it is too large for one push: push it in parts")
@@ -106,7 +106,7 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def with_plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch whose columns are of plain types; those that are already are not looked at. O(rows that change)."""
+    """Return a batch whose columns are of plain types; plain columns are not examined. O(rows that change)."""
     if all(plain_type(field.type) == field.type for field in batch.schema):
         return batch
     columns = [column if plain_type(column.type) == column.type else plain(column) for column in batch.columns]
@@ -131,7 +131,7 @@ def is_fit(name: str, kind: pa.DataType) -> bool:
 def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a column of tuples as `plain` makes it.
 
-    Raises `InputError` where it is broken, or of a type that none of them has.
+    Raises `InputError` if it is broken, or of a type that no column of tuples has.
     """
     try:
         found = plain(column)
@@ -141,7 +141,7 @@ def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
             f"column {name!r} of type {column.type} cannot be read: {reason}; {MEANT[name]}", column=name
         ) from problem
     if not is_fit(name, found.type):
-        if found.null_count == len(found):  # floats, where a pandas frame has nothing: no value is of the wrong type
+        if found.null_count == len(found):  # a pandas frame has floats in place of missing values: none is of the wrong type
             return pa.nulls(len(found))
         hint = "; cast it to text first" if _holds_bytes(found.type) and name not in ("delete", "timestamp") else ""
         raise InputError(f"column {name!r} is of type {column.type}; {MEANT[name]}{hint}", column=name)
@@ -173,7 +173,7 @@ def _converted_if_needed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _can_be_plain(kind: pa.DataType) -> bool:
-    """Return whether a type is of text, numbers, truth or times, in tuples or beside them: any other is refused."""
+    """Return whether values of a type are text, numbers, Booleans or times, as in tuples and properties."""
     is_number = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     return is_number or any(is_fit(name, kind) for name in ("source", "delete", "timestamp"))
 
@@ -194,7 +194,7 @@ NUMBER = pa.int64()
 
 def cast(array: pa.Array, kind: pa.DataType, *, safe: bool = True) -> pa.Array:
     """Return an array as another type."""
-    # Casting to the type that it has takes Arrow ten microseconds.
+    # Arrow takes ten microseconds to cast an array to the type that it already has.
     return array if array.type == kind else array.cast(kind, safe=safe)
 
 
@@ -209,7 +209,7 @@ def row_error(row: int, column: str, what: str) -> InputError:
 
 
 def padded_to_length(taken: tuple[Any, Misfit | None], count: int, name: str, problems: list[InputError]) -> Any:
-    """Return an array of the values before the first misfit, as long as the other columns are."""
+    """Return the values before the first misfit as an array that is padded to the length of the other columns."""
     array, misfit = taken
     if misfit is None:
         return array
@@ -237,7 +237,7 @@ def check_names(array: pa.Array, name: str, problems: list[InputError]) -> pa.Ar
 
 
 def to_int64(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:
-    """Unsigned integers as int64, the first beyond which is a problem."""
+    """Return unsigned integers as int64, the first of which that does not fit is a problem."""
     numbers = numpy_array(array)
     beyond = numbers > np.uint64(2**63 - 1)
     if beyond.any():

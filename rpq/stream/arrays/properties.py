@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from rpq.errors import InputError
 from rpq.stream.arrays.plain_columns import is_utf8, plain, row_error
+from rpq.stream.arrays.values import short_repr
 
 LOOSE = {b"rpq": b"loose"}
 """The metadata of the field of a column whose values are texts as they stand in a file."""
@@ -45,17 +46,17 @@ class PropertyTypes:
         return {name: "loose" if name in self.loose else _name_of(kind) for name, kind in self.known.items()}
 
     def copy(self) -> PropertyTypes:
-        """Return the same types, to be changed independently."""
+        """Return a copy, which can be changed independently."""
         return PropertyTypes(self.known, self.loose)
 
     def read(
         self, data: Any, names: Collection[str], *, count: int, problems: list[InputError]
     ) -> dict[str, pa.Array]:
-        """Return the columns with these names that data has, in their types, which are fixed now if they were not.
+        """Return the columns with these names that data has, in their types. A type that was open is fixed by this call.
 
         `data` is an Arrow table or record batch, a pandas frame, or a mapping of columns. The first value of a column that
-        is of another type is one of the `problems`, and null from there on. Raises `InputError` for a column that no
-        property can be.
+        is of another type is added to `problems`, and the column is null from there on. Raises `InputError` for a column of
+        a type that no property has.
         """
         found = {}
         for name in names:
@@ -75,7 +76,7 @@ class PropertyTypes:
         return found
 
     def value_of_one(self, name: str, value: Any) -> int | float | str | None:
-        """Return a number or a text as a value of its property; None if another type than that of the property is needed."""
+        """Return a number or a text as a value of its property; None if it does not fit the type of the property."""
         known, given = self.known.get(name), type(value)
         if known is None or name in self.loose:
             return None
@@ -119,9 +120,9 @@ class PropertyTypes:
 
 
     def _decimals(self, name: str, array: pa.Array, known: pa.DataType, problems: list[InputError]) -> pa.Array:
-        """Return decimals in the type of their property, which grows to have all digits that their own type has.
+        """Return decimals in the type of their property, which grows to contain all digits of their own type.
 
-        Where these are more than decimals can have, the values have to fit the type that is known.
+        If these are more digits than a decimal can have, the values have to fit the known type.
         """
         scale = max(known.scale, array.type.scale)
         digits = scale + max(known.precision - known.scale, array.type.precision - array.type.scale)
@@ -133,7 +134,7 @@ class PropertyTypes:
                 array[row].cast(known)
             except pa.ArrowInvalid:
                 reason = (
-                    f"{_shown(array[row].as_py())} is beyond the values before, which are decimals of {known.precision} "
+                    f"{short_repr(array[row].as_py())} is beyond the values before, which are decimals of {known.precision} "
                     f"digits with {known.scale} behind the point; values of one property have at most {_MOST_DIGITS}"
                 )
                 problems.append(row_error(row, name, reason))
@@ -143,7 +144,7 @@ class PropertyTypes:
 
 
 _MOST_DIGITS = 76
-"""So many digits decimals may have in Arrow."""
+"""The largest number of digits of a decimal in Arrow."""
 
 
 def decimal_type(precision: int, scale: int) -> pa.DataType:
@@ -152,11 +153,7 @@ def decimal_type(precision: int, scale: int) -> pa.DataType:
 
 
 def _misfit(value: Any, given: pa.DataType, known: pa.DataType) -> str:
-    return f"{_shown(value)} is {_article(_name_of(given))}, and the values before are of type {_name_of(known)}"
-
-
-def _shown(value: Any) -> str:
-    return repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"
+    return f"{short_repr(value)} is {_article(_name_of(given))}, and the values before are of type {_name_of(known)}"
 
 
 def _article(name: str) -> str:

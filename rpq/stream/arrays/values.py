@@ -1,6 +1,6 @@
-"""Single values, as lists of rows bring them, as arrays: what each column takes, and the first value that does not fit.
+"""Conversion of lists of values to arrays: the values that each column takes, and the first one that does not fit.
 
-A list whose values are all of the plain type goes to Arrow as it is; only of another one each value is looked at.
+A list whose values are all of the plain type goes to Arrow as it is; only in other lists each value is examined.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MISSING = "nothing is given; a value is needed"
 EMPTY = "is empty; expected a name"
 """The problem of an empty vertex or label.
 
-In outputs an empty text stands for what has no value, so no name is empty, wherever tuples come from.
+In outputs an empty text stands for a missing value, so no name is empty, wherever tuples come from.
 """
 
 BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-"""The texts that say true or false, in small letters."""
+"""The texts of true and false, in lower case."""
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
@@ -46,8 +46,8 @@ _STEPS_BELOW = {"ps": 10**3, "fs": 10**6, "as": 10**9}
 class Misfit(NamedTuple):
     """The first value of a column that does not fit: its row, and the problem.
 
-    `is_of_other_kind` tells one that would fit without those before: a time among numbers, a number among times, a time too
-    far away for the unit of others.
+    `is_of_other_kind` is true for a value that only the values before it exclude: a time among numbers, a number among
+    times, a time that is too distant for the unit of the others.
     """
 
     row: int
@@ -75,8 +75,8 @@ class _Moment(NamedTuple):
     zone: datetime.tzinfo | None
 
 
-def shown(value: Any) -> str:
-    """Return a value in a message: its repr, cut short."""
+def short_repr(value: Any) -> str:
+    """Return the repr of a value for a message, abbreviated if it is long."""
     try:
         text = repr(value)
     except Exception:  # of foreign objects, and of integers with more than 4,300 digits
@@ -85,7 +85,7 @@ def shown(value: Any) -> str:
 
 
 def vertices_of(values: list[Any], kind: str | None, name: str) -> tuple[pa.Array, Misfit | None]:
-    """Return an array of int64 or string: of `kind`, or None for that of the first value."""
+    """Return an array of int64 or string: of `kind` or, if that is None, of the kind of the first value."""
     plain = _plain_texts(values) if kind != "int64" else None
     if plain is None and kind != "string":
         plain = _plain_integers(values)
@@ -98,8 +98,8 @@ def vertices_of(values: list[Any], kind: str | None, name: str) -> tuple[pa.Arra
         known = _integer(value, name) if isinstance(value, (int, np.integer)) else _name(value, name)
         if type(known) is not wanted:
             raise _Unfit(
-                f"{shown(value)} is {'int64' if wanted is str else 'string'} in a stream whose vertices are of type {kind}; "
-                "one engine takes integers or text, not both"
+                f"{short_repr(value)} is {'int64' if wanted is str else 'string'} in a stream whose vertices are of type "
+                f"{kind}; one engine takes integers or text, not both"
             )
         return known
 
@@ -108,9 +108,9 @@ def vertices_of(values: list[Any], kind: str | None, name: str) -> tuple[pa.Arra
 
 
 def kind_of(*columns: Any) -> str | None:
-    """Return whether most vertices of lists are "int64" or "string"; where as many are, the first decides.
+    """Return the kind of most vertices in some lists, "int64" or "string"; the first vertex decides a tie.
 
-    None: there are none.
+    None means that there are no vertices.
     """
     vertices = (value for values in columns for value in values if isinstance(value, (str, int, np.integer)))
     found = [isinstance(value, str) for value in vertices]
@@ -149,7 +149,7 @@ def deletes_of_ops(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
 
     def delete(value: Any) -> bool:
         if not isinstance(value, str) or value not in ("+", "-"):
-            raise _Unfit(f"{shown(value)} is no operation; {MEANT['op']}")
+            raise _Unfit(f"{short_repr(value)} is no operation; {MEANT['op']}")
         return value == "-"
 
     good, misfit = _take_until_misfit(values, delete, "op")
@@ -200,11 +200,11 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
         first[:] = first or [known]
         if isinstance(known, int) != isinstance(first[0], int):
             before = "integers" if isinstance(first[0], int) else "dates or times"
-            raise _OfOtherKind(f"{shown(value)} follows {before}; {MEANT['timestamp']}")
+            raise _OfOtherKind(f"{short_repr(value)} follows {before}; {MEANT['timestamp']}")
         if isinstance(known, _Moment) and isinstance(first[0], _Moment) and (known.zone is None) != (first[0].zone is None):
             raise _Unfit(
-                f"{shown(value)} has {'no' if known.zone is None else 'a'} time zone, unlike those before: give all of them "
-                "a zone (value.replace(tzinfo=datetime.UTC), if they are in UTC), or none"
+                f"{short_repr(value)} has {'no' if known.zone is None else 'a'} time zone, unlike those before: give all of "
+                "them a zone (value.replace(tzinfo=datetime.UTC), if they are in UTC), or none"
             )
         return known
 
@@ -227,7 +227,7 @@ def kind_of_timestamp(value: Any) -> int | None:
 
 
 def moments_of_numpy(column: np.ndarray) -> pa.Array:
-    """Return an array of datetime64 in a unit that Arrow does not have, in one that it has: floored to nanoseconds."""
+    """Return an array of datetime64, whose unit Arrow lacks, in a unit that Arrow has, rounded down to nanoseconds."""
     unit, count = np.datetime_data(column.dtype)
     if unit in _STEPS_BELOW:
         per, missing = _STEPS_BELOW[unit], np.isnat(column)
@@ -251,7 +251,7 @@ def _plain_texts(values: list[Any]) -> pa.Array | None:
         return None
     try:
         array = text_array(values)
-    except (TypeError, UnicodeEncodeError, pa.ArrowCapacityError):  # one of them is no text, or nothing to UTF-8
+    except (TypeError, UnicodeEncodeError, pa.ArrowCapacityError):  # one of them is no text, or not valid in UTF-8
         return None
     return array if first_empty(array) is None else None
 
@@ -295,14 +295,14 @@ def _take_until_misfit(values: list[Any], take: Callable[[Any], Any], name: str)
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value stands for none."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which may not be there
+    """Return whether a value stands for a missing one."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which may not be installed
         return True
     return isinstance(value, np.datetime64) and bool(np.isnat(value))
 
 
 def _unlike(value: Any, name: str) -> _Unfit:
-    return _Unfit(f"{shown(value)} is of type {type(value).__name__}; {MEANT[name]}")
+    return _Unfit(f"{short_repr(value)} is of type {type(value).__name__}; {MEANT[name]}")
 
 
 def _integer(value: Any, name: str) -> int:
@@ -310,7 +310,7 @@ def _integer(value: Any, name: str) -> int:
         raise _unlike(value, name)
     number = int(value)
     if not -(2**63) <= number < 2**63:
-        raise _Unfit(f"{shown(number)} does not fit into 64 bits with a sign")
+        raise _Unfit(f"{short_repr(number)} does not fit into 64 bits with a sign")
     return number
 
 
@@ -328,7 +328,7 @@ def _text(value: Any, name: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as problem:
-        raise _Unfit(f"{shown(value)} is not text that UTF-8 can hold: it has a lone surrogate") from problem
+        raise _Unfit(f"{short_repr(value)} is not text that UTF-8 can hold: it has a lone surrogate") from problem
     return text
 
 
@@ -365,7 +365,7 @@ def _moments(good: list[_Moment], values: list[Any], misfit: Misfit | None) -> t
     numbers = [moment.nanoseconds // step for moment in good]
     for row, number in enumerate(numbers):
         if not -(2**63) <= number < 2**63:
-            reason = f"{shown(values[row])} does not fit into 64 bits in the unit of those beside it"
+            reason = f"{short_repr(values[row])} does not fit into 64 bits in the unit of those beside it"
             misfit = Misfit(row, reason, is_of_other_kind=True)
             del numbers[row:]
             break

@@ -7,8 +7,8 @@ inner steps of a path, and a count window, which numbers all inserts, accept eve
 what a reader of a named stream accepts, readers of the merged stream do too.
 
 All edges that the snapshot graph holds are accepted, so that a delete finds them: when less is accepted because a query has
-gone, the engine drops the others. For a query that comes later there is, for each thing accepted, the largest timestamp of
-an insert that was passed by before it was (`passed_before`).
+gone, the engine drops the others. For queries that are registered later, the filter has with each accepted `Ends` the
+largest timestamp of an insert that was passed by before these were accepted (`passed_before`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from rpq.compiled.views import view
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
-NEVER_PASSED = int(np.iinfo(np.int64).min)
-
-# Bits of `_Arrays.flags`, a label: it has a filter, which asks for these.
+# Bits of `_Arrays.flags`, for each label: it has a filter, and the kinds of entries by which that accepts edges.
 _FILTERED = 1
 _SOURCES = 2
 _TARGETS = 4
@@ -53,8 +51,8 @@ class EdgeFilter:
     """The edges of each label that the queries of an engine accept, by label id.
 
     >>> edges = EdgeFilter()
-    >>> edges.accept(0, [Ends(None, "h7")], passed_by=NEVER_PASSED)
-    >>> edges.accept(1, [Ends(None, "h7"), ALL], passed_by=NEVER_PASSED)
+    >>> edges.accept(0, [Ends(None, "h7")], passed_by=-(2**63))
+    >>> edges.accept(1, [Ends(None, "h7"), ALL], passed_by=-(2**63))
     >>> [edges.accepts(label, "x", target) for label, target in ((0, "h7"), (0, "h8"), (1, "h8"))]
     [True, False, True]
     """
@@ -93,7 +91,7 @@ class EdgeFilter:
         self._enter(label, accepted)
 
     def retract(self, label: int, ends: Iterable[Ends]) -> None:
-        """Accept some edges of a label no longer that are accepted now. O(these), or O(label) with `ALL` or loops."""
+        """Stop accepting some edges of a label. O(these), or O(label) with `ALL` or loops."""
         known = self._accepted[label]
         has_filter = self.has_filter(label)
         had_loops = False
@@ -123,7 +121,7 @@ class EdgeFilter:
         self._waiting += [(label, one) for one in more]
 
     def forget(self, labels: Iterable[int]) -> None:
-        """Forget label ids, which no query reads, or whose name another label gets."""
+        """Forget label ids that no query reads, or that another label gets."""
         for label in labels:
             if self._accepted.pop(label, None) is not None:
                 self._constants = None
@@ -263,7 +261,7 @@ def _has_entry(arrays, room, label, source, target):
 
 @njit(cache=True, nogil=True)
 def _find_unaccepted(arrays, room, label, source, target, flags):
-    """Set the flags of rows to whether no entry accepts them: 0 stays, and means that the row needs none."""
+    """Set the flag of each row to whether no entry accepts it. A flag of 0 stays: such a row needs no entry."""
     for row in range(len(flags)):
         if flags[row] == 0:
             continue

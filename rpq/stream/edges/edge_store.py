@@ -164,7 +164,7 @@ def in_window(edges, horizon, edge):
 
 @njit(cache=True, nogil=True)
 def insert(edges, horizons, u, v, label, time):
-    """Enter an edge or make it younger; its id and whether it was in a window."""
+    """Enter an edge or raise its timestamp. Return its id, and whether it was in a window."""
     fields = edges.fields
     horizon = horizons.horizon[horizons.group[label]]
     h = key_hash(u, label, v)

@@ -1,7 +1,7 @@
 """The timestamps that edges had at each tuple of a chunk, once all of its tuples are applied.
 
-Workers report the rows of a whole chunk, and by then the graph has the timestamps that its last tuple left: an edge of a row
-may have come again since.  Whoever shows the edges of rows asks here.
+Workers report the rows of a whole chunk, and by then the graph has the timestamps after its last tuple: an edge of a row may
+have come again since. Witnesses therefore take the timestamps of their edges from here.
 """
 
 from __future__ import annotations

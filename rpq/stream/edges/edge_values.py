@@ -1,4 +1,4 @@
-"""The values of properties of edges that witnesses tell: those of each edge that the snapshot graph holds."""
+"""The values of properties that witnesses show: those of each edge in the snapshot graph."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EdgeValues:
         return None if latest is None else latest[1]
 
     def columns(self, keys: Iterable[Any], types: Mapping[str, pa.DataType]) -> tuple[np.ndarray, dict[str, pa.Array]]:
-        """Return of which of these edges values are known (uint8), and for each property, whose types these are, a column.
+        """Return for which of these edges values are known (uint8), and a column for each of the properties in `types`.
 
         >>> values = EdgeValues()
         >>> values.put((1, 2, 3), 7, {"amount": 5})

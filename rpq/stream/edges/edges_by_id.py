@@ -264,7 +264,7 @@ class EdgesById:
         return int(self._arrays.satisfied[edge])
 
     def are_held(self, ids: np.ndarray, timestamps: np.ndarray) -> np.ndarray:
-        """Return of which edges the current version has a timestamp."""
+        """Return which edges have a current version with the timestamp given for them."""
         is_there = ids >= 0
         found: np.ndarray = is_there & (self._arrays.group[ids] >= 0) & (self._arrays.timestamp[ids] == timestamps)
         return found
@@ -295,7 +295,7 @@ class EdgesById:
         self.names.release(np.flatnonzero(is_gone).astype(np.int32))
 
     def _enter(self, ids: np.ndarray, columns: tuple[np.ndarray, ...]) -> None:
-        """Set these edges, in place of all groups. O(edges · log edges)."""
+        """Replace all groups by the groups of these edges. O(edges · log edges)."""
         source, label, target, timestamp, satisfied = columns
         order = np.argsort(timestamp, kind="stable")
         self._arrays.fields[_GROUPS] = 0
@@ -498,7 +498,7 @@ def _group_length(edges, group):
 
 @njit(cache=True, nogil=True)
 def _leave_label(edges, tuples, out, group, label, is_derived, left, bound, time, row):
-    """Emit what becomes of a label of a group that an edge with the timestamp `left` has left."""
+    """Emit the operations on a label of a group after an edge with the timestamp `left` has left the group."""
     if tuples.is_ordered[label]:
         u, v = np.int64(edges.source[group]), np.int64(edges.target[group])
         _emit(out, u, label, v, time, 1, row)
@@ -613,7 +613,7 @@ def replace_edges(edges, chunk, tuples, before, out, first, count):
             edges.satisfied[edge] = new
             _link(edges, edge, group)
         else:
-            edges.fields[_LOST] = max(edges.fields[_LOST], time)  # the graph is told, so that it knows what is lost
+            edges.fields[_LOST] = max(edges.fields[_LOST], time)  # the graph gets it too, to know what is lost
         u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
         if tuples.is_read[label]:
             _emit(out, u, label, v, time, 0, i)

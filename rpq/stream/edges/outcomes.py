@@ -58,7 +58,7 @@ NEVER = INT64_MAX
 
 @njit(cache=True, nogil=True, forceinline=True)
 def outcome_of(is_delete, is_held, is_late):
-    """Return the outcome of a tuple whose label a window reads; whether an insert is late plays no part for a delete."""
+    """Return the outcome of a tuple whose label a window reads; `is_late` matters only to inserts."""
     if is_delete:
         return np.int64(DELETED if is_held else ABSENT)
     if is_late:

@@ -114,7 +114,7 @@ class ParallelEdges:
         self.trackers[key] = tracker
 
     def untrack(self, key: Hashable) -> None:
-        """Track a content no longer. O(edges)."""
+        """Stop tracking a content. O(edges)."""
         self._settle_recent()
         place = len(_TYPES) + [*self.trackers].index(key)
         self._parts = [part[:place] + part[place + 1 :] for part in self._parts]

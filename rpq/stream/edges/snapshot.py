@@ -179,7 +179,7 @@ class SnapshotGraph:
             member=np.zeros(0, np.uint8),
             horizon=np.zeros(0, np.int64),
         )
-        self.horizons.group[:] = 0  # what is beyond the labels given belongs to groups that there are no more
+        self.horizons.group[:] = 0  # labels beyond those given belong to groups that no longer exist
         self.edges.fields[WINDOWS] = len(windows)
         self.edges.fields[GROUPS] = 0
         self.set_labels(np.arange(len(read)), read)
@@ -242,7 +242,8 @@ class SnapshotGraph:
     def slides(self, window: AnyWindow, key: Hashable, edges: np.ndarray) -> np.ndarray:
         """Return the slides at which edges leave a window (the count window with that key); O(edges).
 
-        One that is never left is beyond all others. Edges that a window does not hold may have any up to the current one.
+        For an edge that never leaves, it is beyond all others. For an edge that the window does not hold, it may be any
+        slide up to the current one.
         """
         if isinstance(window, CountWindow):
             return self.counted.slides(key, edges)
@@ -295,30 +296,29 @@ class SnapshotGraph:
     def resolve(self, tuples: Any, count: int) -> np.ndarray:
         """Apply the tuples of the view of a chunk, for which there is room, writing its `edge`.
 
-        Returns what became of each tuple (uint8). O(tuples).
+        Returns the outcome of each tuple (uint8). O(tuples).
         """
         outcome = np.empty(count, np.uint8)
         self.resolve_one(tuples, outcome, count=count)
         return outcome
 
     def resolve_uncounted(self, tuples: Any, count: int) -> None:
-        """Resolve as `resolve` does tuples whose outcomes are counted elsewhere."""
+        """Resolve tuples, whose outcomes are counted elsewhere, like `resolve`."""
         outcomes = self.outcomes.copy()
         self.resolve(tuples, count)
         self.outcomes[:] = outcomes
 
     def resolve_uncounted_with_streams(self, tuples: Any, named: Any, is_named: np.ndarray, count: int) -> None:
-        """Resolve as `resolve_with_streams` does tuples whose outcomes are counted elsewhere."""
+        """Resolve tuples, whose outcomes are counted elsewhere, like `resolve_with_streams`."""
         outcomes = self.outcomes.copy()
         self.resolve_with_streams(tuples, named, is_named, count)
         self.outcomes[:] = outcomes
 
     def resolve_with_streams(self, tuples: Any, named: Any, is_named: np.ndarray, count: int) -> np.ndarray:
-        """Resolve as `resolve` does tuples some of which are edges of a named stream too (`is_named`, uint8): one event.
+        """Resolve tuples like `resolve`, some of which are in the same event edges of a named stream (`is_named`, uint8).
 
-        `named` is the view of a chunk of the same tuples with the labels of their streams; its `edge` is written as well,
-        where a tuple is not named as that of the merged stream. What became of a tuple is the strongest of what became of
-        its two edges (`stronger`).
+        `named` is the view of a chunk of the same tuples with the labels of their streams. Its `edge` is written as well:
+        that of the merged stream for a tuple that is not named. The outcome of a tuple is the stronger one of its two edges.
         """
         outcome = np.empty(count, np.uint8)
         graph = self._edges_view, self._horizons_view, self.counted.view
@@ -367,7 +367,7 @@ class SnapshotGraph:
         return chunk.edge
 
     def enter_static(self, source: np.ndarray, target: np.ndarray, label: np.ndarray) -> None:
-        """Enter static edges, for whose ends there is room; no window holds them by that."""
+        """Enter static edges, for whose ends there is room. Being static does not put them into a window."""
         self.make_room(len(source), self.vertex_room)
         _enter_static(self._edges_view, self._horizons_view, source, target, label)
         self.statics = len(self.static_edges())

@@ -92,8 +92,8 @@ class StaticEdges:
         """The properties of which values are kept."""
         return frozenset(self._values)
 
-    def lost(self, properties: frozenset[str]) -> list[str]:
-        """Return which of some properties edges had, or may have had, without that their values were kept."""
+    def lost_properties(self, properties: frozenset[str]) -> list[str]:
+        """Return those of some properties that edges had, or may have had, but whose values were not kept."""
         unknown = frozenset() if self.known is None or not len(self) else properties - self.known
         return sorted((self.unread & properties) | unknown)
 

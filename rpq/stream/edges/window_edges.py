@@ -1,19 +1,19 @@
-"""The edges of a window that is decided before the graph, since what leaves it changes what else there is.
+"""The edges of a window whose content is decided before the graph, because an edge that leaves it changes other edges.
 
-Where edges have an identity, what an insert replaces depends on what the window holds. The graph knows that of windows of
-time, but not of count windows; and where an edge hides the static edge of its identity, that is back when the edge leaves.
-In both cases the window is decided here: for each tuple `WindowEdges` returns the inserts and deletes of (source, label,
-target) that the tuple amounts to, also under the derived labels whose conditions the edges satisfy. Evictions are deletes
-with a mark. To the graph and to queries the window is unbounded.
+Where edges have an identity, the effect of an insert depends on the edges in the window. The graph knows these for windows
+of time, but not for count windows; and a static edge that an edge of its identity hides comes back when that edge leaves.
+In both cases the content of the window is decided here: for each tuple `WindowEdges` returns the inserts and deletes of
+(source, label, target) that the tuple amounts to, also under the derived labels whose conditions the edges satisfy.
+Evictions are deletes with a mark. To the graph and to queries the window is unbounded.
 
 - An insert of an edge that the window holds replaces that edge, unless the insert is older; in a count window the edge then
   gets the number of the insert, and nothing else changes.
 - In a count window an insert with a label that no query reads has no number. Where edges have ids, it removes the edge with
-  its id, unless that edge is newer. A window of time has it like any other.
+  its id, unless that edge is newer. A window of time holds it like any other edge.
 - A static edge is there while the window holds no edge with its key.
-- The changes of a tuple come in three stages: what its replacement or delete takes, what its insert brings, and what is
-  evicted. So the graph before the third is the one without any eviction. Each boundary of a window of time that a tuple
-  crosses is an event of its own, with the same stages; its stages are below those of the tuple, by three for each event.
+- The changes of a tuple come in three stages: what its replacement or delete removes, what its insert adds, and what is
+  evicted. Before the third stage the graph is therefore the one without any eviction. Each boundary of a window of time that
+  a tuple crosses is an event of its own with the same stages; these are below those of the tuple, by three for each event.
 
 An edge is a Python object, of which there are as many as the window has: about a kilobyte each.
 """
@@ -62,7 +62,7 @@ class WindowEdge:
         """The number of its last insert."""
         self.vertex = self.twin = NO_VERTEX
         self.values: dict[str, Any] | None = None
-        """The values that witnesses tell, where they are kept."""
+        """The values that witnesses show, where they are kept."""
 
     @property
     def ends(self) -> Link:
@@ -122,7 +122,7 @@ class _Changes:
         self.delete(row, stage, (-1, label, -1), time)
 
     def reveal(self, row: int, label: int, links: Sequence[Link], time: int) -> None:
-        """Add what a static edge is that a tuple with this time brings back."""
+        """Add the inserts of a static edge that a tuple with this time brings back."""
         if links:
             self.move_time(row, LOSSES, label, time)  # as these inserts do not
         for link in links:
@@ -191,9 +191,9 @@ class WindowEdges:
     # --- static edges ----------------------------------------------------------------------------------------
 
     def set_statics(self, links: Mapping[Hashable, Sequence[Link]], *, begins: bool = False) -> list[Link]:
-        """Set what static edges are in the graph, by their keys; return what those are that nothing hides.
+        """Set the links of static edges in the graph, by their keys. Return the links of those that no edge hides.
 
-        None are there before they begin. What they were then they remain, whatever else they are later.
+        Before static edges begin, the graph has none of them. Afterwards a static edge keeps its links and may get more.
         """
         if not self.is_begun:
             self._statics = {key: [*of_edge] for key, of_edge in links.items()}
@@ -208,18 +208,18 @@ class WindowEdges:
         return [link for key, of_edge in self._statics.items() if key not in self._edges for link in of_edge]
 
     def _enter(self, key: Hashable, links: Sequence[Link]) -> list[Link]:
-        """Note that the static edge with a key is some edges of the graph; return those that it did not have."""
+        """Add the links of the static edge with a key to the graph. Return those that the graph did not have."""
         new = [link for link in links if link not in self._links]
         for link in links:
             self._links.setdefault(link, {})[key] = TIMELESS
         return new
 
     def _reveal(self, key: Hashable | None) -> list[Link]:
-        """Bring the static edge with a key back; return the edges that are new in the graph."""
+        """Bring the static edge with a key back. Return the links that are new in the graph."""
         return self._enter(key, self._statics.get(key, ())) if self.is_begun else []
 
     def _hide(self, key: Hashable) -> list[Link]:
-        """Take away the static edge with a key; return what it was in the graph."""
+        """Hide the static edge with a key. Return its links."""
         links = self._statics.get(key, []) if self.is_begun else []
         self._forget(key, links)
         return links
@@ -387,7 +387,7 @@ class WindowEdges:
         return links
 
     def _remove(self, edge: WindowEdge) -> list[Link]:
-        """Remove an edge; return what it was in the graph."""
+        """Remove an edge. Return its links."""
         del self._edges[edge.key]
         of_ends = self._by_ends[edge.ends]
         del of_ends[edge.key]
@@ -398,7 +398,7 @@ class WindowEdges:
         return links
 
     def _forget(self, key: Hashable, links: Sequence[Link]) -> None:
-        """Note that the edge with a key is some edges of the graph no longer."""
+        """Remove links of the edge with a key from the graph."""
         for link in links:
             of_link = self._links[link]
             del of_link[key]
@@ -421,7 +421,7 @@ class WindowEdges:
         found: _Changes,
         skip: Sequence[Link] = (),
     ) -> None:
-        """Add the deletes of what an edge with the timestamp `before` alone was in the graph.
+        """Add the deletes of those links that only an edge with the timestamp `before` had.
 
         Where parallel edges are left that are older, the graph gets their timestamp. The edges in `skip` follow later, of
         paths in time order the last one of each.
@@ -478,7 +478,7 @@ class WindowEdges:
         self._since_collect = 0
 
     def forget_vertices(self, ids: np.ndarray) -> None:
-        """Note that vertices are released, which edges may be that no query binds any longer. O(edges + ids)."""
+        """Note that vertices are released; some may stand for edges that no query binds any longer. O(edges + ids)."""
         released = {*ids.tolist()}
         for edge in self if released else ():
             if edge.vertex in released:

@@ -1,4 +1,4 @@
-"""The dictionaries of names: vertices, edges that are vertices, and labels, with dense ids that are given again.
+"""The dictionaries of names: vertices, edges that are vertices, and labels, with dense ids that are reused.
 
 Imports `rpq.stream.arrays`, and nothing else of `rpq.stream`.
 """

@@ -39,8 +39,8 @@ class EdgeVertexColumns(NamedTuple):
     label: np.ndarray  # int32
     target: np.ndarray  # int32
     timestamp: np.ndarray  # int64
-    number: np.ndarray  # int64: the position of the insert among all inserts, that of static edges as -1, -2, …, or what the
-    # id of the edge has in `EdgeNames`
+    number: np.ndarray  # int64: the position of the insert among all inserts; -1, -2, … for static edges; or, where edges
+    # have ids, the number of the id in `EdgeNames`
     twin: np.ndarray  # int32: the vertex for the other direction, NO_VERTEX if there is none
 
 
@@ -100,20 +100,20 @@ class EdgeVertices:
             mine[ids] = _objects(values[name]) if name in values else None
 
     def make_current(self, ids: np.ndarray) -> None:
-        """Note that edges are there until they are taken away."""
+        """Make edges current, until a delete or a replacement ends that."""
         self._is_current[ids] = True
         if self._current is not None:
             for key, number, vertex in zip(self._keys(ids), self.numbers(ids).tolist(), ids.tolist(), strict=True):
                 self._enter(key, number, vertex)
 
     def make_one_current(self, key: tuple[int, ...], number: int, vertex: int) -> None:
-        """Note that an edge with a number is there between two vertices with a label: (source, label, target)."""
+        """Make one edge current: that with a number between two vertices with a label, (source, label, target)."""
         self._is_current[vertex] = True
         if self._current is not None:
             self._enter(key, number, vertex)
 
     def end(self, ids: np.ndarray) -> None:
-        """Note that edges are there no longer."""
+        """Remove edges from the current ones."""
         if self._current is not None:
             self._remove(ids.tolist())
         self._is_current[ids] = False
@@ -135,22 +135,22 @@ class EdgeVertices:
                 _discard(self._numbered, number, vertex)
 
     def _know_current(self) -> dict[tuple[int, ...], dict[int, None]]:
-        """Return the current edges by their ends, which are known from now on."""
+        """Return the current edges by their ends. From the first call on, this index is maintained."""
         if self._current is None:
             self._current = {}
             self.make_current(np.flatnonzero(self._is_current))
         return self._current
 
     def take_current(self, key: tuple[int, ...]) -> Sequence[int]:
-        """Return the vertices of the current edges between two vertices with a label, which are so no longer."""
-        return self._taken(self._know_current().get(key))
+        """Remove the edges between two vertices with a label from the current ones, and return their vertices."""
+        return self._pop(self._know_current().get(key))
 
     def take_numbered(self, number: int) -> Sequence[int]:
-        """Return the vertices of the current edge with this number, which are so no longer, where edges have ids."""
+        """Remove the edge with this number from the current ones, where edges have ids, and return its vertices."""
         self._know_current()
-        return self._taken(self._numbered.get(number))
+        return self._pop(self._numbered.get(number))
 
-    def _taken(self, found: dict[int, None] | None) -> Sequence[int]:
+    def _pop(self, found: dict[int, None] | None) -> Sequence[int]:
         if not found:
             return ()
         vertices = [*found]
@@ -192,7 +192,7 @@ class EdgeVertices:
     # --- values ----------------------------------------------------------------------------------------------
 
     def columns(self, ids: np.ndarray) -> EdgeVertexColumns:
-        """Return what is known of edges, but for their values."""
+        """Return the columns of edges, without their values."""
         return EdgeVertexColumns(*(array[ids] for array in self._columns))
 
     def timestamps(self, ids: np.ndarray) -> pa.Array:

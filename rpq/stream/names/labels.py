@@ -1,10 +1,10 @@
 """The dictionary of labels: names to dense ids and back, holding those of the window and the latest of the others.
 
-A label is needed while an edge in the window bears it. Of a label that none bears the engine would like to remember
-when an insert of it was last lost, because a query that is registered later must know; this is done for the `remembered`
-labels with the latest losses. Of all others one number is left, `forgotten`: so a stream that never stops
-inventing labels takes no more memory than its window, and a new label costs the same whatever came before. Labels of
-named streams (`stream_labels.py`) are labels like others, but for these one number of their own is left.
+A label is needed while an edge in the window bears it. For a query that is registered later, the engine has to know when an
+insert of a label that no edge bears was last lost. The dictionary remembers this for the `remembered` labels with the latest
+losses, and for all others together in one number, `forgotten`. A stream that never stops inventing labels therefore takes no
+more memory than its window, and a new label costs the same whatever came before. Labels of named streams
+(`stream_labels.py`) are labels like others, but have such a number of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNKNOWN = -2
 _MOST_KNOWN = 1 << 16
 """The most pairs of a stream and a label whose ids are in a table."""
 _FEW_STREAMS = 64
-"""The number of streams so far up to which all of them are looked at, instead of those of a column."""
+"""Up to this number of streams, all of them are looked up, not only those of a column."""
 
 
 class _Texts:
@@ -46,10 +46,10 @@ class _Texts:
 
 
 class LabelDictionary:
-    """Label names and their ids, which are given out again.
+    """Label names and their ids, which are reused.
 
-    `forgotten` is the largest timestamp of a lost insert of a label that the dictionary holds no more,
-    `forgotten_of_streams` of one of a named stream.
+    `forgotten` is the largest timestamp of a lost insert of a label that the dictionary no longer contains, and
+    `forgotten_of_streams` the same for labels of named streams.
     """
 
     def __init__(self, *, remembered: int = 4096) -> None:
@@ -60,7 +60,7 @@ class LabelDictionary:
         self._has_others = False
         self._remembered = remembered
         self._free: list[int] = []
-        self._count_after_forget = 0  # by the last `forget`
+        self._count_after_forget = 0  # the number of labels after the last `forget`
         self._streams: dict[str | None, int] = {}  # names of streams to rows of the table
         self._in_streams = np.zeros((0, 0), np.int32)  # ids of labels in streams, by the ids of labels
         self._texts, self._texts_of_streams = _Texts(), _Texts()
@@ -120,7 +120,7 @@ class LabelDictionary:
         return ids[codes], new
 
     def _intern_texts(self, column: pa.Array) -> tuple[np.ndarray, list[int]]:
-        """Intern an array of string. Most labels came before: then Python looks at none."""
+        """Intern an array of string. If all labels are known, as they mostly are, Python looks at none of them."""
         places, fresh = self._texts.intern(column)
         new: list[int] = []
         if fresh:

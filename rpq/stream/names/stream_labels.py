@@ -4,11 +4,11 @@ A tuple of stream s with label l is an edge of the merged stream, and an edge of
 the tuples of its own stream. The snapshot graph and the queries have the second one under a label of its own, "l of s",
 so everything that holds of a label (windows, expiry, names, what was lost) holds of it as well.
 
-So it is with static edges that were loaded as a named graph: they have a label of a stream that no tuple bears, so they are
-edges of that graph alone, beside those of the default graph (`stream_of_graph`).
+The same holds for static edges that were loaded as a named graph: their label is that of a stream which no tuple has, so
+they are edges of that graph alone, not of the default graph (`stream_of_graph`).
 
-So it is with conditions on properties, `transfer[amount > 1000]`: a tuple with label l that satisfies a condition c is an
-edge with the label "l where c" too, a `ConditionLabel`.
+The same holds for conditions on properties, as in `transfer[amount > 1000]`: a tuple with label l that satisfies a condition
+c is also an edge with the label "l where c", a `ConditionLabel`.
 
 An edge that an edge variable may bind is a vertex of its own between two edges: one from its source, one to its target.
 Their labels are an `EdgeEnd` each.

@@ -310,7 +310,7 @@ class VertexDictionary:
         return int(_find_text(self._view, data, np.int64(0), np.int64(len(data))))
 
     def release(self, unused: np.ndarray) -> None:
-        """Take ids out, with their names. O(names in the dictionary)."""
+        """Remove ids and their names. O(names in the dictionary)."""
         if len(unused) == 0:
             return
         self._forget_names(unused)
@@ -433,13 +433,13 @@ def _hashes_of_numbers(names, ids, found):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _upper_half(h):
-    """Return the part of a hash that finds its place in the table, which is kept."""
+    """Return the upper half of a hash, which determines its place in the table and is stored."""
     return np.uint32(h >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _is_text(names, candidate, h, data, start, length):
-    """Return whether an id has that text, whose hash is `h`, for its name."""
+    """Return whether the name of an id is a text whose hash is `h`."""
     if names.hash[candidate] != _upper_half(h) or names.length[candidate] != length:
         return False
     first = names.start[candidate]
@@ -525,7 +525,7 @@ def _reserve(names, ids, done):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _enter_number(names, number):
-    """Return the id of a number << 1, + 1 if it is new; -1, and nothing done, where there is no room for it."""
+    """Return twice the id of a number, plus 1 if it is new. Return -1 and change nothing if there is no room for it."""
     h = _hash_number(number)
     place = _probe_number(names, h, number)
     if place >= 0:

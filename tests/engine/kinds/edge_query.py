@@ -16,7 +16,7 @@ import pyarrow as pa
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.json_values import JsonValue
 from rpq.language import kinds
-from rpq.language.protocol import Division, Figures, Resources, RunningQuery
+from rpq.language.protocol import Division, Figures, PresentGraph, Resources, RunningQuery
 from rpq.language.readings import LabelSet
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
@@ -230,14 +230,7 @@ class RunningEdges(RunningQuery):
             latency=np.zeros(LATENCY_BUCKETS, np.int64),
         )
 
-    def witnesses(
-        self,
-        delta: Delta,
-        edges: Edges,
-        vertices: VertexDictionary,
-        labels: list[str],
-        edge_times: EdgeTimes | None = None,
-    ) -> pa.Array:
+    def witnesses(self, delta: Delta, graph: PresentGraph, edge_times: EdgeTimes | None = None) -> pa.Array:
         removed = np.repeat(delta.kinds < 0, delta.lengths())
         texts = pa.array([None if gone else self.question.label for gone in removed], pa.string())
         return pa.StructArray.from_arrays([texts, pa.nulls(len(removed), pa.list_(pa.int64()))], ["path", "times"])

@@ -73,7 +73,7 @@ class NothingFrom(NoDoubt):
         super().__init__()
         self.hidden = hidden
 
-    def answered(self, walks: np.ndarray) -> np.ndarray:
+    def answers_among(self, walks: np.ndarray) -> np.ndarray:
         return walks[walks >> 32 != self.hidden]
 
 

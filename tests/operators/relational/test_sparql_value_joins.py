@@ -15,8 +15,8 @@ import rpq
 from rpq.language.pattern import Variable
 from rpq.language.sparql.values.operators import COMPARISONS
 from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NoValue, Number
+from rpq.operators.relational.joins import Comparison, ValueMatchNode
 from rpq.operators.relational.nodes import LeafNode
-from rpq.operators.relational.value_joins import Comparison, ValueMatchNode
 from rpq.operators.relational.values import compared_values, value_order
 from rpq.operators.relational.values.formula_columns import amount_of
 from rpq.operators.relational.values.term_ids import TermIds

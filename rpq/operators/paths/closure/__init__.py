@@ -1,5 +1,5 @@
-"""The index of bits: which roots reach a product node, without how long they do.
+"""The index of bits, which knows the roots that reach a product node, but not up to which slide.
 
-It serves where windows hold much and lose it at few boundaries, in place of the Δ index (`rpq/operators/paths/index`), from
-which it takes graph, slots and output.
+It replaces the Δ index (`rpq/operators/paths/index`), whose graph, slots and output it uses, where windows contain many
+edges that leave at few boundaries.
 """

@@ -1,10 +1,10 @@
 """The choice between bits and cells, by the work that they do.
 
 Both count their work, so the choice does not depend on how busy a machine is. It is made between chunks, whenever as
-much work has been done as a change costs. From cells an estimate comes first: components are computed anew at every
-boundary, and that alone must cost less than a fifth of what cells cost. Then bits are tried, and cells come back where
-bits turn out to cost more; each time the next trial has to wait four times as long. What cells would cost meanwhile follows
-from what is pushed: the ratio of the two is measured at the change, and varies less than either.
+much work has been done as a change costs. An index of cells first estimates the cost of bits: computing components anew at
+every boundary must alone cost less than a fifth of what cells cost. Then it tries bits, and goes back to cells if bits turn
+out to cost more; each further trial has to wait four times as long. The cost of cells during a trial is estimated from
+the words that bits push: the ratio of the two is measured at the change, and varies less than either.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 STEP = 9.3
-"""Nanoseconds of a step of 64 cells, fitted to measurements as those below (`TUNING.md` beside the Δ index)."""
+"""Nanoseconds of a step of 64 cells; this and the times below are fitted to measurements (`TUNING.md` of the Δ index)."""
 PUSHED_WORD = 3.3
 COMPUTED_WORD = 0.23
 WALKED = 10.5
 """Nanoseconds of a node or a link when components are computed."""
 _PERIOD = 2e6
-"""Nanoseconds of work from one choice to the next."""
+"""Nanoseconds of work between two choices."""
 _LARGEST_PART = 0.2
-"""The part of the work of cells that computing components may be where bits are tried."""
+"""The largest ratio of the work of computing components to that of cells at which bits are tried."""
 _TOLERANCE = 0.9
-"""The part of the work of cells up to which bits are kept."""
+"""The largest ratio of the work of bits to that of cells at which bits are kept."""
 _LONGEST = 10 * _PERIOD
-"""Nanoseconds to which periods grow while cells stay: single ones say little about a stream."""
+"""The longest period in nanoseconds while cells stay: short periods say little about a stream."""
 INSERT = 100.0
-"""Nanoseconds that an insert costs with bits beyond what it costs with cells."""
+"""Nanoseconds that an insert costs more with bits than with cells."""
 
 
 class Size(NamedTuple):
@@ -58,7 +58,7 @@ class Size(NamedTuple):
 
 
 def bytes_of_rows(words: int, *, keeps_earlier: bool) -> int:
-    """Return the bytes of rows of so many words, of what is pushed, and of what an event takes where that is kept.
+    """Return the bytes of rows of so many words, of the words to push, and of those that an event removes if these are kept.
 
     >>> bytes_of_rows(10, keeps_earlier=False), bytes_of_rows(10, keeps_earlier=True)
     (160, 240)
@@ -77,13 +77,13 @@ class Choice:
         self._cells_each = 0.0
         """Nanoseconds of work of cells for each insert, when they were measured last."""
         self._cells_a_push = 0.0
-        """How often the work of pushing words that of cells is; 0 until the first period of bits is over."""
+        """The ratio of the work of cells to that of pushing words; 0 until the first period of bits is over."""
         self._pushed = 0.0
         self._loss = 0.0
         """Nanoseconds that bits have cost beyond what cells would."""
 
     def begin(self, work: float, inserts: int, slide: int) -> None:
-        """Begin a period with what has been done so far."""
+        """Begin a period, with the work and the inserts so far."""
         self._work, self._inserts, self._slide = work, inserts, slide
 
     def is_due(self, work: float) -> bool:
@@ -106,8 +106,8 @@ class Choice:
     def prefers_cells(self, work: float, pushed: float, inserts: int, change: Callable[[], float]) -> bool:
         """Return whether an index of bits should go back to cells; a period is over.
 
-        `pushed` is the work of pushing words since the change, a part of all `work`, and `change` gives the work of going
-        back: what bits have cost beyond cells must have come to as much before.
+        `pushed` is the work of pushing words since the change, a part of all `work`, and `change` returns the work of going
+        back: only when bits have cost that much more than cells would, the index goes back.
         """
         came = max(1, inserts - self._inserts)
         pushed_each = (pushed - self._pushed) / came

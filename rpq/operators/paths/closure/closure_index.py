@@ -1,7 +1,7 @@
-"""An index that is one of bits or of cells, whichever costs less: it may change between any two tuples.
+"""An index of bits or of cells, whichever costs less: it may change from one to the other between any two tuples.
 
-Both have the same graph, slots and output. Bits become cells by raising the trees of all roots, cells bits by
-computing components; neither makes rows. Whoever needs more than to know what is reached makes cells of bits.
+Both have the same graph, slots and output. To get cells, the trees of all roots are raised; to get bits, components are
+computed. Neither reports rows. Calls that need more than the pairs that are reached change the index to cells.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow, Window
 
 _BATCH = 256
-"""The tuples of a chunk that is large enough for a change: the time of a single one shall not have it."""
+"""The number of tuples from which on a chunk may trigger a change, so that single tuples never wait for one."""
 
 
 class ClosureIndex(DeltaIndex):
@@ -71,7 +71,7 @@ class ClosureIndex(DeltaIndex):
         self._capacity = capacity
         self._apply_bits: Any = None  # bound when the first chunk comes to bits
         self._choice = Choice()
-        self._cells_bytes = 0  # the most bytes of cells that bits have been in place of
+        self._cells_bytes = 0  # the most bytes of cells that bits have replaced
         self._bytes_beside = 0  # of arrays that are kept until a change has succeeded
         super().__init__(program, window, capacity=capacity, **options)
 
@@ -90,7 +90,7 @@ class ClosureIndex(DeltaIndex):
     def _set_closure(self, closure: Closure | None) -> None:
         self._closure = closure
         self._closure_view = None
-        self.index = self.index._replace()  # whoever measures memory sees by this that there are other arrays
+        self.index = self.index._replace()  # a new object tells measurements of memory that arrays have changed
 
     # --- the change from one to the other --------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class ClosureIndex(DeltaIndex):
         )
 
     def use_bits(self) -> None:
-        """Keep bits from now on. Raises `MemoryLimitError`; cells stay then. O(edges × roots / 512)."""
+        """Change from cells to bits. Raises `MemoryLimitError`, and then keeps cells. O(edges × roots / 512)."""
         if self._closure is not None:
             return
         cells, state, nbytes = self.index, self.state.copy(), super().nbytes
@@ -142,11 +142,11 @@ class ClosureIndex(DeltaIndex):
 
     @property
     def _keeps_earlier(self) -> bool:
-        """True if bits need room for what an event takes."""
+        """True if bits need room for what an event removes."""
         return bool(self.index.settings[EXPLICIT]) or len(self.index.graph.into.entries) > 0
 
     def use_cells(self) -> None:
-        """Keep cells from now on. Raises `MemoryLimitError`; bits stay then. O(size of the index)."""
+        """Change from bits to cells. Raises `MemoryLimitError`, and then keeps bits. O(size of the index)."""
         if self._closure is None:
             return
         self._forget_bits()
@@ -182,7 +182,7 @@ class ClosureIndex(DeltaIndex):
             self.provide(code)
 
     def _has_settled_bits(self) -> bool:
-        """Compute components if that has to be done, and return whether the index keeps bits: memory may lack for them."""
+        """Compute components if necessary. Return whether the index still has bits, which it gives up if memory lacks."""
         while self._closure is not None and (code := int(kernels.settle(self.view, self._bits))) != DONE:
             self._provide_or_withdraw(code)
         return self._closure is not None
@@ -196,7 +196,7 @@ class ClosureIndex(DeltaIndex):
         return super().nbytes + bits + self._bytes_beside
 
     def live(self) -> tuple[int, int, int]:
-        """Return Cells, answers and edges that are alive now. O(size of the index)."""
+        """Return the numbers of cells, answers and edges that are alive now. O(size of the index)."""
         if not self._has_settled_bits():
             return super().live()
         cells, answers = kernels.count_live(self.view, self._bits)
@@ -234,7 +234,7 @@ class ClosureIndex(DeltaIndex):
             self._choose()
 
     def _choose(self) -> None:
-        """Change from bits to cells or back where that promises less work, or less memory."""
+        """Change from bits to cells or back where that is expected to take less work, or less memory."""
         work = self._work()
         outgrows = self._closure is not None and self._outgrows_cells(self._closure)
         if not outgrows and not self._choice.is_due(work):
@@ -265,17 +265,17 @@ class ClosureIndex(DeltaIndex):
         return held > self._cells_bytes
 
     def _change(self) -> float:
-        """Return about the nanoseconds of work that a change from bits to cells takes."""
+        """Return the approximate nanoseconds of work that a change from bits to cells takes."""
         assert self._closure is not None
         if not self._expires:
-            return math.inf  # all that was ever done would have to be done again
+            return math.inf  # all work since the beginning would have to be repeated
         size = self._size()
         nodes = int(self._closure.member_first[self._closure.fields[layout.COMPONENTS]])
         return STEP * blocks_of_cells(self._closure) * (1 + size.edges * size.steps_an_edge / max(1, nodes))
 
     @property
     def _expires(self) -> bool:
-        """False if edges leave the window by deletes alone."""
+        """False if edges leave the window only by deletes."""
         return True
 
     @property
@@ -317,7 +317,7 @@ class ClosureIndex(DeltaIndex):
     def _provide_or_withdraw(self, code: int, edge: int = -1) -> bool:
         """Give a kernel of bits the memory that it asked for. Return False if there is none, and cells take their place.
 
-        They apply the present tuple, of that edge, from its beginning.
+        The cells then apply the present tuple, of that edge, from its beginning.
         """
         try:
             self.provide(code)
@@ -372,7 +372,7 @@ class ClosureIndex(DeltaIndex):
     def grow(self, roots: np.ndarray) -> PathDelta:
         """Make vertices roots that were none; their answers are one event, at the present time."""
         if self._closure is not None:
-            self._choice.postpone()  # who makes some makes more
+            self._choice.postpone()  # more roots are likely to follow
         self.use_cells()
         return super().grow(roots)
 

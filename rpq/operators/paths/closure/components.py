@@ -39,7 +39,7 @@ from rpq.operators.paths.program import CLASSES, STATES
 
 @njit(cache=True, nogil=True)
 def compute(index, closure):
-    """Compute components and rows anew; return a code of progress, with all to be done again where memory lacks."""
+    """Compute components and rows anew. Return a code; if memory lacks, the next call begins again."""
     fields = closure.fields
     forget(index, closure)
     if fields[WORDS] * 64 < index.state[SLOTS]:
@@ -74,7 +74,7 @@ def forget(index, closure):
 
 @njit(cache=True, nogil=True)
 def _give_up(index, closure):
-    """Leave no trace of a search that ran out of room."""
+    """Remove all traces of a search that ran out of room."""
     fields, states = closure.fields, index.program.sizes[STATES]
     for i in range(fields[VISITED]):
         node = closure.node[i]
@@ -208,7 +208,7 @@ def _search(index, closure, node):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _close(index, closure, first, waiting, top, bottom):
-    """Make a component of the nodes that wait, down to the first of it; return how many are left.
+    """Make a component of the nodes that wait, down to the first of it. Return how many nodes still wait.
 
     Its successors are on the stack at the end of `next`, from `top` to `bottom`, some of them several times.
     """

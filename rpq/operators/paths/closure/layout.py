@@ -1,10 +1,10 @@
 """The memory layout of the index of bits.
 
-Nearly all steps of the Δ index make pairs younger that are answers already, and nobody asks how young a pair is until
-its edges leave. Here a pair of a root and a product node is one bit. Product nodes that reach each other are one
-*component*, with one row of bits: the slots of the roots that reach it. An edge pushes the bits that are new, and no
-others. At a boundary on which edges leave, components and rows are computed anew from the edges in the window
-(`components.py`), before the next insert or whoever asks.
+Nearly all steps of the Δ index raise cells of pairs that are answers already, and these values are not needed until
+edges leave. Here a pair of a root and a product node is one bit. Product nodes that reach each other are one
+*component*, with one row of bits: the slots of the roots that reach it. An edge pushes only the bits that are new. After a
+boundary on which edges leave, components and rows are computed anew from the edges in the window
+(`components.py`), before the next insert or question.
 
 * **Rows** have `WORDS` words of 64 roots, a multiple of eight, so that a step is whole cache lines.
 * **Components** have numbers against the topological order: a step leads to a lower number. Only product nodes that a
@@ -12,10 +12,10 @@ others. At a boundary on which edges leave, components and rows are computed ane
   `SETTLED` on.
 * **Successors** of a settled component are in `next`, and those that an edge brought since then in a chain of `extra`.
   Those of a later component are found in the adjacency lists of the graph, which are those of the Δ index.
-* **What an event takes** is in `lost`, with room from the first delete on, and in explicit windows (`loss.py`).
+* **What an event removes** is in `lost`, with room from the first delete on, and in explicit windows (`loss.py`).
 * `Table.row_of` has the component of a product node in place of its row; the table has no rows meanwhile.
 
-Kernels return codes as those of the Δ index do, and are called again with more memory.
+Like those of the Δ index, kernels return codes and are called again with more memory.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ _OF_ROWS = ("rows", "fresh")
 def new_closure(*, capacity: int, slots: int, accepting: int, keeps_earlier: bool) -> Closure:
     """Return an empty index of bits with room for `capacity` components and nodes, and for some slots.
 
-    `accepting` is the number of accepting states. If it `keeps_earlier`, there is room for what an event takes.
+    `accepting` is the number of accepting states. If it `keeps_earlier`, there is room for what an event removes.
     """
     words = words_for(slots)
     types: dict[str, type] = dict.fromkeys(("rows", "fresh", "lost", "new"), np.uint64)

@@ -1,7 +1,7 @@
-"""Bits that go: at a boundary on which edges leave, where that gives rows, and with a delete.
+"""Removing bits: by a delete, and at a boundary on which edges leave where that is reported.
 
-At a boundary components and rows are computed anew, and what is missing then is reported (`recompute`). A delete looks
-at what the edge joined first.
+At a boundary components and rows are computed anew, and the pairs that are missing then are reported (`recompute`). A
+delete first examines the components that its edge joined.
 
 1. Another edge between the same components takes its place; within a component it is enough that the ends of the deleted
    edge still reach each other. Where they do not, the component falls apart, and all is computed anew.
@@ -384,7 +384,7 @@ def _unlink(closure, source, target):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _doubt(closure, component, bits, source, low, high):
-    """Make a component look at those words of a row of bits, which begins at `source`, that it has."""
+    """Let a component doubt those bits of the words of a row, which begins at `source`, that it has."""
     base = component * closure.fields[WORDS]
     closure.fields[PUSHED] += high - low
     some = ZERO
@@ -420,7 +420,7 @@ def _mark_below(index, closure):
 
 @njit(cache=True, nogil=True)
 def _take_out(index, closure):
-    """Look at doubted bits until none is left, and take out those without support."""
+    """Check doubted bits until none is left, and remove those without support."""
     fields = closure.fields
     words = fields[WORDS]
     while fields[QUEUED] > 0:

@@ -1,7 +1,7 @@
 """Inserting an edge: the bits that are new are pushed along the successors of components, to the fixpoint.
 
-Every function here can be called again after a code that asks for memory: a bit comes to a row once, and its pairs are
-written then.
+Every function here can be called again after a code that asks for memory: a bit enters a row once, and its pairs are
+written at that time.
 """
 
 from typing import NamedTuple
@@ -264,7 +264,7 @@ def _accept(index, closure, component, low, high):
 
 @njit(cache=True, nogil=True)
 def enqueue(closure, component, bits, source, low, high):
-    """Give a component words of a row of bits, which begins at `source`, to look at when it is its turn."""
+    """Add words of a row of bits, which begins at `source`, to those that a component pushes when it is its turn."""
     fresh, fields = closure.fresh, closure.fields
     base = component * fields[WORDS]
     if not closure.is_queued[component]:

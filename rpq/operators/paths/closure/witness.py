@@ -1,4 +1,4 @@
-"""A path for an answer: rows of bits say what a root reaches, and not how.
+"""A path for an answer: rows of bits contain what a root reaches, but not how.
 
 A search breadth first from the root follows edges that stay in the window up to some slide, and leaves out components from
 which the target cannot be reached. A binary search over slides finds a path that lasts as long as the answer does.

@@ -17,7 +17,7 @@ one of a conflict, so where it visits w in s and again in t, [s] ⊇ [t]. Leave 
 vertex, go on from where the walk leaves it for the last time. The state r in which the path so made comes to a vertex
 of the walk, and the state q in which the walk does, keep [r] ⊇ [q]: [r] ⊇ [q] ⊇ [q'] where a cycle from q to q' is left
 out, and a step keeps it. At the end q accepts, hence r does. So such a pair has a simple path, and the table answers
-it. Of every other pair (`doubted`: some live accepting cell of it is in doubt) the table only says that there is a walk.
+it. Of every other pair (`lanes_in_doubt`: a live accepting cell of it is in doubt) the table only says that a walk exists.
 
 **How it is kept.** `Table.doubt` has a bit a cell, none for dead cells (between tuples), and is closed: an edge in
 the window takes the doubt of a cell to every cell that it leads to. A push takes the doubt of its source along, and
@@ -85,7 +85,7 @@ def barred_lanes(index, state, number, own):
 
 
 @njit(cache=True, nogil=True)
-def doubted(index, vertex, number):
+def lanes_in_doubt(index, vertex, number):
     """Return the lanes with a live accepting cell of the vertex that is in doubt."""
     program, table = index.program, index.table
     lanes = ZERO
@@ -105,7 +105,7 @@ def has_bit(words, slot):
 @njit(cache=True, nogil=True)
 def in_doubt(index, slot, target):
     """Return whether a pair, whose root has that slot, has a walk now and the table does not answer it."""
-    return (doubted(index, target, slot >> 6) >> np.uint64(slot & 63)) & ONE != ZERO
+    return (lanes_in_doubt(index, target, slot >> 6) >> np.uint64(slot & 63)) & ONE != ZERO
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -231,7 +231,7 @@ class DeltaIndex:
         return index_bytes(self.index) + self.judge.nbytes
 
     def live(self) -> tuple[int, int, int]:
-        """Return Cells, answers and edges that are alive now. O(size of the index)."""
+        """Return the numbers of cells, answers and edges that are alive now. O(size of the index)."""
         cells, walks = kernels.count_live(self.view)
         answers = len(self.answers()) if self.state[layout.CONFLICTED] else int(walks)
         return int(cells), answers, self._live_edges()
@@ -255,7 +255,7 @@ class DeltaIndex:
 
     def answers(self) -> np.ndarray:
         """Return the current answers, source << 32 | target. O(size of the index)."""
-        return self.judge.answered(self.walks())
+        return self.judge.answers_among(self.walks())
 
     def figures(self) -> DoubtFigures:
         """Return the counts of judging, and the present pairs in doubt. O(pairs in doubt)."""
@@ -419,7 +419,7 @@ class DeltaIndex:
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
         """Return the steps of a path that answers (source, target), first to last, or None. Keeps supports from now on."""
-        if not len(self.judge.answered(np.array([source << 32 | target]))):
+        if not len(self.judge.answers_among(np.array([source << 32 | target]))):
             return None
         known = self.judge.path_of(source, target)
         if known is not None:

@@ -6,7 +6,7 @@ from rpq.compiled.arrays.lanes import LANES, live, lowest
 from rpq.compiled.arrays.lists import truncate
 from rpq.compiled.intrinsics import population
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.conflicts import doubted
+from rpq.operators.paths.index.conflicts import lanes_in_doubt
 from rpq.operators.paths.index.layout import (
     BACKWARD,
     BASE,
@@ -250,7 +250,7 @@ def _dying_lanes(index, vertex, state, number, block, dying):
     lanes = unshared_lanes(index, vertex, state, number, lanes, dying - 1, dying)
     if lanes & table.conflicted[number] != ZERO:
         # What these answer is not what the table says.
-        lanes &= ~(table.conflicted[number] & (table.suspended[number] | doubted(index, vertex, number)))
+        lanes &= ~(table.conflicted[number] & (table.suspended[number] | lanes_in_doubt(index, vertex, number)))
     return lanes
 
 

@@ -1,14 +1,13 @@
 """The protocol between an index and its judge.
 
-The table of an index holds walks, and marks those cells that a walk may be unable to answer for. Whether such a walk makes
-its pair an answer is for the *judge* to say, which the index owns. There are two: `NoDoubt`, for which every pair of the
-table is an answer, and `SimpleJudge` (`rpq/operators/paths/simple/simple_judge.py`). Kernels ask for the judge only where
-something is in doubt (they return NEED_JUDGE or NEED_CROSSING), so tuples without doubt cost the same whichever judge there
-is.
+The table of an index holds walks, and marks the cells whose walks may not make their pair an answer. The *judge* of the
+index decides about these. There are two judges: `NoDoubt`, for which every pair of the table is an answer, and `SimpleJudge`
+(`rpq/operators/paths/simple/simple_judge.py`). Kernels call for the judge only where something is in doubt (they return
+NEED_JUDGE or NEED_CROSSING), so tuples without doubt cost the same with either judge.
 
-A judge may take long over some roots, and has a budget for each. A root that went over it is *set aside*: it answers
-nothing until nothing of it is in doubt any more, or somebody restores it. Whoever uses an index may ask about such roots
-whatever its judge: where nothing is in doubt there are none.
+A judge may need much time for some roots, and has a budget for each. A root that exceeds it is *set aside*: it has no
+answers until nothing of it is in doubt any more, or until it is restored. All indexes have the methods for such roots;
+without doubt there are none.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class JudgedIndex(Protocol):
         """Give a kernel the memory that it asked for; may be refused."""
 
     def request_memory(self) -> None:
-        """Tell that more memory is about to be taken; may be refused."""
+        """Announce that more memory is about to be taken; may be refused."""
 
 
 class Judge(Protocol):
@@ -111,7 +110,7 @@ class Judge(Protocol):
 
     # --- present state ---------------------------------------------------------------------------------------
 
-    def answered(self, walks: np.ndarray) -> np.ndarray:
+    def answers_among(self, walks: np.ndarray) -> np.ndarray:
         """Return those of some pairs of the table that are answers."""
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
@@ -184,12 +183,12 @@ class NoDoubt:
         """Write the walks of the table."""
         return int(kernels.write_paths(self._index.view))
 
-    def answered(self, walks: np.ndarray) -> np.ndarray:
+    def answers_among(self, walks: np.ndarray) -> np.ndarray:
         """Return all of `walks`."""
         return walks
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
-        """Return the table has it."""
+        """Return None: the table has the path."""
         return None
 
     def figures(self) -> DoubtFigures:

@@ -1,9 +1,9 @@
-"""The Δ index over windows that know no time: of count, and unbounded.
+"""The Δ index over windows that do not depend on time: count windows and unbounded ones.
 
 A count window is a window of time over the numbers of inserts. So this is a Δ index whose timestamps are numbers: a chunk
-goes in with the number of the last insert in place of each tuple's time, and what comes out gets the time of its tuple back.
-What the index reports at a boundary, before the insert that crosses it, belongs to the event of that insert here: the rows
-of both are netted. An unbounded window is one whose inserts all have the number 0, so that no boundary is ever crossed.
+enters it with the number of the last insert in place of each tuple's time, and rows get the time of their tuple back. The
+rows that the index reports at a boundary, before the insert that crosses it, belong to the event of that insert: the rows of
+both are netted. In an unbounded window all inserts have the number 0, so that no boundary is ever crossed.
 
 The inserts that are numbered are those with labels of the expression, unless it is one of several that are evaluated over
 one window (`numbers_of`).
@@ -56,7 +56,7 @@ class NumberedIndex(DeltaIndex):
     ) -> None:
         counts = isinstance(window, CountWindow)
         numbers = window.numbers if isinstance(window, CountWindow) else _NOTHING
-        # What leaves in silence may come back with the insert, which is no row then.
+        # Rows that expire silently may come back with the insert; then neither is reported.
         super().__init__(program, numbers, explicit=counts, **options)
         self._counts = counts
         self._is_silent = counts and not explicit
@@ -78,7 +78,7 @@ class NumberedIndex(DeltaIndex):
         return super().nbytes + self._numbering.leaves.nbytes
 
     def live(self) -> tuple[int, int, int]:
-        """Return Cells, answers and edges that are alive now. O(size of the index)."""
+        """Return the numbers of cells, answers and edges that are alive now. O(size of the index)."""
         cells, answers, _ = super().live()
         return cells, answers, int((self._numbering.leaves > self.current).sum())
 
@@ -93,13 +93,13 @@ class NumberedIndex(DeltaIndex):
         return self.number // self.window.slide if self._counts else NOT_HELD
 
     def count_from(self, number: int) -> None:
-        """Set the number of the insert to go on from; the index is empty."""
+        """Set the number of the last insert of an empty index."""
         self._numbering.progress[_NUMBER] = number
 
     def numbers_of(self, numbered: np.ndarray) -> None:
         """Set the label ids (uint8, a flag each) whose inserts are numbered: one window serves several expressions.
 
-        It is the caller's own array, which it goes on filling, and as long as the other arrays of labels.
+        The caller keeps the array and goes on filling it; it is as long as the other arrays of labels.
         """
         self._numbering.progress[_OWN_LABELS] = 0
         self._numbering = self._numbering._replace(numbered=numbered)
@@ -159,7 +159,7 @@ class NumberedIndex(DeltaIndex):
         """Make vertices roots that were none; their answers are one event, at the present time."""
         self._times = np.zeros(0, np.int64)
         grown = super().grow(roots)
-        grown.orders = np.zeros_like(grown.orders)  # what is there already comes before any tuple
+        grown.orders = np.zeros_like(grown.orders)  # present answers precede any tuple
         return grown
 
     def restore_root(self, root: int) -> bool:
@@ -204,7 +204,7 @@ class NumberedIndex(DeltaIndex):
         return int(self._times[place]) if 0 <= place < len(self._times) else self.time
 
     def _netted(self, raw: PathDelta) -> PathDelta:
-        """Return rows with the times of their tuples; those that an eviction takes and its insert brings are none."""
+        """Return rows with the times of their tuples, without those that an eviction removes and its insert adds again."""
         if not len(raw.ends):
             return raw
         is_eviction = (raw.orders % 2 == 0) & (len(self._times) > 0)
@@ -239,7 +239,7 @@ class NumberedIndex(DeltaIndex):
         )
 
     def _silent(self, raw: PathDelta, is_eviction: np.ndarray) -> np.ndarray:
-        """Return which rows an eviction alone takes: not those of a root set aside then, whose answers leave with a row."""
+        """Return which rows only an eviction removes, except those of a root that is set aside then, which are reported."""
         silent = np.repeat(is_eviction, raw.lengths())
         self._note_overruns()
         if self._overruns:

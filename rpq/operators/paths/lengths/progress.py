@@ -6,20 +6,20 @@ operation is again a maximum:
 
     row(v, t) = max(row(v, t), row(u, s) - 1)        for an edge (u, l, v) with δ(s, l) = t
 
-When an edge leaves plays no part in a cell. The slides of edges, in `Graph.expiry`, are at most CEILING, and lengths are
-above it. So a length counts as alive whatever the current slide is, and what the Δ index does with its rows, its blocks and
-its slots holds here too. A walk that is too long for the cells makes them wider (`NEED_WIDER`).
+A cell does not depend on when edges leave. The slides of edges, in `Graph.expiry`, are at most CEILING, and lengths are
+above it. So a length counts as alive at every current slide, and the Δ index can manage rows, blocks and slots as it does
+for slides. A walk that is too long for the cells makes them wider (`NEED_WIDER`).
 
-* **Insert**: raise what the edge leads to, and push what grew, nearest first, to the fixpoint. An edge that is refreshed
-  changes no length.
+* **Insert**: raise the cells to which the edge leads, and push those that grew, nearest first, to the fixpoint. An edge that
+  is refreshed changes no length.
 * **Loss**, by a delete or of all edges that leave at one boundary: a cell is *supported* by a predecessor that is one edge
-  nearer to the root. Look at the cells that a lost edge may have supported, nearest first; one without a support is taken
-  out, and so are looked at those that it may have supported. A support is nearer than what it supports, so there are no
-  cycles, and no count of supports is kept (Even and Shiloach 1981, and Ramalingam and Reps 1996, for 64 roots at a time).
-  Then fill what was taken out from the predecessors that are left, and push what grew. No cell ends nearer than it was, so
-  nothing is allocated. The cost is that of the cells whose length changes, and of their in-edges.
-* **Rows**: `Table.hops` has each cell as it was last reported. Rows of the table that changed since are noted; at the end of
-  a tuple or a boundary what differs gives the rows: first all old lengths, then all new ones.
+  nearer to the root. Check the cells that a lost edge may have supported, nearest first. Take out a cell without a support,
+  and check those that it may have supported in turn. A support is nearer than the cell that it supports, so there are no
+  cycles, and supports need not be counted (Even and Shiloach 1981, and Ramalingam and Reps 1996, for 64 roots at a time).
+  Then fill the cells that were taken out from their remaining predecessors, and push those that grew. No cell ends nearer
+  than it was, so nothing is allocated. The cost is that of the cells whose length changes, and of their in-edges.
+* **Rows**: `Table.hops` has each cell as it was last reported. Rows of the table that changed since are noted. At the end of
+  a tuple or a boundary the differences are reported: first all old lengths, then all new ones.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ PROGRESS_FIELDS = 5
 NOTHING = 0
 FILLING = 1  # fill what was taken out
 PUSHING = 2  # push what grew
-OLD_ROWS = 3  # report the lengths that are no more
-NEW_ROWS = 4  # report those that are now
+OLD_ROWS = 3  # report the old lengths
+NEW_ROWS = 4  # report the new lengths
 PATHS_OF_ROWS = 5  # write a path for each
 KEEPING = 6  # note what was reported
 
@@ -59,7 +59,7 @@ class Progress(NamedTuple):
 
 
 def new_progress(rows: int, pairs: int, *, top: int) -> Progress:
-    """Return an empty one, for that many rows of the table and of the output."""
+    """Return an empty progress, with room for that many rows of the table and of the output."""
     fields = np.zeros(PROGRESS_FIELDS, np.int64)
     fields[TOP] = top
     return Progress(
@@ -71,7 +71,7 @@ def new_progress(rows: int, pairs: int, *, top: int) -> Progress:
 
 
 def with_room(progress: Progress, rows: int, pairs: int) -> Progress:
-    """Return the same with room for that many rows of the table and of the output; the same object where it had room."""
+    """Return a progress with room for that many rows of the table and of the output: the same object if it has room."""
     more, more_pairs = rows - len(progress.changed), pairs - len(progress.length)
     if more <= 0 and more_pairs <= 0:
         return progress

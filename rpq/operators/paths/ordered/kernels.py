@@ -2,7 +2,7 @@
 
 An edge that is the newest goes in with a row operation for each transition (`_raise_edge`), or, where a gap or a span
 bounds the paths, with a scan back from it (`_raise_paths`). Inserts out of order and deletes are computed in
-`through.py`, and where paths are bounded by `raise_steps` and `renew_rows`: forward from the edge the steps that can
+`edge_paths.py`, and where paths are bounded by `raise_steps` and `renew_rows`: forward from the edge the steps that can
 follow are found; for a late insert each of them raises what it leads to, and after a delete the rows that they lead
 to are read from the timeline.
 """
@@ -42,8 +42,16 @@ from rpq.operators.paths.index.layout import (
 )
 from rpq.operators.paths.index.rows import block_count, end_event, free_slot, nth_block, row_at
 from rpq.operators.paths.ordered.cells import close_moment, raise_cell, raise_row
+from rpq.operators.paths.ordered.edge_paths import (
+    RAISING,
+    RAISING_FOUND,
+    RENEWING,
+    REPORTING,
+    is_answer,
+    lose_edge,
+    raise_late,
+)
 from rpq.operators.paths.ordered.scans import arrive, scan_back, scan_forward, width_of_root
-from rpq.operators.paths.ordered.through import RAISING, RAISING_FOUND, RENEWING, REPORTING, is_answer, lose_edge, raise_late
 from rpq.operators.paths.ordered.timeline import (
     CAPACITY,
     COUNT,
@@ -91,7 +99,7 @@ def _value_of(index, slide):
 
 @njit(cache=True, nogil=True)
 def _raise_edge(index, timeline, u, v, transition_class, slide, copies):
-    """Raise what an edge that comes last leads to in one direction, by row operations."""
+    """Raise the cells to which the newest edge leads in one direction, by row operations."""
     program = index.program
     state = np.int64(program.start_target[transition_class])
     if state >= 0 and index.table.is_root[u]:
@@ -120,7 +128,7 @@ def _raise_found(index, timeline, vertex, state):
 
 @njit(cache=True, nogil=True)
 def _raise_paths(index, timeline, u, v, transition_class, time, slide):
-    """Raise what paths that end with an edge in one direction lead to, by scans back from it."""
+    """Raise the cells of paths that end with an edge in one direction, by scans back from it."""
     program = index.program
     state = np.int64(program.start_target[transition_class])
     if state >= 0 and index.table.is_root[u]:
@@ -137,7 +145,7 @@ def _raise_paths(index, timeline, u, v, transition_class, time, slide):
 
 @njit(cache=True, nogil=True)
 def _raise_entry(index, timeline, place, copies):
-    """Raise what an entry leads to in both its directions; the newest one, or of the newest moment."""
+    """Raise the cells to which an entry, of the newest moment, leads in both its directions."""
     program = index.program
     slide = _value_of(index, timeline.slide[place] - index.state[BASE])
     if slide <= index.state[NOW]:
@@ -161,7 +169,7 @@ def _raise_entry(index, timeline, place, copies):
 
 @njit(cache=True, nogil=True)
 def raise_entries(index, timeline):
-    """Raise what entries lead to whose paths are bounded, from RAISED on, from where the next call goes on after a code."""
+    """Raise the cells to which entries from RAISED on lead if paths are bounded. After a code the next call continues."""
     fields = timeline.fields
     while fields[RAISED] < fields[COUNT]:
         code = _raise_entry(index, timeline, fields[RAISED], False)
@@ -173,7 +181,7 @@ def raise_entries(index, timeline):
 
 @njit(cache=True, nogil=True)
 def raise_newest(index, timeline, copies):
-    """Raise what the last entry leads to. Where edges of a moment may follow each other, so do those that it changes.
+    """Raise the cells to which the last entry leads, and where edges of a moment may follow each other, their successors.
 
     May be called again after it returned a code: what grew is noted in GREW, which the caller has cleared before.
     """
@@ -445,9 +453,9 @@ def _target_of_step(index, timeline, step):
 
 @njit(cache=True, nogil=True)
 def raise_steps(index, timeline, place):
-    """Raise what the paths lead to that end with an entry or with a step noted after it; codes as `apply_chunk`.
+    """Raise the cells of paths that end with an entry or with a step noted after it; codes as `apply_chunk`.
 
-    RAISED is the number of steps that are done, -1 at first, from where the next call goes on.
+    RAISED is the number of steps that are done, -1 at first; after a code the next call continues there.
     """
     fields, states = timeline.fields, index.program.sizes[STATES]
     if fields[RAISED] < 0:
@@ -602,7 +610,7 @@ def _renew_row(index, timeline, row, node):
 
 @njit(cache=True, nogil=True)
 def keep_lost(index, pairs, count):
-    """Keep of pairs those that are answers no more and may be reported, in place; return their number."""
+    """Keep those pairs, in place, that are no longer answers and may be reported. Return their number."""
     kept = np.int64(0)
     for i in range(count):
         root, vertex = pairs[i] >> 32, pairs[i] & 0xFFFFFFFF

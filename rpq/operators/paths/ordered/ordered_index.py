@@ -16,16 +16,19 @@ from rpq.compiled.views import bound, view
 from rpq.language.time_order import TimeOrder
 from rpq.operators.paths.index import kernels as table_kernels
 from rpq.operators.paths.index import layout
+from rpq.operators.paths.index.check import free_slots, stored_cells
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.operators.paths.index.layout import Index
 from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.ordered import kernels, through
-from rpq.operators.paths.ordered.check import check_ordered
+from rpq.operators.paths.ordered import edge_paths, kernels
 from rpq.operators.paths.ordered.timeline import (
+    COPIES,
     COUNT,
     FIRST,
     FOUND,
     GAP,
     IN_ORDER,
+    MOMENT,
     NEED_COPIES,
     NEED_DELETE,
     NEED_FOUND,
@@ -37,6 +40,7 @@ from rpq.operators.paths.ordered.timeline import (
     RAISED,
     SPAN,
     STEP_COUNT,
+    STRICT,
     UNLIMITED,
     Timeline,
     new_timeline,
@@ -77,7 +81,7 @@ class OrderedIndex(DeltaIndex):
     ) -> None:
         self._timeline = new_timeline(strict=strict, gap=gap, span=span, capacity=capacity)
         self._timeline_view: Any = None
-        self._times_view: Any = None  # the chunk whose timestamps order the tuples, where it is another one
+        self._times_view: Any = None  # the chunk whose timestamps order the tuples, if not the one that is applied
         self._order_times = np.zeros(0, np.int64)
         self._states = int(program.sizes[STATES])
         super().__init__(program, window, capacity=capacity, **options)
@@ -110,7 +114,7 @@ class OrderedIndex(DeltaIndex):
         return super().nbytes + timeline_bytes(self._timeline)
 
     def live(self) -> tuple[int, int, int]:
-        """Return Cells, answers and edges that are alive now. O(size of the index)."""
+        """Return the numbers of cells, answers and edges that are alive now. O(size of the index)."""
         cells, answers, _ = super().live()
         return cells, answers, len(self.edge_times().time)
 
@@ -166,13 +170,13 @@ class OrderedIndex(DeltaIndex):
             self.provide(code)
 
     def _raise_late(self, place: int) -> None:
-        """Raise what bounded paths through an entry bring that is not the newest."""
+        """Raise the cells of bounded paths through an entry that is not the newest."""
         self._run_kernel(kernels.find_steps_after, place)
         self._order_steps()
         self._run_kernel(kernels.raise_steps, place)
 
     def _order_steps(self) -> None:
-        """Leave each of the steps, or nodes, once, in ascending order."""
+        """Sort the steps, or nodes, and remove duplicates."""
         line = self._timeline
         steps = np.unique(line.steps[: line.fields[STEP_COUNT]])
         line.steps[: len(steps)] = steps
@@ -232,9 +236,10 @@ class OrderedIndex(DeltaIndex):
         return self.delta()
 
     def grow(self, roots: np.ndarray) -> PathDelta:
-        """Make vertices roots that were none; their answers are one event, at the present time.
+        """Make vertices roots. Their answers are one event, at the present time.
 
-        Where the guard refuses, they are none. O(edges of the window) for each `_TREES` roots, for each edge where bounded.
+        If the guard refuses, they do not become roots. O(edges of the window) for each `_TREES` roots, or if paths are
+        bounded for each edge.
         """
         is_root = self.index.table.is_root
         self._begin_output()
@@ -253,8 +258,8 @@ class OrderedIndex(DeltaIndex):
             else:
                 is_root[roots] = 1
                 for begin in range(0, len(roots), _TREES):
-                    self._run_kernel(through.find_trees, np.ascontiguousarray(roots[begin : begin + _TREES]))
-                    self._run_kernel(through.raise_vectors)
+                    self._run_kernel(edge_paths.find_trees, np.ascontiguousarray(roots[begin : begin + _TREES]))
+                    self._run_kernel(edge_paths.raise_vectors)
         except BaseException:
             self.drop(roots)
             raise
@@ -272,7 +277,7 @@ class OrderedIndex(DeltaIndex):
         super().drop(roots)
 
     def load_static(self, chunk: Chunk) -> None:
-        """Leave static edges out: they have no timestamp, and lie on no ordered path."""
+        """Ignore static edges, which have no timestamp and lie on no ordered path."""
 
     def sweep(self) -> None:
         """Release everything that has left the window."""
@@ -339,7 +344,7 @@ class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
             self._set_timeline(with_departures(self._timeline, 2 * self._states))
 
     def live(self) -> tuple[int, int, int]:
-        """Return Cells, answers and edges that are alive now, parallel ones one by one. O(size of the index)."""
+        """Return the numbers of live cells, answers and edges, parallel ones one by one. O(size of the index)."""
         return OrderedIndex.live(self)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
@@ -354,3 +359,69 @@ def ordered_index_over(window: AnyWindow, program: Program, order: TimeOrder, **
     if isinstance(window, Window):
         return OrderedIndex(program, window, **options)
     return NumberedOrderedIndex(program, window, **options)
+
+
+# --- invariants, for the tests: plain Python, slow, obvious --------------------------------------------------
+
+
+_Path = tuple[int, int, int]
+"""Of a path: the time of its first edge, that of its last one, and the slide up to which it lasts."""
+
+
+def expected_cells(index: Index, timeline: Timeline) -> dict[tuple[int, int, int], int]:
+    """Return (vertex, state, root) -> value of all cells, from all paths forward, the oldest edges first."""
+    program, state = index.program, index.state
+    strict, gap, span = (int(timeline.fields[field]) for field in (STRICT, GAP, SPAN))
+    base, now, ceiling = int(state[layout.BASE]), int(state[layout.NOW]), int(index.settings[layout.CEILING])
+    first_entry, count = int(timeline.fields[FIRST]), int(timeline.fields[COUNT])
+    columns = (timeline.time, timeline.slide, timeline.source, timeline.target, timeline.label)
+    entries = list(zip(*(column[first_entry:count].tolist() for column in columns), strict=True))
+    assert [entry[0] for entry in entries] == sorted(entry[0] for entry in entries), "entries are not in the order of time"
+    entries = [(time, min(slide - base, ceiling), u, v, label) for time, slide, u, v, label in entries if slide - base > now]
+    paths: dict[tuple[int, int, int], set[_Path]] = {}
+    for time in sorted({entry[0] for entry in entries}):
+        while True:
+            new: dict[tuple[int, int, int], set[_Path]] = {}
+            for _, slide, source, target, label in (entry for entry in entries if entry[0] == time):
+                for classes, u, v in ((program.forward, source, target), (program.inverse, target, source)):
+                    one = int(classes[label])
+                    if one < 0:
+                        continue
+                    start = int(program.start_target[one])
+                    if start >= 0 and index.table.is_root[u]:
+                        new.setdefault((v, start, u), set()).add((time, time, slide))
+                    for step in range(program.step_first[one], program.step_first[one + 1]):
+                        before, after = int(program.step_source[step]), int(program.step_target[step])
+                        for (vertex, at, root), known in paths.items():
+                            if (vertex, at) != (u, before):
+                                continue
+                            for first, last, width in known:
+                                if (last < time or not strict) and time - last <= gap and time - first <= span:
+                                    new.setdefault((v, after, root), set()).add((first, time, min(width, slide)))
+            grown = False
+            for key, found in new.items():
+                if not found <= paths.get(key, set()):
+                    paths.setdefault(key, set()).update(found)
+                    grown = True
+            if strict or not grown:
+                break
+    return {key: max(width for _, _, width in found) for key, found in paths.items()}
+
+
+def check_ordered(index: Index, timeline: Timeline) -> None:
+    """Assert that storage is consistent, and that every cell is the best of its paths."""
+    state, table = index.state, index.table
+    assert state[layout.PHASE] == layout.IDLE, "a tuple is half done"
+    copies = timeline.copies[: timeline.fields[COPIES]].tolist()
+    found = {
+        (vertex, at, int(table.slot_vertex[slot])): value
+        for (vertex, at, slot), (value, _) in stored_cells(index, others=copies).items()
+    }
+    expected = expected_cells(index, timeline)
+    assert found == expected, f"cells differ: {set(found.items()) ^ set(expected.items())}"
+    count = int(timeline.fields[COUNT])
+    if count:
+        assert timeline.time[count - 1] <= timeline.fields[MOMENT], "an edge is younger than the latest moment"
+    used = [slot for slot in range(state[layout.SLOTS]) if table.slot_vertex[slot] >= 0]
+    free = free_slots(index)
+    assert sorted(used + free) == list(range(state[layout.SLOTS])), "slots leak or are shared"

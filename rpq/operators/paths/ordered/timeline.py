@@ -72,7 +72,7 @@ EARLIEST = np.iinfo(np.int64).min
 
 
 class Node(Record):
-    """The result of the last scan that reached a product node, or of the vectors of paths (`through.py`), there."""
+    """The result of the last scan that reached a product node, or of the vectors of paths (`edge_paths.py`), there."""
 
     _fields_ = (
         ("scan", int64),  # the number of this scan
@@ -112,7 +112,7 @@ class Timeline(NamedTuple):
     hits: np.ndarray  # int64 a vertex: the roots that a scan found
     best: np.ndarray  # int64 a vertex: the best value of several scans
     best_scan: np.ndarray  # int64 a vertex: 1 + the first of these scans
-    found_node: np.ndarray  # int64: a product node to which the edge leads (see `through.py`); then the pairs that are lost
+    found_node: np.ndarray  # int64: a product node to which the edge leads (see `edge_paths.py`); then the pairs lost
     found_root: np.ndarray  # int64: a root with a path through the edge to it
     found_value: np.ndarray  # int64: the relative slide up to which this path lasts
     column_slot: np.ndarray  # int64 a vertex: the slot of the root of a column, in ascending order

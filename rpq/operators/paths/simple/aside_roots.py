@@ -1,14 +1,14 @@
-"""Roots whose simple paths take too long: the budget, and what becomes of a root that goes over it.
+"""Roots whose simple paths take too long: the budget, and the treatment of a root that exceeds it.
 
 The budget is the number of nodes expanded for one root in one tuple or at one boundary. A root beyond it is *set aside*: its
-answers, in doubt or not, leave with `-` rows (under implicit window semantics too, but for those that the table lets expire
-at that boundary), and it answers nothing until it meets no conflict any more or is restored. It returns, with `+` rows, at
-the delete or the boundary that took its last conflict. The state file names the roots that are set aside. It does not hold
-the paths: they are searched again, without a budget, and may be others, so near the budget a restored engine may set a root
-aside that the saved one would not have, or the reverse.
+answers, in doubt or not, leave with `-` rows (under implicit window semantics too, except those that the table lets expire
+at that boundary), and it has no answers until it meets no conflict any more or is restored. It returns, with `+` rows, at
+the delete or the boundary that removes its last conflict. The state file names the roots that are set aside. It does not
+contain the paths: they are searched again, without a budget, and may differ, so near the budget a restored engine may set a
+root aside that the saved one would not have, or the reverse.
 
-The kernels set a root aside on the spot (`Table.aside`) and note it as *overdrawn*; what is here sees to its rows, remembers
-it, and ends the note, all within the same tuple or boundary.
+The kernels set a root aside immediately (`Table.suspended`) and note it as *overdrawn*. This module reports its rows,
+records the root, and clears the note, all within the same tuple or boundary.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from rpq.operators.paths.simple.known_paths import KnownPaths
 class AsideRoots:
     """The roots of an index that are set aside, in `sizes` with the number of nodes at which each was.
 
-    `overruns` are those that went over the budget since the list was last emptied, `waiting` those that the next load shall
-    set aside.
+    `overruns` are those that went over the budget since the list was last emptied, `waiting` those that the next load sets
+    aside.
     """
 
     def __init__(self, index: JudgedIndex, known: KnownPaths, rows: EventRows) -> None:
@@ -42,7 +42,7 @@ class AsideRoots:
         self.overruns: list[Overrun] = []
         self.waiting: dict[int, int] = {}
 
-    def take_in_waiting(self) -> None:
+    def set_waiting_aside(self) -> None:
         """Set those of the waiting roots aside that meet a conflict, without rows."""
         table = self._index.index.table
         meeting = {root: size for root, size in self.waiting.items() if holds_root(table, table.conflicted, root)}
@@ -50,7 +50,7 @@ class AsideRoots:
         table.suspended[:] |= mask_of(table, meeting)
         self.sizes.update(meeting)
 
-    def let_back(self, root: int) -> np.ndarray | None:
+    def restore(self, root: int) -> np.ndarray | None:
         """Restore a root that is set aside; return the pairs that the table answers for it, None if it was not."""
         if self.sizes.pop(root, None) is None:
             return None
@@ -59,7 +59,7 @@ class AsideRoots:
         table.suspended[:] &= ~mask
         return judge.pairs_of(self._index.view, mask)
 
-    def let_clean_back(self, order: int, time: int | None = None) -> None:
+    def restore_clean(self, order: int, time: int | None = None) -> None:
         """Restore roots that are set aside and meet no conflict any more, with an event of that order."""
         if not self.sizes:
             return
@@ -82,7 +82,7 @@ class AsideRoots:
         """Return the roots that went over the budget at this tuple or boundary."""
         return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
 
-    def leaving(self, *, inserted: bool) -> np.ndarray:
+    def lost_answers(self, *, inserted: bool) -> np.ndarray:
         """Return the answers that the roots had before this tuple or boundary, which the current event has to remove.
 
         Those that the event removes already and those that the table has let expire are left out.
@@ -102,13 +102,13 @@ class AsideRoots:
         return np.concatenate([certificates.key[answers], certain])
 
     def drop_rows(self) -> None:
-        """Take their rows from the current event."""
+        """Remove the rows of overdrawn roots from the current event."""
         roots = self.overdrawn()
         if roots:
             self._rows.keep(~np.isin(self._rows.pairs() >> 32, roots))
 
     def note(self, place: int, time: int | None = None) -> None:
-        """Note that they are set aside since a tuple of the chunk, now or at a boundary, and forget their paths."""
+        """Record that overdrawn roots are set aside since a tuple of the chunk, now or at a boundary; forget their paths."""
         roots = self.overdrawn()
         if not roots:
             return

@@ -1,4 +1,4 @@
-"""The facts about pairs in doubt: for each a simple path, or that there is none now.
+"""The facts about pairs in doubt: for each, a simple path, or the fact that none exists now.
 
 A hash table from pair (source << 32 | target) to an *entry*. An entry with a path is an answer,
 until the first edge of the path expires (`slide`) or is deleted; an entry without one is *blocked*. The steps of all

@@ -401,7 +401,7 @@ def forget_certain(index, certificates, capacity):
 
 
 @njit(cache=True, nogil=True)
-def answered(index, certificates, pairs):
+def has_answers(index, certificates, pairs):
     """Return which of some pairs with a walk have a simple path, and a root that is not suspended."""
     table = index.table
     found = np.ones(len(pairs), np.bool_)

@@ -106,10 +106,10 @@ class SimpleJudge:
         order, rows, aside = 2 * i + 1, self._rows, self._aside
         judge.judge_lost(self._index.view, self.known.view)
         self.known.run(judge.replace_through, int(chunk.edge[i]), self.budget)
-        rows.append(aside.leaving(inserted=False))
+        rows.append(aside.lost_answers(inserted=False))
         aside.note(i)
         rows.end(-1, order)
-        aside.let_clean_back(order)
+        aside.restore_clean(order)
         for vertex in (int(chunk.source[i]), int(chunk.target[i])):
             self._release_if_empty(vertex)
 
@@ -121,7 +121,7 @@ class SimpleJudge:
         if not aside.overdrawn():
             rows.end(1, order)
             return
-        leaving = aside.leaving(inserted=True)
+        leaving = aside.lost_answers(inserted=True)
         aside.drop_rows()
         aside.note(i)
         rows.end(1, order)
@@ -130,7 +130,7 @@ class SimpleJudge:
 
     def judge_load(self, *, quiet: bool) -> None:
         """Reduce the rows of a load to those of simple paths."""
-        self._aside.take_in_waiting()
+        self._aside.set_waiting_aside()
         self.known.begin()
         # What was searched one tuple after the other and is now restored at once is no reason to set a root aside.
         budget = _UNLIMITED if quiet else self.budget
@@ -164,10 +164,10 @@ class SimpleJudge:
             # Silent, but for roots that are set aside here: their answers before the boundary leave with a row, all
             # of them, whichever was looked at first.
             rows.keep(np.isin(rows.pairs() >> 32, aside.overdrawn()))
-        rows.append(aside.leaving(inserted=False))
+        rows.append(aside.lost_answers(inserted=False))
         aside.note(order // 2, time)
         rows.end(-1, order, time)
-        aside.let_clean_back(order, time)
+        aside.restore_clean(order, time)
 
     def write_paths(self) -> int:
         """Write a simple path for each row of the current event, from row RESUME on."""
@@ -175,11 +175,11 @@ class SimpleJudge:
 
     # --- present state ---------------------------------------------------------------------------------------
 
-    def answered(self, walks: np.ndarray) -> np.ndarray:
+    def answers_among(self, walks: np.ndarray) -> np.ndarray:
         """Return those of some pairs of the table that have a simple path, and a root that is not set aside."""
         if not self._index.state[layout.CONFLICTED]:
             return walks
-        return walks[judge.answered(self._index.view, self.known.view, walks)]
+        return walks[judge.has_answers(self._index.view, self.known.view, walks)]
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
         """Return the path by which a pair in doubt is certified."""
@@ -227,7 +227,7 @@ class SimpleJudge:
 
     def restore_root(self, root: int) -> bool:
         """Search the pairs of a root that is set aside."""
-        walks = self._aside.let_back(root)
+        walks = self._aside.restore(root)
         if walks is None:
             return False
         self.known.begin()

@@ -302,13 +302,6 @@ class RelationStore:
             label_number=label_number,
         )
 
-    def readers_of(self, relations: Sequence[int]) -> LabelReaders:
-        """Return the readers of a label that are these relations, and those of their windows that number inserts."""
-        return LabelReaders(relations, [window for window in map(self._window_of, relations) if self._counts(window)])
-
-    def _window_of(self, relation: int) -> int:
-        return int(self.relations.relation["window"][relation])
-
     def _counts(self, window: int) -> bool:
         return bool(self.relations.window["kind"][window] == tables.COUNT_WINDOW)
 

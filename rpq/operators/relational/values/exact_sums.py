@@ -6,7 +6,7 @@ Integers and decimals are summed in units of 10⁻¹⁸ in five limbs, floats an
 their exponents require, the same for all groups. Hence the order of the changes, and numbers that left, have no effect. The
 result is rounded once: half to even.
 
-`rpq.operators.relational.values.group_sums` is faster, and continues here when a number is none of its small integers.
+`rpq.operators.relational.values.group_sums` is faster. Its sums are continued here once a number is no small integer.
 """
 
 from __future__ import annotations

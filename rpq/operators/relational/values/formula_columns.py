@@ -153,7 +153,7 @@ def words(records: np.ndarray) -> np.ndarray:
     return records if records.dtype.names is None else records.view(np.int64).reshape(-1, records.dtype.itemsize // 8)
 
 
-def taken(records: np.ndarray, places: np.ndarray) -> np.ndarray:
+def take_records(records: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return the elements at these places of an array, which may have records."""
     return words(records).take(places, axis=0).view(records.dtype).reshape(-1)
 
@@ -269,14 +269,14 @@ class NumericColumn(_FormulaColumn[int]):
         if needed > len(self._by_vertex):
             more = max(needed, 2 * len(self._by_vertex)) - len(self._by_vertex)
             self._by_vertex = np.concatenate([self._by_vertex, np.full(more, self._unknown, self._type)])
-        found = taken(self._by_vertex, ids)
+        found = take_records(self._by_vertex, ids)
         missing = np.flatnonzero(self._are_unknown(found))
         if len(missing):
             fresh = np.sort(ids[missing])
             fresh = fresh[np.diff(fresh, prepend=-1) != 0]  # as `unique`, which hashes, at many times its speed
             results = self._judged_singly(fresh) if len(fresh) < FEW else self._judged(fresh)
             words(self._by_vertex)[fresh] = words(results)
-            found = taken(self._by_vertex, ids)
+            found = take_records(self._by_vertex, ids)
         return found
 
     def _judged_singly(self, vertices: np.ndarray) -> np.ndarray:

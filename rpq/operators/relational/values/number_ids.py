@@ -44,9 +44,6 @@ NO_ENTRY = -1
 INTEGER, DECIMAL, FLOAT, DOUBLE = range(4)
 """Kinds of numbers: an integer of 64 bits; a decimal, as units of 10⁻¹⁸ in 128 bits; the 64 bits of a float or double."""
 
-LARGEST_DIVISOR = 2**33
-"""Divisors of quotients are at most this, so that 10⁹ times a remainder is below 2⁶³."""
-
 _DIGITS = 18
 _LONGEST = 2 + 20 + _DIGITS
 """Characters of a number: sign, digits, point."""
@@ -113,7 +110,7 @@ class NumberIds:
     def ids_of_quotients(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
         """Return the places (int32) of quotients of int64 numbers, which are decimals; a divisor of 0 stands for an integer.
 
-        Dividends are above -2⁶³, divisors are at most `LARGEST_DIVISOR`.
+        Dividends are above -2⁶³, divisors at most 2³³, so that 10⁹ times a remainder is below 2⁶³.
         """
         found = np.empty(len(dividends), np.int32)
         self._make_room(len(found))

@@ -16,6 +16,7 @@ from rpq.operators.patterns.joins.plan_tables import PlanTables
 from rpq.operators.patterns.relations.consistency import check
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import Tuples
+from tests.operators.patterns.kernels.label_readers import readers_of
 from tests.twins import examples
 
 PHASES=[Phase.explicit,Phase.reuse,Phase.generate]
@@ -173,7 +174,7 @@ class Runner:
             for label in range(LABELS):
                 readers[label].append(self.store.add_relation(number))
                 window_of.append(number)
-        self.store.read_labels([*map(self.store.readers_of, readers)])
+        self.store.read_labels([readers_of(self.store, one) for one in readers])
         self.model = Model(windows, readers, window_of)
         self.tables = PlanTables(self.store)
         self.events: dict[tuple[int, int, int], Counter] = {}

@@ -17,6 +17,7 @@ from rpq.operators.patterns.joins.plan_tables import PlanTables
 from rpq.operators.patterns.relations.consistency import check
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import Tuples
+from tests.operators.patterns.kernels.label_readers import readers_of
 from tests.twins import examples
 
 a, b, c = range(3)
@@ -36,7 +37,7 @@ class Stream:
     def __init__(self, atoms, kind="unbounded", size=1, slide=1, *, labels=3, values=1, explicit=True, **options) -> None:
         self.store = RelationStore(capacity=2)
         window = self.store.add_window(kind, size=size, slide=slide)
-        self.store.read_labels([self.store.readers_of([self.store.add_relation(window)]) for _ in range(labels)])
+        self.store.read_labels([readers_of(self.store, [self.store.add_relation(window)]) for _ in range(labels)])
         self.tables = PlanTables(self.store)
         (part,) = plan_pattern(atoms, **options).parts
         self.tables.add(0, part, explicit=explicit)
@@ -164,7 +165,7 @@ def test_a_constant_is_a_vertex():
 
 def test_an_edge_from_a_vertex_to_itself_is_not_in_a_relation_without_loops():
     store = RelationStore()
-    store.read_labels([store.readers_of([store.add_relation(store.add_window("unbounded"), loopless=True)])])
+    store.read_labels([readers_of(store, [store.add_relation(store.add_window("unbounded"), loopless=True)])])
     live = LivePatterns(store, PlanTables(store), lambda live: None)
     live.apply(chunk([(1, a, 1, 1), (1, a, 2, 1)]))
     assert store.edge_count == 1

@@ -14,6 +14,7 @@ from rpq.operators.patterns.joins.plan import Atom, plan_pattern
 from rpq.operators.patterns.joins.plan_tables import PlanTables
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import Tuples
+from tests.operators.patterns.kernels.label_readers import readers_of
 from tests.real import DATA
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the real streams are not here")
@@ -79,7 +80,7 @@ def rows_of(text: str, stream: Tuples, labels: list[str], size: int, slide: int)
     window = store.add_window("time", size=size, slide=slide)
     words = [atom.split() for atom in text.split(" . ")]
     relations = {name: store.add_relation(window) for name in dict.fromkeys(word[1] for word in words)}
-    store.read_labels([store.readers_of([relations[name]] if name in relations else []) for name in labels])
+    store.read_labels([readers_of(store, [relations[name]] if name in relations else []) for name in labels])
     plans = PlanTables(store)
     (part,) = plan_pattern([Atom(x, relations[name], y) for x, name, y in words]).parts
     plans.add(0, part, explicit=True)

@@ -1,10 +1,10 @@
 """The paths through an edge that comes late or goes, for many roots at once, where neither a gap nor a span bounds them.
 
-What a late insert changes is what the paths through it bring: its roots are found in the row before it, or by a scan
-back, and from the edge on the paths are followed forward over the entries after it, a vector of the roots for each product
-node. Before a delete roots with another path to where the edge leads that arrives no later and lasts as long are left out:
-nothing of theirs changes. The others are followed anew over the window without the edge, or where it led to few product
-nodes, a scan goes back from each of these; the cells that had the value of a path through it get the value that is found.
+A late insert changes the cells of the paths through it: its roots are found in the row before it, or by a scan back, and
+from the edge on the paths are followed forward over the entries after it, with a vector of the roots for each product node.
+Before a delete, roots are left out that have another path to the end of the edge that arrives no later and lasts as long,
+because their cells do not change. The other roots are followed anew over the window without the edge or, if the edge led to
+few product nodes, a scan goes back from each of these. Cells with the value of a path through the edge get the value found.
 
 Vectors have the layout of rows of the table: a column for each root, in the order of slots, in blocks of 64 cells.
 """
@@ -315,7 +315,7 @@ def _find_through(index, timeline, place):
 
 @njit(cache=True, nogil=True)
 def _leave_out_others(index, timeline, place):
-    """Leave out what another path gives as well that arrives at the node up to the time of an entry."""
+    """Leave out roots with another path that arrives at the node up to the time of an entry and lasts as long."""
     fields = timeline.fields
     states, count = index.program.sizes[STATES], fields[FOUND]
     time = timeline.time[place] + (1 if fields[STRICT] != 0 else 0)
@@ -469,7 +469,7 @@ def raise_vectors(index, timeline):
 
 @njit(cache=True, nogil=True)
 def _renew_cells(index, timeline, through):
-    """Give cells with the value of a path through an edge, which is gone, that of the others. Returns a code.
+    """Set cells with the value of a path through a deleted edge to the value of the other paths. Returns a code.
 
     The first `through` vectors are those of the paths. The accepting pairs that are no answers any more are in `found_node`,
     FOUND of them. After a code the next call goes on.
@@ -513,7 +513,7 @@ def _follow_roots(index, timeline):
 
 @njit(cache=True, nogil=True)
 def _renew_row(index, timeline, vector, node):
-    """Give the cells of a row that have the values of a vector those of the vector that the node has now."""
+    """Set the cells of a row that have the values of a vector to those of the vector that the node has now."""
     now, ceiling, width, others = index.state[NOW], index.settings[CEILING], _width(timeline), np.int64(-1)
     if timeline.nodes[node].scan == timeline.fields[SCAN]:
         others = timeline.nodes[node].width
@@ -534,7 +534,7 @@ def _renew_row(index, timeline, vector, node):
 
 @njit(cache=True, nogil=True)
 def _renew_row_by_scan(index, timeline, vector, node):
-    """Give the cells of a row that have the values of a vector the widths of the last scan."""
+    """Set the cells of a row that have the values of a vector to the widths of the last scan."""
     now, states, cells = index.state[NOW], index.program.sizes[STATES], _width(timeline) * LANES
     for column in range(timeline.fields[COLUMNS]):
         before, slot = np.int64(timeline.vectors[vector * cells + column]), timeline.column_slot[column]
@@ -580,7 +580,7 @@ def is_answer(index, root, vertex):
 
 @njit(cache=True, nogil=True)
 def raise_late(index, timeline, place):
-    """Raise what paths through an entry bring that is not the newest; codes and phases as `apply_chunk`."""
+    """Raise the cells of paths through an entry that is not the newest; codes and phases as `apply_chunk`."""
     fields = index.state
     if fields[PHASE] == RAISING:
         code = _find_paths_through(index, timeline, place, False)
