@@ -97,39 +97,39 @@ def _compile_all(jobs: int, slides: int | None) -> None:
     columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("", total=len(chosen))
-        for _ in _compile_variants(chosen, jobs):
-            bar.advance(task)
+        for done in _compile_variants(chosen, jobs):
+            bar.advance(task, len(done))
 
 
-def _compile_variants(variants: tuple[Variant, ...], jobs: int) -> Iterator[Variant]:
-    """Compile variants in up to `jobs` processes at a time, and yield each when it is done."""
-    from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+def _compile_variants(variants: tuple[Variant, ...], jobs: int) -> Iterator[tuple[Variant, ...]]:
+    """Compile variants in up to `jobs` processes at a time, and yield those of a process when it is done.
 
+    Simple paths need the kernels of walks over windows of the same length: one process compiles both, in this order.
+    """
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    by_length: dict[int, tuple[Variant, ...]] = {}
+    for variant in variants:
+        by_length[variant.slides] = (*by_length.get(variant.slides, ()), variant)
     with ThreadPoolExecutor(jobs) as pool:
-        # Simple paths need the kernels of walks over windows of the same length, so these are compiled first.
-        waiting = {v.slides: v for v in variants if v.paths == "simple"}
-        running: dict[Future[None], Variant] = {pool.submit(_compile, v): v for v in variants if v.paths == "walk"}
+        running = {pool.submit(_compile, *some): some for some in by_length.values()}
         try:
-            while running:
-                for done in wait(running, return_when=FIRST_COMPLETED).done:
-                    variant = running.pop(done)
-                    done.result()
-                    if variant.paths == "walk":
-                        following = waiting[variant.slides]
-                        running[pool.submit(_compile, following)] = following
-                    yield variant
+            for done in as_completed(running):
+                done.result()
+                yield running[done]
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _compile(variant: Variant) -> None:
-    """Compile a variant in another process: numba compiles one kernel at a time, and the code may crash here."""
+def _compile(*variants: Variant) -> None:
+    """Compile variants in another process: numba compiles one kernel at a time, and the code may crash here."""
     from rpq.compiled.kernel_cache import PACKAGE
 
-    script = "import sys; from rpq.engine.warmup import *; warm_up_variant(Variant(int(sys.argv[1]), sys.argv[2]))"
+    script = "import sys; from rpq.engine.warmup import *\n"
+    script += "for slides, paths in zip(sys.argv[1::2], sys.argv[2::2]): warm_up_variant(Variant(int(slides), paths))"
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
-        [sys.executable, "-P", "-c", script, str(variant.slides), variant.paths],
+        [sys.executable, "-P", "-c", script, *(str(word) for variant in variants for word in variant)],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
