@@ -447,7 +447,6 @@ class Node(Record):
         ("parents_read", int32),  # a bit for each relation and side of its parents (`parent_bit`), perhaps of removed ones
         ("groups_read", int32),  # a bit for each relation of its groups (`group_bit`), likewise
         ("mark", int32),  # mark of the last edge at whose source it holds
-        ("records", int32),  # number of the vertices at which it holds
     )
 
 

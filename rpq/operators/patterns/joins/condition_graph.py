@@ -104,6 +104,7 @@ def need_shape(part: Part) -> NeedShape:
 
 _SMALLEST = 1 << 10
 _MOST_SHAPES = 1 << 14
+_PIECE = 1 << 17
 
 
 def _longer(length: int) -> int:
@@ -186,11 +187,18 @@ class ConditionGraph:
         self._fills = -1 if on else self.store.fills
 
     def branches(self) -> list[tuple[BranchShape, int, int]]:
-        """Return the branches, each with the node that has it alone, and at how many vertices that holds. O(branches)."""
-        numbers = [*self._of_branch]
-        nodes = self.conditions.branch["node"][numbers]
-        extents = self.conditions.node["records"][nodes].tolist()
+        """Return the branches, each with the node that has it alone, and at how many vertices that holds. O(records)."""
+        nodes = self.conditions.branch["node"][[*self._of_branch]]
+        extents = self._extents()[nodes].tolist()
         return [*zip(map(BranchShape._make, self._of_branch.values()), nodes.tolist(), extents, strict=True)]
+
+    def _extents(self) -> np.ndarray:
+        """Return at how many vertices each node holds. O(records)."""
+        of_records = self.conditions.record["node"][1 : self.conditions.state.records]
+        extents = np.zeros(len(self.conditions.node), np.int64)
+        for first in range(0, len(of_records), _PIECE):
+            extents += np.bincount(of_records[first : first + _PIECE], minlength=len(extents))
+        return extents
 
     def left_out(self) -> list[BranchShape]:
         """Return the branches that are left out. O(these)."""
@@ -209,7 +217,7 @@ class ConditionGraph:
         The parts that need the child of such a branch are to be added anew.
         """
         nodes = self.conditions.branch["node"][[self._branches[branch] for branch in common]]
-        if 2 * self.conditions.node["records"][nodes].sum() > self.conditions.state.records:
+        if 2 * self._extents()[nodes].sum() > self.conditions.state.records:
             self._fills = -1  # what is left is counted anew in less time, and in arrays of its size
         for relation, side, child in common:
             self._left_out.setdefault(child, set()).add((relation, side))
@@ -326,7 +334,7 @@ class ConditionGraph:
         self._nodes[key], self._keys[node], self._users[node] = node, key, 0
         branches = key if isinstance(key, tuple) and len(key) > 1 else ()
         first = self._take_parts(len(branches))
-        self.conditions.node[node] = (0, first, first + len(branches), 0, 0, 0, 0, 0, 0)
+        self.conditions.node[node] = (0, first, first + len(branches), 0, 0, 0, 0, 0)
         of_branch = self.conditions.branch
         parts = self.conditions.part
         for number, branch in enumerate(branches, first):
@@ -480,7 +488,7 @@ class ConditionGraph:
         self._fills = self.store.fills
         arrays, state = self.conditions, self.conditions.state
         arrays.vertex[:] = 0
-        arrays.node["first_record"] = arrays.node["records"] = 0
+        arrays.node["first_record"] = 0
         state.free_record = state.depth = state.free_block = 0
         state.records = state.blocks = 1
         self._replace(**_empty_records())
@@ -599,8 +607,6 @@ class ConditionGraph:
             assert len(there) == count, "miscounted"
             assert sorted(there) == sorted(node for node, at in found if at == vertex), f"vertex {vertex} lists other nodes"
         assert (arrays.block[live["place"]] == live["node"]).all(), "a record does not know its place"
-        extents = np.bincount(live["node"], minlength=len(arrays.node))
-        assert all(arrays.node["records"][node] == extents[node] for node in self._keys), "records are miscounted"
         full = arrays.holdings[arrays.holdings != 0]
         assert len(full) == arrays.state.holdings <= arrays.state.holding_room, "the table of records is miscounted"
         numbers = (full & ((1 << arrays.state.holding_bits) - 1)) - 1

@@ -178,23 +178,21 @@ def begin_to_hold(conditions, node, vertex):
     if holder.first_record != 0:
         records[holder.first_record].previous = number
     holder.first_record = number
-    holder.records += 1
     push(conditions, vertex, holder.first_parent, np.int64(0))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def cease_to_hold(conditions, node, vertex, place):
     """Make a node cease to hold at a vertex; `place` is that of its record in `holdings`."""
-    state, records, holder = conditions.state, conditions.record, conditions.node[node]
+    state, records = conditions.state, conditions.record
     number = tagged_id(conditions.holdings, place, state.holding_bits)
     remove_tagged(conditions.holdings, place)
-    holder.records -= 1
     record = records[number]
     _take_out_of_block(conditions, record.place, vertex)
     if record.previous != 0:
         records[record.previous].next = record.next
     else:
-        holder.first_record = record.next
+        conditions.node[node].first_record = record.next
     if record.next != 0:
         records[record.next].previous = record.previous
     record.next = state.free_record
