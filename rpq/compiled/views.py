@@ -151,6 +151,14 @@ class View:
             self.addresses = c_array("q", _addresses(arrays))
         self.pointer = self.addresses.buffer_info()[0]
 
+    @classmethod
+    def at(cls, kind: ViewType, addresses: Sequence[int], owner: Any) -> View:
+        """Return a view of a known type of arrays at these addresses, which `owner` keeps alive."""
+        made = cls.__new__(cls)
+        made.arrays, made.type, made.addresses = owner, kind, c_array("q", addresses)
+        made.pointer = made.addresses.buffer_info()[0]
+        return made
+
 
 def view(arrays: Any) -> Any:
     """Return the argument for a kernel for a NamedTuple of arrays and records."""

@@ -24,12 +24,16 @@ from rpq.operators.paths.closure.closure_index import ClosureIndex
 from rpq.operators.paths.index.delta_index import cell_type
 from rpq.operators.paths.path_query import PathQuery
 from rpq.rows.blocks import place_rows
-from rpq.rows.column_kernels import Names, Region, joined_lines, spread
+from rpq.rows.column_kernels import Names, Region, joined_lines, lexical_forms, spread
 from rpq.stream.arrays.numpy_arrays import integer_array, text_array
+from rpq.stream.arrays.text_buffers import view_of_texts
 from rpq.stream.chunk import SingleTuple
+from rpq.stream.edges.edge_ends import Ends
+from rpq.stream.edges.edge_filter import NEVER_PASSED, EdgeFilter
 from rpq.stream.edges.outcomes import WindowMembership
 from rpq.stream.edges.snapshot import SnapshotGraph
-from rpq.stream.names.vertices import VertexDictionary
+from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.vertices import FixedNames, VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _CONFLICT = "a/b*/c"
@@ -82,6 +86,7 @@ def warm_up(
     name = _names(vertices)
     _fill_columns()
     _read_and_write()
+    _push_few(vertices)
     if query.window.kind != "time":
         _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
     if has_conditions(query):
@@ -353,8 +358,28 @@ def _fill_columns() -> None:
     place_rows(rows, ends, np.zeros(1, np.int64), rows.copy())
     for names in (text_array(["x"]), text_array(["x" * 16]), integer_array([1])):
         Names(names).column(rows, 0, 0, 2, Region(1024))
+    lexical_forms(text_array(['"x"']))
     for kind in (np.uint8, np.int32, np.int64):
         spread(np.zeros(1, kind), ends, 0, 2, np.zeros(2, kind))
+
+
+def _push_few(vertices: str) -> None:
+    """Give ids to the names of two tuples as a push of few does."""
+    dictionary = VertexDictionary(capacity=1)
+    column, wanted = text_array(["x", "y"]), np.ones(2, np.uint8)
+    dictionary.intern(column if vertices == "string" else integer_array([1, 2]), wanted)
+    FixedNames(["x", "1"], vertices).ids(dictionary)
+    texts = view_of_texts([column] * 3)
+    if vertices != "string" or texts is None:
+        return
+    labels = LabelDictionary()
+    ids, _ = labels.intern(column)
+    labels.intern_in_streams(column, ids)
+    labels.read_labels(texts, 2, has_streams=True, is_read=np.ones(6, np.uint8))
+    dictionary.intern_ends(texts, wanted)
+    edges = EdgeFilter()
+    edges.accept(0, [Ends(None, "x")], passed_by=NEVER_PASSED)
+    edges.leave_out(texts, ids, wanted)
 
 
 def _read_and_write() -> None:
@@ -497,8 +522,10 @@ def _replace_edges(name: Callable[[int], int | str], *, paths: Paths) -> None:
 
 def _judge_streams() -> None:
     """Compile the kernels of queries over named streams or several windows."""
-    tuples = SingleTuple().view
-    SnapshotGraph(capacity=1).resolve_with_streams(tuples, tuples, np.zeros(1, np.uint8), 0)
+    single, graph = SingleTuple(), SnapshotGraph(capacity=1)
+    tuples = single.view
+    graph.resolve_with_streams(tuples, tuples, np.zeros(1, np.uint8), 0)
+    graph.lose(np.full(1, -1, np.int32), single.chunk)
     WindowMembership([UnboundedWindow()]).apply(tuples, tuples, 0)
 
 

@@ -239,6 +239,8 @@ class Changes:
         """
         if query is None:
             schema = self._schema
+            if not self._chunks and not witness:
+                return pa.Table.from_batches([], schema)
             few = [chunk for chunk in self._chunks if isinstance(chunk, FewRows)]
             if few and len(few) == len(self._chunks) and not witness:
                 return pa.Table.from_batches([self._batch_of_few(chunk, schema) for chunk in few], schema)

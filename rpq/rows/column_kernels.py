@@ -227,6 +227,84 @@ def _spread(values, ends, event, first, count, rows):
         event += 1
 
 
+_QUOTE, _BACKSLASH, _AT, _CARET, _LESS, _GREATER = b'"\\@^<>'
+
+
+def lexical_forms(terms: pa.Array) -> pa.Array | None:
+    r"""Return the lexical forms of terms, an array of string: of literals what is between the quotes, of others the term.
+
+    None where one may have escapes. O(total length).
+
+    >>> lexical_forms(pa.array(['"30"^^<http://www.w3.org/2001/XMLSchema#integer>', '"a"@en', None, '<x>'])).to_pylist()
+    ['30', 'a', None, '<x>']
+    """
+    count = len(terms)
+    valid, ends, data = terms.buffers()
+    if data is None or not data.size or terms.offset:
+        return None
+    offsets, texts = np.frombuffer(ends, np.int32)[: count + 1], np.frombuffer(data, np.uint8)
+    offsets.flags.writeable = texts.flags.writeable = False  # some buffers are and some are not, which are two types
+    first, last = np.empty((2, count), np.int32)
+    total = _find_lexical_forms(offsets, texts, first, last)
+    if total < 0:
+        return None
+    written, form_ends = np.empty(total, np.uint8), np.empty(count + 1, np.int32)
+    _copy_parts(texts, first, last, form_ends, written)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(form_ends), pa.py_buffer(written), valid)
+
+
+@njit(cache=True, nogil=True)
+def _is_type_or_language(data, at, end):
+    """Return whether the bytes after a closing quote are nothing, a language or a datatype."""
+    if at == end:
+        return True
+    if data[at] == _AT:
+        for i in range(at + 1, end):
+            c = data[i]
+            if not (48 <= c <= 57 or 65 <= c <= 90 or 97 <= c <= 122 or c == 45):  # digits, letters, the hyphen
+                return False
+        return end > at + 1
+    if end - at < 4 or data[at] != _CARET or data[at + 1] != _CARET or data[at + 2] != _LESS or data[end - 1] != _GREATER:
+        return False
+    brackets = 0
+    for i in range(at + 3, end - 1):
+        brackets += data[i] == _LESS or data[i] == _GREATER
+    return brackets == 0
+
+
+@njit(cache=True, nogil=True)
+def _find_lexical_forms(offsets, data, first, last):
+    """Write where the lexical forms of terms are in their bytes; return their length, or -1 where one may have escapes."""
+    total = np.int64(0)
+    for i in range(len(first)):
+        start, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        first[i] = start
+        last[i] = end
+        if start < end and data[start] == _QUOTE:
+            at = start + 1
+            while at < end and data[at] != _QUOTE and data[at] != _BACKSLASH:
+                at += 1
+            if at < end and data[at] == _BACKSLASH:
+                return np.int64(-1)
+            if at < end and _is_type_or_language(data, at + 1, end):
+                first[i] = start + 1
+                last[i] = at
+        total += last[i] - first[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _copy_parts(data, first, last, ends, written):
+    """Copy parts of bytes, one after the other, and write where they end."""
+    at = np.int64(0)
+    ends[0] = 0
+    for i in range(len(first)):
+        for j in range(first[i], last[i]):
+            written[at] = data[j]
+            at += 1
+        ends[i + 1] = at
+
+
 def joined_lines(pieces: Sequence[str | pa.Array]) -> bytes:
     """Join the pieces of each row in order: constants, and the row's text of columns (text without nulls).  O(bytes).
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.automata.symbols import lexical_form
+from rpq.rows.column_kernels import lexical_forms
 
 ColumnKind = Literal["vertex", "count", "text", "value", "time", "result"]
 """Vertices have the type of the input, counts are integers, text is the lexical form of a computed value.
@@ -28,6 +29,8 @@ Texts = Callable[[np.ndarray], list[str | None]]
 
 _OF_TERMS = {b"holds": b"terms"}
 _WIDE = Context(prec=80)
+_FEW_TERMS = 16
+"""The number of terms up to which a regular expression is faster than a kernel."""
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
@@ -189,6 +192,10 @@ def terms_to_values(
 
     `value` is the type of a property, `times` converts timestamps, which are integers without it.
     """
+    if kind in ("text", "result") and len(terms) > _FEW_TERMS and pa.types.is_string(terms.type):
+        forms = lexical_forms(terms)
+        if forms is not None:
+            return forms if kind == "text" or value is None else texts_to_values(forms.to_pylist(), value)
     if kind == "result":
         texts = [None if term is None else lexical_form(term) for term in terms.to_pylist()]
         return texts_to_values(texts, pa.string() if value is None else value)

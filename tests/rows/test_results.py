@@ -9,8 +9,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import rpq
+from rpq.automata.symbols import lexical_form
+from rpq.rows.column_kernels import lexical_forms
+from tests.twins import examples
 
 WINDOW = rpq.Window(size=10, slide=1)
 ROWS = [("x", "y", "a", 1), ("y", "z", "b", 2), ("y", "z", "b", 3, "-")]
@@ -133,3 +138,18 @@ def test_counts_stand_beside_values_that_are_larger_than_any_count(digits: int, 
     found = [row for i in range(0, 2, size) for row in engine.push_rows(tuples[i : i + size]).rows()]
     assert [tuple(row)[1:-2] for row in found] == [(large, large, 1), ("x", "x", 1)]
     assert sorted(engine.answers()) == [(large, large, 1), ("x", "x", 1)]
+
+
+PARTS = ['"', "a", "^^<", "<", ">", "^", "@", "en", "-", "é", "\\", "\n", '"1"']
+
+
+@given(st.lists(st.none() | st.lists(st.sampled_from(PARTS), max_size=7)))
+@examples(300)
+def test_lexical_forms_of_many_terms_are_those_of_each(pieces: list[list[str] | None]) -> None:
+    terms = [None if some is None else "".join(some) for some in pieces]
+    forms = lexical_forms(pa.array(terms, pa.string()))
+    if forms is None:
+        assert not any(terms) or any("\\" in term for term in terms if term)
+        return
+    forms.validate(full=True)
+    assert forms.to_pylist() == [None if term is None else lexical_form(term) for term in terms]

@@ -62,6 +62,12 @@ class Crew:
         details: ChunkDetails,
     ) -> LimitError | None:
         """Apply a chunk in all workers; return the first failure."""
+        if len(workers) == 1:
+            try:
+                workers[0].apply(chunk, tuples, edges, details)
+            except LimitError as failure:
+                return failure
+            return None
 
         def apply(worker: Worker) -> LimitError | None:
             try:

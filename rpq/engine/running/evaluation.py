@@ -7,7 +7,7 @@ and the changes that they report become rows with names (`Output`) before any id
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from itertools import chain
@@ -67,6 +67,7 @@ smaller, because nothing is applied while its names get ids. Paths are slower wi
 _SMALLEST_CHUNK = 4096
 
 _NO_ROWS = np.zeros(2, np.int64)
+_NO_COUNTS = (0, 0)
 _NONE = np.zeros(0, np.int64)
 _NO_VERTICES = np.zeros(0, np.int32)
 _FIRST = np.zeros(1, np.int64)
@@ -234,7 +235,8 @@ class Evaluation:
             while first < end and failure is None:
                 applied = self.apply(tuples, first, count, collect=collect)
                 rows.append(applied.rows)
-                counts += applied.counts
+                if applied.counts is not _NO_COUNTS:
+                    counts += applied.counts
                 if len(applied.late_rows):
                     late.append(applied.late_rows)
                 failure = applied.failure
@@ -280,8 +282,11 @@ class Evaluation:
 
     def _label_ids(self, tuples: Columns, first: int, count: int) -> NamelessChunk:
         """Return the tuples of a chunk with ids for their labels."""
-        keeps_all, names = self.multigraph is not None, _named_ends(tuples, first, count)
-        return self.intake.begin(tuples, first, count, self.is_read, keeps_all=keeps_all, names=names)
+        if self.multigraph is None:
+            read = self.graph.horizons.is_read
+            return self.intake.begin(tuples, first, count, self.graph.is_read, read=read)
+        names = _named_ends(tuples, first, count)
+        return self.intake.begin(tuples, first, count, self.multigraph.reads, keeps_all=True, names=names)
 
     def _take_in(self, tuples: Columns, first: int, count: int) -> IntakeChunk:
         """Return the ids of a chunk, which may be known already."""
@@ -289,11 +294,6 @@ class Evaluation:
         if upcoming is None:
             return self.intake.chunk(self._label_ids(tuples, first, count))
         return self.intake.finish(upcoming.naming.result())
-
-    @property
-    def is_read(self) -> Callable[[np.ndarray], np.ndarray]:
-        """The function that returns whether any query reads label ids, plain or with a condition."""
-        return self.graph.is_read if self.multigraph is None else self.multigraph.reads
 
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
@@ -322,7 +322,8 @@ class Evaluation:
             details = self._resolve_derived(derived, taken, view_of_chunk, derived.first_of_parts(first_of_event))
         running = self.running
         is_netted = details.first is not None or tuples.reported_time is not None
-        details = details._replace(counts_only=not (collect or is_netted))
+        if not (collect or is_netted):
+            details = details._replace(counts_only=True)
         failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details)
         if self._upcoming is not None:
             self._upcoming.wait()  # from here on names are read
@@ -346,11 +347,10 @@ class Evaluation:
                 deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
             except MemoryLimitError as problem:
                 failure, deltas = problem, []
-        overflow = self.output.overflow(deltas)
-        if overflow is not None:
+        if deltas and (overflow := self.output.overflow(deltas)) is not None:
             failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
-        counts: tuple[int, int] | np.ndarray = (0, 0)
+        counts: tuple[int, int] | np.ndarray = _NO_COUNTS
         rows: ChunkRows = []
         if deltas:
             counts = sum([delta.counts() for _, delta in deltas], _NO_ROWS)
@@ -367,7 +367,9 @@ class Evaluation:
             elif self.multigraph is None:
                 self.collector.collect_if_due(self._upcoming.named)
             self.midway = False
-        return Applied(rows, counts, (outcome == LATE).nonzero()[0] + first, failure)
+        is_late = outcome == LATE
+        late_rows = is_late.nonzero()[0] + first if np.count_nonzero(is_late) else _NONE
+        return Applied(rows, counts, late_rows, failure)
 
     def _derive(self, multigraph: Multigraph, taken: IntakeChunk, tuples: Columns, first: int) -> DerivedChunk:
         """Return the tuples of a chunk as edges with derived labels, for which there is room."""
@@ -558,8 +560,10 @@ class Evaluation:
 
     def _deltas(self, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows that workers report of the last chunk, or of its tuples `before` a failure."""
-        numbers = self.running.numbers
         workers = [worker for worker in self.running.workers if before is not None or worker.has_rows]
+        if not workers:
+            return []
+        numbers = self.running.numbers
         return [*chain.from_iterable(self._crew.each(workers, lambda worker: worker.deltas(numbers, before=before)))]
 
     # --- static edges ----------------------------------------------------------------------------------------

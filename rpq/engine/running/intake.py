@@ -97,7 +97,7 @@ AdmitLabels = Callable[[np.ndarray], None]
 
 
 class NamelessChunk(NamedTuple):
-    """Tuples of a push from `first` on, with ids for their labels."""
+    """Tuples of a push from `first` on, with ids for their labels; in between the fields of `ReadLabels`."""
 
     tuples: Columns
     first: int
@@ -106,9 +106,11 @@ class NamelessChunk(NamedTuple):
     of_streams: np.ndarray | None
     is_named: np.ndarray
     unread: np.ndarray
-    edges: int
+    named: int
     has_ends: bool
     """False for deletes by id alone, whose ends are of no kind."""
+    keeps_all: bool
+    """True if a tuple may be an edge though no query reads its label."""
 
 
 class NamedChunk(NamedTuple):
@@ -157,23 +159,30 @@ class Intake:
         *,
         keeps_all: bool = False,
         names: np.ndarray | None = None,
+        read: np.ndarray | None = None,
     ) -> NamelessChunk:
         """Return tuples of a push with ids for their labels: the first of three steps, before `name_ends` and `finish`.
 
-        `is_read` returns of label ids whether any query reads them. With `keeps_all` the filter plays no part. `names` says
-        which tuples get ids for their ends (uint8); by default those with a label that is read.
+        `is_read` returns of label ids whether any query reads them, and `read` says so of each id, if it is given. With
+        `keeps_all` the filter plays no part. `names` says which tuples get ids for their ends (uint8); by default those with
+        a label that is read.
         """
+        if read is not None and tuples.texts is not None and count == len(tuples):
+            found = self.labels.read_labels(tuples.texts, count, has_streams=tuples.stream is not None, is_read=read)
+            if found is not None:
+                self._filter.leave_out(tuples.texts, found.label, found.has_reader)
+                return NamelessChunk(tuples, first, *found, has_ends=True, keeps_all=False)
         label = self._label_ids(tuples.label[first : first + count])
         of_streams = self._of_streams(tuples, first, label)
         has_reader = is_read(label)
-        is_named, unread, edges = _NOBODY, _NOTHING, count
+        is_named, unread, named = _NOBODY, _NOTHING, 0
         if of_streams is not None:
             is_named = (of_streams >= 0).view(np.uint8)
             is_named &= is_read(of_streams)
             unread = of_streams.copy()
             unread[is_named.view(bool)] = -1
             has_reader = has_reader | is_named
-            edges += int(np.count_nonzero(is_named))
+            named = int(np.count_nonzero(is_named))
         if names is not None:
             has_reader = names
         sources, targets = (ends[first : first + count] for ends in (tuples.source, tuples.target))
@@ -181,7 +190,7 @@ class Intake:
         if passed_by is not None:
             has_reader = has_reader & (passed_by == 0)
         has_ends = names is None or bool(names.any())
-        return NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, edges, has_ends)
+        return NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, named, has_ends, keeps_all)
 
     def name_ends(self, chunk: NamelessChunk) -> NamedChunk:
         """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.
@@ -193,6 +202,8 @@ class Intake:
         if not chunk.has_ends:
             nothing = np.full(end - first, -1, np.int32)
             return NamedChunk(chunk, nothing, nothing.copy(), fresh)
+        if tuples.texts is not None and len(chunk.label) == len(tuples):
+            return NamedChunk(chunk, *self.vertices.intern_ends(tuples.texts, chunk.has_reader))
         try:
             source, fresh = self.vertices.intern(tuples.source[first:end], chunk.has_reader)
             target, more = self.vertices.intern(tuples.target[first:end], chunk.has_reader)
@@ -208,10 +219,10 @@ class Intake:
     def finish(self, named_chunk: NamedChunk) -> IntakeChunk:
         """Make room for the tuples, and return them: the last step."""
         begun, source, target, fresh = named_chunk
-        tuples, first, label, _, of_streams, is_named, unread, edges, _ = begun
+        tuples, first, label, has_reader, of_streams, is_named, unread, named_tuples, _, keeps_all = begun
         count = len(label)
         try:
-            self._make_room(edges, fresh)
+            self._make_room((count if keeps_all else int(np.count_nonzero(has_reader))) + named_tuples, fresh)
         except BaseException:
             # Workers may not know them: they are new again the next time.
             self.vertices.release(fresh)
@@ -226,7 +237,7 @@ class Intake:
             edge=np.empty(count, np.int32),
         )
         named = None
-        if edges > count:
+        if named_tuples:
             assert of_streams is not None
             labels = label.copy()
             np.copyto(labels, of_streams, where=is_named.view(bool))

@@ -461,12 +461,14 @@ class PatternHost:
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph, in all lanes; `fresh` ids are those of new names."""
-        lanes = [lane for lane in self.lanes if lane.thread == 0 or lane.members or not self.is_whole]
-        grown = [lane for lane in lanes if vertices.count > lane._own_room]
-        self._each(grown, lambda lane: lane.make_room_for_vertices(vertices.count))
+        lanes, count = self.lanes, vertices.count
+        if len(lanes) > 1 and self.is_whole:
+            lanes = (self, *(lane for lane in lanes[1:] if lane.members))
+        if grown := [lane for lane in lanes if count > lane._own_room]:
+            self._each(grown, lambda lane: lane.make_room_for_vertices(count))
         for lane in self.lanes:
             lane._make_own_room(vertices, fresh, graph)
-        self.vertex_room = min([lane._own_room for lane in lanes])
+        self.vertex_room = self._own_room if len(lanes) == 1 else min([lane._own_room for lane in lanes])
         for membership in self._memberships.values():
             membership.make_room(graph.capacity)
 
@@ -482,13 +484,14 @@ class PatternHost:
                 self._hashes = np.concatenate([self._hashes, np.zeros(more, np.uint64)])
             self._hashes[fresh] = vertices.hashes(fresh)
         changed, without_edges, bound = self.constants.update(vertices, fresh)
-        for constant, vertex in bound.items():
-            self.tables.bind(constant, vertex)
-        for name in changed:
-            self.members[name].leave_changed()
-        for name in sorted(changed):
-            self.members[name].resolve(fresh=without_edges)
-            self._changed_members.add(name)
+        if bound:
+            for constant, vertex in bound.items():
+                self.tables.bind(constant, vertex)
+            for name in changed:
+                self.members[name].leave_changed()
+            for name in sorted(changed):
+                self.members[name].resolve(fresh=without_edges)
+                self._changed_members.add(name)
         self.paths.make_room(self._own_room, graph, changed=changed, fresh=fresh)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:

@@ -14,7 +14,7 @@ largest timestamp of an insert that was passed by before these were accepted (`p
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,9 @@ from rpq.compiled.arrays.hashing import first_candidate, id_at, ids_in, mixed, n
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import view
+from rpq.compiled.views import bound, view
 from rpq.stream.edges.edge_ends import ALL, Ends
-from rpq.stream.names.vertices import VertexDictionary, as_vertex
+from rpq.stream.names.vertices import VertexDictionary, as_vertex, find_text
 
 # Bits of `_Arrays.flags`, for each label: it has a filter, and the kinds of entries by which that accepts edges.
 _FILTERED = 1
@@ -65,6 +65,7 @@ class EdgeFilter:
         self._constants: VertexDictionary | None = None  # None: to be made anew, with the arrays
         self._entries = 0
         self._waiting: list[tuple[int, Ends]] = []  # accepted, and not in the arrays yet
+        self._leave_out: Any = None
 
     # --- accepted edges --------------------------------------------------------------------------------------
 
@@ -161,7 +162,7 @@ class EdgeFilter:
         flags[inside] = self._flags[label[inside]]
         if not flags.any():
             return None
-        constants, arrays = self._arrays_for(source.type)
+        constants, arrays = self._arrays_for("int64" if pa.types.is_integer(source.type) else "string")
         ends = constants.find(source, flags & _SOURCES), constants.find(target, flags & _TARGETS)
         if (flags & _LOOPS).any():
             is_loop = pc.equal(source, target).to_numpy(zero_copy_only=False)
@@ -169,9 +170,18 @@ class EdgeFilter:
         _find_unaccepted(view(arrays), len(arrays.table), label, *ends, flags)
         return flags
 
-    def _arrays_for(self, kind: pa.DataType) -> tuple[VertexDictionary, _Arrays]:
-        """Return the constants that filters name and the entries, for vertices of a type."""
-        name = "int64" if pa.types.is_integer(kind) else "string"
+    def leave_out(self, texts: Any, label: np.ndarray, wanted: np.ndarray) -> None:
+        """Set to 0 in `wanted` (uint8) the tuples, the view of `TupleTexts`, whose edges are not accepted. O(tuples)."""
+        if not self.filtered_labels:
+            return
+        constants, arrays = self._arrays_for("string")
+        arguments = texts, self._flags, constants.view, view(arrays), len(arrays.table), label, wanted
+        if self._leave_out is None:
+            self._leave_out = bound(_leave_out, *arguments)
+        self._leave_out(*arguments)
+
+    def _arrays_for(self, name: str) -> tuple[VertexDictionary, _Arrays]:
+        """Return the constants that filters name and the entries, for vertices of a kind."""
         if self._constants is None or self._constants.kind != name:
             self._constants, self._entries = VertexDictionary(capacity=16), 0
             self._constants.kind = name
@@ -259,6 +269,39 @@ def _has_entry(arrays, room, label, source, target):
     return False
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _accepts(arrays, room, label, u, v):
+    """Return whether an entry accepts an edge between constants, or other vertices (-1)."""
+    is_accepted = u >= 0 and _has_entry(arrays, room, label, u, np.int64(_ANY))
+    is_accepted = is_accepted or (v >= 0 and _has_entry(arrays, room, label, np.int64(_ANY), v))
+    return is_accepted or (u >= 0 and v >= 0 and _has_entry(arrays, room, label, u, v))
+
+
+@njit(cache=True, nogil=True)
+def _leave_out(texts, flags_of, constants, arrays, room, label, wanted):
+    """Set `wanted` to 0 for tuples whose label has a filter, and whose edge no entry accepts."""
+    for row in range(len(label)):
+        number = np.int64(label[row])
+        flags = np.int64(flags_of[number]) if number < len(flags_of) else np.int64(0)
+        if flags == 0 or not wanted[row]:
+            continue
+        u, v = np.int64(-1), np.int64(-1)
+        start, other = np.int64(texts.source_ends[row]), np.int64(texts.target_ends[row])
+        length, other_length = np.int64(texts.source_ends[row + 1]) - start, np.int64(texts.target_ends[row + 1]) - other
+        if flags & _LOOPS and length == other_length:
+            place = 0
+            while place < length and texts.source[start + place] == texts.target[other + place]:
+                place += 1
+            if place == length:
+                continue
+        if flags & _SOURCES:
+            u = find_text(constants, texts.source, start, length)
+        if flags & _TARGETS:
+            v = find_text(constants, texts.target, other, other_length)
+        if not _accepts(arrays, room, number, u, v):
+            wanted[row] = 0
+
+
 @njit(cache=True, nogil=True)
 def _find_unaccepted(arrays, room, label, source, target, flags):
     """Set the flag of each row to whether no entry accepts it. A flag of 0 stays: such a row needs no entry."""
@@ -266,7 +309,4 @@ def _find_unaccepted(arrays, room, label, source, target, flags):
         if flags[row] == 0:
             continue
         one, u, v = np.int64(label[row]), np.int64(source[row]), np.int64(target[row])
-        is_accepted = u >= 0 and _has_entry(arrays, room, one, u, np.int64(_ANY))
-        is_accepted = is_accepted or (v >= 0 and _has_entry(arrays, room, one, np.int64(_ANY), v))
-        is_accepted = is_accepted or (u >= 0 and v >= 0 and _has_entry(arrays, room, one, u, v))
-        flags[row] = 0 if is_accepted else 1
+        flags[row] = 0 if _accepts(arrays, room, one, u, v) else 1

@@ -516,6 +516,15 @@ def lose_unread(horizons, chunk, count):
 
 
 @njit(cache=True, nogil=True)
+def lose_labels(horizons, labels, delete, timestamp):
+    """Note the timestamps of inserts with label ids that no query reads, one a tuple, -1 for none."""
+    for i in range(len(labels)):
+        label = np.int64(labels[i])
+        if label >= 0 and delete[i] == 0:
+            horizons.lost[label] = max(horizons.lost[label], timestamp[i])
+
+
+@njit(cache=True, nogil=True)
 def _holds(edges, horizons, u, label, v):
     """Return whether an edge is in any window."""
     place = probe(edges, key_hash(u, label, v), u, label, v)

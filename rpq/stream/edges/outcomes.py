@@ -22,7 +22,7 @@ import numpy as np
 
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.views import view
+from rpq.compiled.views import bound, view
 from rpq.files.json_values import Damage
 from rpq.stream.chunk import Chunk
 from rpq.stream.names.stream_labels import LabelName
@@ -164,6 +164,7 @@ class WindowMembership:
             state=state,
         )
         self._view: Any = None
+        self._judge: Any = None
         self._readers: list[Hashable] = []
         self._users: Counter[Hashable] = Counter()
         self._reads: dict[Hashable, Sequence[Callable[[LabelName], bool]]] = {}
@@ -271,7 +272,9 @@ class WindowMembership:
         """Judge the tuples of the view of a chunk; `named` is the view of the same tuples in named streams."""
         if self._view is None:
             self._view = view(self._arrays)
-        judge_tuples(self._view, tuples, named, count)
+        if self._judge is None:
+            self._judge = bound(judge_tuples, self._view, tuples, named, count)
+        self._judge(self._view, tuples, named, count)
 
     def drop(self, tuples: Any, count: int) -> None:
         """Apply deletes without counting them."""

@@ -46,6 +46,7 @@ from rpq.stream.edges.edge_store import (
     in_window,
     insert,
     key_hash,
+    lose_labels,
     lose_unread,
     move_horizons,
     probe,
@@ -201,9 +202,7 @@ class SnapshotGraph:
 
     def lose(self, label: np.ndarray, chunk: Chunk) -> None:
         """Remember that the inserts of a chunk are not kept as edges with these labels (an id a tuple, -1: of none)."""
-        is_lost = (label >= 0) & (chunk.delete == 0)
-        if np.count_nonzero(is_lost):
-            np.maximum.at(self.horizons.lost, label[is_lost], chunk.timestamp[is_lost])
+        lose_labels(self._horizons_view, label, chunk.delete, chunk.timestamp)
 
     def lose_unread(self, tuples: Any, count: int) -> None:
         """Remember like `lose` that the inserts of the view of a chunk are not kept whose labels no query reads."""

@@ -10,13 +10,16 @@ more memory than its window, and a new label costs the same whatever came before
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import bound
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.names.stream_labels import LabelName, StreamLabel, text_of
-from rpq.stream.names.vertices import VertexDictionary
+from rpq.stream.names.vertices import VertexDictionary, find_text
 
 NEVER_LOST = int(np.iinfo(np.int64).min)
 
@@ -35,6 +38,11 @@ class _Texts:
         self._places: VertexDictionary | None = None
         self.names: list[str] = []
 
+    @property
+    def view(self) -> Any:
+        """The texts and their places as kernels find them; None before the first text."""
+        return None if self._places is None else self._places.view
+
     def intern(self, column: pa.Array) -> tuple[np.ndarray, list[str]]:
         """Return the places (int32) of the texts of an array of string without nulls, and the new texts. O(length)."""
         if self._places is None:
@@ -43,6 +51,23 @@ class _Texts:
         names = self._places.names_of(fresh).to_pylist() if len(fresh) else []
         self.names += names
         return places, names
+
+
+class ReadLabels(NamedTuple):
+    """The labels of tuples, and which of them are read: arrays with an entry for each tuple."""
+
+    label: np.ndarray
+    """int32: the id of its label."""
+    has_reader: np.ndarray
+    """uint8: whether its label is read, in the merged stream or in its own."""
+    of_streams: np.ndarray | None
+    """int32: the id of its label in its stream, -1 without one; None where no tuple has a stream."""
+    is_named: np.ndarray
+    """uint8: whether that label is read; empty where no tuple has a stream."""
+    unread: np.ndarray
+    """int32: that label if it is not read, else -1; empty where there is none."""
+    named: int
+    """The number of tuples for which it is."""
 
 
 class LabelDictionary:
@@ -63,6 +88,8 @@ class LabelDictionary:
         self._count_after_forget = 0  # the number of labels after the last `forget`
         self._streams: dict[str | None, int] = {}  # names of streams to rows of the table
         self._in_streams = np.zeros((0, 0), np.int32)  # ids of labels in streams, by the ids of labels
+        self._rows_of_texts = np.zeros(0, np.int64)  # rows of streams by their places in `_texts_of_streams`
+        self._read: Any = None
         self._texts, self._texts_of_streams = _Texts(), _Texts()
         self._ids_of_texts = np.zeros(0, np.int32)  # ids of labels by their places in `_texts`
 
@@ -133,6 +160,29 @@ class LabelDictionary:
             self._ids_of_texts = np.concatenate([self._ids_of_texts, np.array(of_fresh, np.int32)])
         return self._ids_of_texts[places], new
 
+    def read_labels(self, texts: Any, count: int, *, has_streams: bool, is_read: np.ndarray) -> ReadLabels | None:
+        """Return the labels of tuples, the view of `TupleTexts`; `is_read` says of a label id whether any query reads it.
+
+        None where a label, or one in a stream, has no id, or where there are many streams.
+        """
+        of_labels, of_streams = self._texts.view, self._texts_of_streams.view
+        if of_labels is None or (has_streams and of_streams is None):
+            return None
+        label, in_streams, unread = np.empty((3, count), np.int32)
+        has_reader, is_named = np.empty((2, count), np.uint8)
+        arguments = (
+            texts, of_labels, of_streams if has_streams else of_labels, self._ids_of_texts, self._rows_of_texts,
+            self._in_streams, has_streams, is_read, label, in_streams, unread, has_reader, is_named,
+        )  # fmt: skip
+        if self._read is None:
+            self._read = bound(_read_labels, *arguments)
+        named, others = self._read(*arguments)
+        if named < 0:
+            return None
+        if not has_streams:
+            return ReadLabels(label, has_reader, None, is_named[:0], unread[:0], 0)
+        return ReadLabels(label, has_reader, in_streams, is_named, unread if others else unread[:0], named)
+
     def intern_in_streams(self, streams: pa.Array, label: np.ndarray) -> tuple[np.ndarray | None, list[int]]:
         """Return the ids (int32) of labels in the streams of their tuples, -1 where a tuple has none, and the new ones.
 
@@ -145,7 +195,9 @@ class LabelDictionary:
         if not streams.null_count and pa.types.is_string(streams.type) and len(self._texts_of_streams.names) < _FEW_STREAMS:
             codes, _ = self._texts_of_streams.intern(streams)
             names = [*self._texts_of_streams.names]
+            are_texts = True
         else:
+            are_texts = False
             encoded = streams if pa.types.is_dictionary(streams.type) else streams.dictionary_encode()
             names = [*encoded.dictionary.to_pylist(), None]  # the last one for tuples without a stream
             indices = encoded.indices
@@ -154,7 +206,10 @@ class LabelDictionary:
             pairs, places = np.unique(codes.astype(np.int64) * self.room + label, return_inverse=True)
             different, new = self._add_in_streams([names[pair // self.room] for pair in pairs.tolist()], pairs % self.room)
             return different[places], new
-        rows = self._rows_of_streams(names)[codes]
+        rows_of_names = self._rows_of_streams(names)
+        if are_texts:
+            self._rows_of_texts = rows_of_names
+        rows = rows_of_names[codes]
         ids = self._in_streams[rows, label]
         new = []
         if ids.min() == _UNKNOWN:
@@ -171,12 +226,16 @@ class LabelDictionary:
         if room < self.room or not streams.keys() >= {*names}:
             room = max(room, self.room + self.room // 2)
             if len({*streams, *names}) * room > _MOST_KNOWN:
-                streams.clear()
+                self._forget_rows()
                 room = self.room
             for name in names:
                 streams.setdefault(name, len(streams))
             self._in_streams = np.full((len(streams), room), _UNKNOWN, np.int32)
         return np.array([streams[name] for name in names])
+
+    def _forget_rows(self) -> None:
+        self._streams.clear()
+        self._rows_of_texts = np.zeros(0, np.int64)
 
     def _add_in_streams(self, streams: Sequence[str | None], labels: np.ndarray) -> tuple[np.ndarray, list[int]]:
         """Return the ids (int32) of labels in streams, -1 without a stream, and the new ones of them."""
@@ -217,7 +276,7 @@ class LabelDictionary:
             self.names[number] = ""
         self._free += gone
         if gone:
-            self._streams.clear()
+            self._forget_rows()
             self._texts, self._ids_of_texts = _Texts(), np.zeros(0, np.int32)
         self._count_after_forget = len(self.ids)
         return gone
@@ -233,3 +292,41 @@ class LabelDictionary:
             known = np.flatnonzero(self._in_streams[row] != _UNKNOWN).tolist()
             names = [-1 if stream is None else self.ids[StreamLabel(text_of(self.names[label]), stream)] for label in known]
             assert self._in_streams[row, known].tolist() == names, "the table has another id of a label in a stream"
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _place_of(known, ends, texts, row):
+    """Return the place of the text of a row among those that are known, or -1."""
+    start = np.int64(ends[row])
+    return find_text(known, texts, start, np.int64(ends[row + 1]) - start)
+
+
+@njit(cache=True, nogil=True)
+def _read_labels(
+    texts, labels, streams, ids_of_texts, rows_of_texts, table, has_streams, is_read,
+    label, in_streams, unread, has_reader, is_named,
+):  # fmt: skip
+    """Write the fields of `ReadLabels`; return the numbers of named and of unread tuples, (-1, 0) if a label has no id."""
+    named, others = 0, 0
+    for row in range(len(label)):
+        place = _place_of(labels, texts.label_ends, texts.label, row)
+        if place < 0:
+            return -1, 0
+        number = ids_of_texts[place]
+        label[row] = number
+        has_reader[row] = is_read[number] != 0
+        if not has_streams:
+            continue
+        stream = _place_of(streams, texts.stream_ends, texts.stream, row)
+        if stream < 0 or stream >= len(rows_of_texts) or number >= table.shape[1]:
+            return -1, 0
+        in_stream = table[rows_of_texts[stream], number]
+        if in_stream == _UNKNOWN:
+            return -1, 0
+        in_streams[row] = in_stream
+        is_named[row] = in_stream >= 0 and is_read[in_stream] != 0
+        unread[row] = -1 if is_named[row] else in_stream
+        has_reader[row] |= is_named[row]
+        named += is_named[row]
+        others += unread[row] >= 0
+    return named, others

@@ -10,6 +10,7 @@ The hash by which vertices are divided (`hashes`) is a fixed function of the nam
 hash of the table is private to it: that of a text takes eight bytes at a time.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,6 +106,7 @@ class VertexDictionary:
         self.edges = EdgeVertices()
         """The edges whose ids have no name."""
         self._intern_one: Any = None
+        self._intern_ends: Any = None
         # The names of ids in use that were read or given lately, by id; `_is_remembered` says which are there.
         self._objects, self._is_remembered = np.empty(0, object), np.zeros(0, bool)
         self._remembered = 0
@@ -131,6 +133,11 @@ class VertexDictionary:
         names.fields[_ARENA_ROOM] = len(names.arena)
         self._names = names
         self._view = view(names)
+
+    @property
+    def view(self) -> Any:
+        """The view of `names`."""
+        return self._view
 
     @property
     def count(self) -> int:
@@ -170,13 +177,37 @@ class VertexDictionary:
                 row, new = _intern_numbers(self._view, numbers, wanted, ids, fresh, row, new)
                 if row == len(ids):
                     return ids, fresh[:new]
-                self._grow()
+                self._grow(expected=_expected(new, row, len(ids)))
         offsets, data = _text_buffers(column)
         while True:
             row, new = _intern_text(self._view, offsets, data, wanted, ids, fresh, row, new)
             if row == len(ids):
                 return ids, fresh[:new]
-            self._grow(text=int(offsets[row + 1] - offsets[row]))
+            now, end = int(offsets[row]), int(offsets[-1])
+            self._grow(
+                text=int(offsets[row + 1]) - now,
+                expected=_expected(new, row, len(ids)),
+                expected_text=(end - now) * new // max(1, row),
+            )
+
+    def intern_ends(self, texts: Any, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the ids of sources and targets, views of `TupleTexts`, and the new ids; rows and ids as of `intern`."""
+        count = len(wanted)
+        self.kind = "string"
+        source, target, fresh = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(2 * count, np.int32)
+        place, new = 0, 0
+        try:
+            while True:
+                arguments = self._view, texts, wanted, source, target, fresh, place, new
+                if self._intern_ends is None:
+                    self._intern_ends = bound(_intern_ends, *arguments)
+                place, new, text = self._intern_ends(*arguments)
+                if place == 2 * count:
+                    return source, target, fresh[:new]
+                self._grow(text=text)
+        except BaseException:
+            self.release(fresh[:new])
+            raise
 
     def intern_one(self, name: int | str) -> tuple[int, bool]:
         """Return the id of a name of the dictionary's kind, and whether it is new. O(its length).
@@ -307,7 +338,7 @@ class VertexDictionary:
             data = np.frombuffer(name.encode(), np.uint8)
         except UnicodeEncodeError:  # a lone surrogate, which no name has
             return -1
-        return int(_find_text(self._view, data, np.int64(0), np.int64(len(data))))
+        return int(find_text(self._view, data, np.int64(0), np.int64(len(data))))
 
     def release(self, unused: np.ndarray) -> None:
         """Remove ids and their names. O(names in the dictionary)."""
@@ -327,12 +358,12 @@ class VertexDictionary:
             _pack_arena(self._view, arena)
             self.names = self.names._replace(arena=arena)
 
-    def _grow(self, *, text: int = 0) -> None:
-        """Make room for more names, at least one of `text` bytes."""
+    def _grow(self, *, text: int = 0, expected: int = 0, expected_text: int = 0) -> None:
+        """Make room for more names, at least one of `text` bytes; about so many, with so many bytes, are expected."""
         names = self.names
         capacity = len(names.length)
         if names.fields[_FREE] == 0 and names.fields[_COUNT] == capacity:
-            more = max(_growth(capacity), 8)
+            more = max(_growth(capacity), 8, expected)
             of_texts = {} if self.kind == "int64" else {"hash": 0, "start": 0}
             of_numbers = {} if self.kind == "string" else {"number": 0}
             names = lengthen_fields(names, more, length=-1, **of_texts, **of_numbers)
@@ -340,7 +371,7 @@ class VertexDictionary:
                 self.names = names = names._replace(table=new_table(capacity + more))
                 _fill_table(self._view, self.kind == "string")
         if names.fields[_ARENA] + text > len(names.arena):
-            more = max(_growth(len(names.arena)), 2 * text)
+            more = max(_growth(len(names.arena)), 2 * text, expected_text)
             names = lengthen_fields(names, more, arena=0)
         self.names = names
 
@@ -365,9 +396,45 @@ class VertexDictionary:
                 assert self.id_of(self.names_of(np.array([i]))[0].as_py()) == i, f"id {i} is not found by its name"
 
 
+class FixedNames:
+    """Names whose ids are asked for again and again, as text or, where vertices are integers, as these."""
+
+    def __init__(self, names: Sequence[str], kind: str | None) -> None:
+        vertices = [as_vertex(name, kind) for name in names]
+        is_number = kind == "int64"
+        self.kind = kind
+        """The kind of the vertices."""
+        self._wanted = np.array([isinstance(vertex, int) == is_number for vertex in vertices], np.uint8)
+        self._ids = np.full(len(names), -1, np.int32)
+        self._find: Any = None
+        if is_number:
+            numbers = [vertex if isinstance(vertex, int) else 0 for vertex in vertices]
+            self._names: tuple[np.ndarray, ...] = (np.array(numbers, np.int64),)
+        else:
+            texts = [name.encode() for name in names]
+            ends = np.cumsum([0, *map(len, texts)]).astype(np.int32)
+            self._names = ends, np.frombuffer(bytearray(b"".join(texts) or b" "), np.uint8)
+
+    def ids(self, vertices: VertexDictionary) -> np.ndarray:
+        """Return the ids in a dictionary of that kind, -1 for names without one; the next call overwrites them."""
+        arguments = vertices._view, *self._names, self._wanted, self._ids
+        if self._find is None:
+            self._find = bound(_find_numbers if self.kind == "int64" else _find_texts, *arguments)
+        self._find(*arguments)
+        return self._ids
+
+
 def _growth(size: int) -> int:
     """Return by how many entries arrays of a size grow: by half, or by a quarter where spare memory counts."""
     return size // 2 if size < _LARGE else size // 4
+
+
+def _expected(new: int, rows: int, all_rows: int) -> int:
+    """Return how many new names the rest of a column may have, of which some rows had so many.
+
+    Without it, all arrays would be copied a dozen times in a push of millions.
+    """
+    return new * (all_rows - rows) // max(1, rows)
 
 
 def _text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -473,7 +540,7 @@ def _probe_number(names, h, number):
 
 
 @njit(cache=True, nogil=True)
-def _find_text(names, data, start, length):
+def find_text(names, data, start, length):
     place = _probe_text(names, _hash_text(data, start, length), data, start, length)
     return id_at(names.table, place) if place >= 0 else np.int64(-1)
 
@@ -494,7 +561,7 @@ def _find_numbers(names, numbers, wanted, ids):
 def _find_texts(names, offsets, data, wanted, ids):
     for row in range(len(ids)):
         first = np.int64(offsets[row])
-        ids[row] = _find_text(names, data, first, np.int64(offsets[row + 1]) - first) if wanted[row] else -1
+        ids[row] = find_text(names, data, first, np.int64(offsets[row + 1]) - first) if wanted[row] else -1
 
 
 @njit(cache=True, nogil=True)
@@ -620,6 +687,22 @@ def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
                     new += 1
             row += 1
     return row, new
+
+
+@njit(cache=True, nogil=True)
+def _intern_ends(names, texts, wanted, source, target, fresh, place, new):
+    """Write the ids of sources and then of targets from a place among both on.
+
+    Returns the place up to which that is done, the number of new ids, and the length of the text for which there is no room.
+    """
+    count = len(wanted)
+    if place < count:
+        place, new = _intern_text(names, texts.source_ends, texts.source, wanted, source, fresh, place, new)
+        if place < count:
+            return place, new, np.int64(texts.source_ends[place + 1]) - np.int64(texts.source_ends[place])
+    row, new = _intern_text(names, texts.target_ends, texts.target, wanted, target, fresh, place - count, new)
+    length = np.int64(texts.target_ends[row + 1]) - np.int64(texts.target_ends[row]) if row < count else np.int64(0)
+    return count + row, new, length
 
 
 @njit(cache=True, nogil=True)

@@ -22,7 +22,7 @@ from rpq.operators.patterns.joins import delta_join, updates
 from rpq.operators.patterns.joins.condition_choice import ConditionChoice
 from rpq.operators.patterns.joins.delta_join import WIDEST
 from rpq.operators.patterns.joins.plan_tables import PlanTables
-from rpq.operators.patterns.relations.relation import RelationStore
+from rpq.operators.patterns.relations.relation import NOTHING_EXPECTED, RelationStore, Sizes
 from rpq.operators.patterns.relations.wheel import NEVER
 from rpq.operators.patterns.tables import (
     DONE,
@@ -143,6 +143,8 @@ class SupportChoice:
 
 
 _NO_CHANGES = view(NO_CHANGES)
+_MANY = 4096
+"""The number of tuples from which on what they took tells what the rest of their chunk will take."""
 
 
 class Run(NamedTuple):
@@ -194,6 +196,8 @@ class LivePatterns:
         self.nbytes = sum(array.nbytes for array in self.output)
         """The number of bytes of the output."""
         self._output_view = view(self.output)
+        self._tuples = 0  # of the chunk that is applied
+        self._sizes = NOTHING_EXPECTED  # where a large one began
         self._bound_kernels: dict[Any, Any] = {}
         self._viewed_arrays: tuple[Any, Any] = (None, None)
         self._array_views: tuple[Any, Any, Any] = (None, None, None)
@@ -215,10 +219,13 @@ class LivePatterns:
         state.tuple = state.started = 0
         state.phase = tables.CROSSING
         self.output.state.most_overwritten = most_overwritten
+        self._tuples = count
+        if count > _MANY:
+            self._sizes = self.store.sizes()
         try:
             self._call(updates.apply_tuples, tuples, count, self._announce(changes))
         finally:
-            self.output.state.most_overwritten = 0
+            self.output.state.most_overwritten = self._tuples = 0
         if self.chooses:
             self.choice.review()
             self.condition_choice.review()
@@ -283,8 +290,16 @@ class LivePatterns:
                 self.plan_tables.graph.grow()
                 self.plan_tables.update_conditions()
             else:
-                self.store.grow(code)
+                self.store.grow(code, expected=self._expected_growth())
         self._hand_over()
+
+    def _expected_growth(self) -> Sizes:
+        """Return what the rest of a large chunk may add, by what its tuples have added so far."""
+        done = self.plan_tables.plans.state.tuple
+        if self._tuples <= _MANY or done < _MANY:
+            return NOTHING_EXPECTED
+        sizes, rest = zip(self.store.sizes(), self._sizes, strict=True), self._tuples - done
+        return Sizes(*(max(0, now - before) * rest // done for now, before in sizes))
 
     def _views(self) -> tuple[Any, Any, Any]:
         """Return the views that kernels are called with; they are renewed where arrays were replaced."""

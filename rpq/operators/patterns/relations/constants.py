@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.stream.names.vertices import VertexDictionary, as_vertex
+from rpq.stream.names.vertices import FixedNames, VertexDictionary, as_vertex
 
 _FIRST = -2
 """The number of the first constant; -1 is no vertex."""
@@ -40,6 +40,7 @@ class Constants:
         self._names: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
         self._free: list[int] = []
+        self._users_names: FixedNames | None = None  # those of `_users`, in their order; None after these have changed
 
     def __len__(self) -> int:
         return len(self._users)
@@ -49,6 +50,7 @@ class Constants:
         for name in names:
             self._users.setdefault(name, set()).add(query)
             if name not in self._numbers:
+                self._users_names = None
                 self._numbers[name] = self._free.pop() if self._free else _FIRST - len(self._numbers)
 
     def release(self, query: str, names: Iterable[str]) -> list[int]:
@@ -58,6 +60,7 @@ class Constants:
             self._users[name].discard(query)
             if not self._users[name]:
                 del self._users[name]
+                self._users_names = None
                 self._names.pop(self._ids.pop(name, -1), None)
                 gone.append(self._numbers.pop(name))
         self._free += gone
@@ -91,7 +94,9 @@ class Constants:
             known = {name: identity for name, identity in zip(named, ids, strict=True) if name in self._users}
             taken = {self._names[identity] for identity in ids if identity in self._names}
         else:
-            found = {name: vertices.id_of(as_vertex(name, vertices.kind)) for name in self._users}
+            if self._users_names is None or self._users_names.kind != vertices.kind:
+                self._users_names = FixedNames([*self._users], vertices.kind)
+            found = dict(zip(self._users, self._users_names.ids(vertices).tolist(), strict=True))
             known = {name: identity for name, identity in found.items() if identity >= 0}
             if known == self._ids:
                 return _UNCHANGED

@@ -60,6 +60,17 @@ _LARGE_ROOM = 1 << 18
 _KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded": tables.UNBOUNDED}
 
 
+class Sizes(NamedTuple):
+    """The numbers of edges with a place, of entries in the arena, and of edges in the table."""
+
+    edges: int
+    entries: int
+    live: int
+
+
+NOTHING_EXPECTED = Sizes(0, 0, 0)
+
+
 class RelationStore:
     """Relations over the vertices 0 … n − 1. Any call may replace most of the arrays `relations`.
 
@@ -378,8 +389,17 @@ class RelationStore:
         self.relations = relations._replace(lists=lists)
         self._note_capacities()
 
-    def grow(self, code: int) -> None:
-        """Enlarge the array that a kernel named by a `NEED_` code, other than that of the output."""
+    def sizes(self) -> Sizes:
+        """Return what is in the arrays that `grow` enlarges."""
+        state = self.relations.state
+        return Sizes(state.edges, state.arena_top, state.live)
+
+    def grow(self, code: int, *, expected: Sizes = NOTHING_EXPECTED) -> None:
+        """Enlarge the array that a kernel named by a `NEED_` code, other than that of the output.
+
+        `expected` is what the rest of the push will add by estimate: in a push of millions an array is copied once or
+        twice, not twenty times.
+        """
         relations, state = self.relations, self.relations.state
         if code == tables.NEED_ARENA:
             top = state.arena_top
@@ -389,14 +409,19 @@ class RelationStore:
             # The region that is needed is no larger than what is there, or it is the first one; where a quarter is too
             # little for it, the kernel asks again. Records are copied as well, so where the arena is small beside them it
             # grows by more.
-            self._reshape(room=max(top + 8 if top < 8 * _LARGE_ROOM else top // 4, state.arena // 4))
+            growth = top + 8 if top < 8 * _LARGE_ROOM else top // 4
+            self._reshape(room=max(growth, state.arena // 4, expected.entries))
         elif code == tables.NEED_EDGES:
-            edges = lengthen(relations.edge, max(_next_room(state.edge_room), state.edge_room + 8))
+            more = max(8, expected.edges)
+            edges = lengthen(relations.edge, max(_next_room(state.edge_room), state.edge_room + more))
             places = np.zeros(len(edges) * state.places, np.int32)
             places[: len(relations.support_place)] = relations.support_place
             self.relations = relations._replace(edge=edges, support_place=places)
         elif code == tables.NEED_TABLE:
-            table = np.zeros((4 if len(relations.table) < _SMALL_ROOM else 2) * len(relations.table), np.int64)
+            entries = (4 if len(relations.table) < _SMALL_ROOM else 2) * len(relations.table)
+            while entries < 2 * (state.live + expected.live):
+                entries *= 2
+            table = np.zeros(entries, np.int64)
             enter_all(relations.table, table, len(table) - 1)
             self.relations = relations._replace(table=table)
         else:
