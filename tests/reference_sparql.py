@@ -304,9 +304,11 @@ class Evaluation:
                     one = self.extended(one, condition.variable, key[-1])
             groups.setdefault(tuple(key), []).append(one)
         names = [
-            condition.formula.name
+            condition.variable.name
+            if condition.variable is not None
+            else condition.formula.name
             if isinstance(condition.formula, Variable)
-            else condition.variable and condition.variable.name
+            else None
             for condition in select.group_by
         ]
         return [
@@ -792,8 +794,8 @@ def computed_columns(select: Select) -> dict[str, str]:
             case Triples(triples):
                 for triple in triples:
                     for end in triple.terms:
-                        if isinstance(end, Variable):
-                            add(end.name, "text" if end is triple.path else "vertex")
+                        if isinstance(end, Variable):  # one that is an end too has vertices that are labels
+                            add(end.name, "vertex" if end in (triple.subject, triple.object) else "text")
             case Values(variables, _):
                 for variable in variables:
                     add(variable.name, "vertex")

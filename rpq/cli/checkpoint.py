@@ -40,7 +40,7 @@ _OF_QUERIES = (
 
 _OPTIONAL = (
     *("rdf_syntax", "rdf_time", "rdf_graph", "events", "keep", "max_ahead", "time_format", "vertices", "changes"),
-    *("times", "message"),
+    *("times", "message", "report_empty"),
 )
 """Options added after the first release: they are written only where they are given."""
 
@@ -53,7 +53,7 @@ def identity_of(request: RunRequest, queries: Sequence[Query]) -> dict[str, Any]
     """
     if not request.entries:
         (query,) = queries
-        own = {**_window_identity(query), **_path_identity(query), **_pattern_identity(query), "semantics": query.semantics}
+        own = {**_window_identity(query), **_notation_identity(query), "semantics": query.semantics}
         return _option_identity(request.settings) | {f"--{name.replace('_', '-')}": value for name, value in own.items()}
     key_of = cache(output_key)  # thousands of queries may have one output
     by_name = {
@@ -129,9 +129,13 @@ def _query_identity(query: Query) -> dict[str, Any]:
         **_window_identity(query),
         **{field: getattr(query, field) for field in ("paths", "simple_budget", "on_budget", "semantics")},
         **ends,
-        **_path_identity(query),
-        **_pattern_identity(query),
+        **_notation_identity(query),
     }
+
+
+def _notation_identity(query: Query) -> dict[str, Any]:
+    """Return the options that only some notations have."""
+    return {**_path_identity(query), **_pattern_identity(query), **_text_identity(query)}
 
 
 def _path_identity(query: Query) -> dict[str, Any]:
@@ -150,6 +154,15 @@ def _pattern_identity(query: Query) -> dict[str, Any]:
     if not isinstance(query, PatternQuery):
         return {}
     return {"select": list(query.columns), **{name: getattr(query, name) for name in PATTERN_OPTIONS if name != "select"}}
+
+
+def _text_identity(query: Query) -> dict[str, Any]:
+    """Return the options of a text in SPARQL or MATCH that have other than their usual values; none for other queries."""
+    if isinstance(query, PatternQuery):
+        return {}
+    given = {"language": (query.language, "gql"), "node_label": (getattr(query, "node_label", None), "type")}
+    given["report"] = (getattr(query, "report", None), "change")
+    return {name: value for name, (value, usual) in given.items() if value not in (None, usual)}
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], *, unit: str | None = None) -> list[str]:

@@ -378,6 +378,8 @@ def _json_lines(body: bytes) -> bytes:
     try:
         document = msgspec.json.decode(body, type=msgspec.Raw)
         objects = msgspec.json.decode(document, type=list[msgspec.Raw]) if bytes(document).startswith(b"[") else [document]
+    except RecursionError as error:
+        raise InputError(f"{NAME}: cannot be read as JSON: its values are nested too deeply") from error
     except msgspec.DecodeError as error:
         raise InputError(f"{NAME}: is no JSON: {error}; several objects, a line each, are {JSON_LINES[0]}") from error
     # Line ends stand between tokens alone: in texts they are escaped.

@@ -278,6 +278,30 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, capfd, change, messa
     assert (tmp_path / "rows.csv").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("text", "first", "second", "message"),
+    [
+        ("MATCH (x)-[:a]->(y)-[:a]->(z) RETURN x, z", ["--language", "cypher"], [], "--language was cypher, now not given"),
+        ("MATCH (x:Y)-[:a]->(z) RETURN x, z", [], ["--node-label", "b"], "--node-label was not given, now b"),
+        ("SELECT (COUNT(*) AS ?n) { ?x <a> ?y }", ["--report", "slide"], [], "--report was slide, now not given"),
+        ("REGISTER RSTREAM <r> AS ASK { ?x <a> ?y }", [], ["--report-empty"], "--report-empty was not given, now True"),
+    ],
+)
+def test_a_text_that_is_read_or_reported_in_another_way_is_another_run(tmp_path, capfd, text, first, second, message):
+    if text.startswith("MATCH"):
+        pytest.importorskip("lark", reason="the extra match is not installed")
+    else:
+        pytest.importorskip("rdflib", reason="the extra sparql is not installed")
+    make_stream(tmp_path / "edges.txt", 20, seed=7)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    args[1] = text
+    assert call([*args, *first]) == 0
+    capfd.readouterr()
+    assert call([*args, *second]) == 2
+    assert message in capfd.readouterr().err
+    assert call([*args, *first]) == 0
+
+
 def test_the_windows_of_another_run_are_durations_where_times_have_a_unit(tmp_path, capfd):
     make_stream(tmp_path / "edges.txt", 20, seed=7)
     args = [*command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state"), "--time-unit", "s", "--slide", "30s"]

@@ -89,6 +89,7 @@ def test_a_literal_constant_also_means_the_vertex_of_its_lexical_form():
         ("SELECT ?m ?k { ?p <a> ?m OPTIONAL { ?m <c> ?c } BIND(?c * 2 AS ?k) }", {"m 10": 1, "n -": 1}),
         ("SELECT ?m { ?p <a> ?m VALUES ?m { <n> <q> } }", {"n": 1}),
         ("SELECT ?p ?n { ?p <a> ?m { SELECT ?p (COUNT(*) AS ?n) { ?p <a> ?k } GROUP BY ?p } }", {"x 2": 2}),
+        ("SELECT ?k (COUNT(*) AS ?n) { ?p <a> ?m } GROUP BY (?p AS ?k)", {"x 2": 1}),
         ("SELECT (COUNT(*) AS ?n) { ?p <nothing> ?m }", {"0": 1}),
         ("SELECT ?p (COUNT(*) AS ?n) { ?p <nothing> ?m } GROUP BY ?p", {}),
         ("SELECT ?p { ?p ?_ ?m }", {"x": 2, "m": 2, "n": 1}),

@@ -109,6 +109,7 @@ def test_a_stream_is_named_by_a_parameter_or_a_column():
          "the body:2", 2),
         (lines(*TUPLES), "application/json", 422, "several objects, a line each, are application/x-ndjson", None),
         (b"[1]", "application/json", 422, "the body:1", 1),
+        (b"[" * 100_000, "application/json", 422, "nested too deeply", None),
         (lines(*TUPLES), "text/plain", 415, "text/plain", None),
         (lines(*TUPLES), "", 415, "no content type", None),
         (b'{"source":1,"target":2,"label":"a","timestamp":1}', "application/x-ndjson", 422, "integers or text", None),

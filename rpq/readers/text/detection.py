@@ -98,7 +98,11 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
     for separator, names in cuts.items():
         known = {*names, *(name.lower() for name in names)}
         if {columns[column] for column in columns.required} <= known:
-            places = {place: column for column, place in columns.places(names, any_case=True).items()}
+            places: dict[int, str] = {}
+            for column, place in columns.places(names, any_case=True).items():
+                if (other := places.setdefault(place, column)) != column:
+                    message = f"is both {other} and {column}; in a file of fields each needs one of its own"
+                    raise FieldError(message, names[place])
             fields = tuple(places.get(place, "") for place in range(len(names)))
             return Layout(separator=separator, fields=fields, quotes=True), names
     names = max(cuts.values(), key=len, default=[])

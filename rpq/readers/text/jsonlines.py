@@ -280,8 +280,11 @@ def read_object(line: bytes) -> dict[str, Any]:
         found = json.loads(line.decode("utf-8", "surrogateescape"), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise FieldError(f"is not JSON: {error.msg} at character {error.pos + 1}; expected one object per line") from error
-    except (RecursionError, ValueError) as error:  # deeply nested lists; numbers with thousands of digits
-        raise FieldError(f"cannot be read as JSON: {error}") from error
+    except RecursionError as error:
+        raise FieldError("cannot be read as JSON: its values are nested too deeply") from error
+    except ValueError as error:
+        reason = "a number has thousands of digits; write it in quotes, where it is a name"
+        raise FieldError(f"cannot be read as JSON: {reason}") from error
     if not isinstance(found, dict):
         raise FieldError(f'{_quote_json(found)} is not an object; expected one per line, such as {{"source": …}}')
     return found

@@ -210,6 +210,8 @@ POSITIONS = [
     "SELECT ?x (SUM(?n) AS ?s) { ?x <urn:n> ?n } GROUP BY ?x ORDER BY DESC(?s) LIMIT 2",
     "SELECT (AVG(?n) AS ?s) { ?x <urn:a>|<urn:b> ?y . ?y <urn:n> ?n } GROUP BY ?x ORDER BY ?s LIMIT 1 OFFSET 1",
     "SELECT ?x (COUNT(*) AS ?c) { ?x ?p ?y } GROUP BY ?x ORDER BY DESC(COUNT(*)) ?x LIMIT 2",
+    "SELECT ?x { ?x <urn:a> ?y OPTIONAL { ?x <urn:b> ?z } } LIMIT 5",
+    "SELECT ?y { ?x <urn:a> ?y } ORDER BY ?y LIMIT 2 OFFSET 1",
     "SELECT ?y ((SUM(?n) + 1) AS ?s) { ?x <urn:a> ?y . ?x <urn:n> ?n } GROUP BY ?y ORDER BY DESC(SUM(?n) * 2) LIMIT 1",
 ]
 """Queries with positions of an order within, beside those that are drawn."""

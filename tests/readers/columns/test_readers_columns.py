@@ -148,6 +148,20 @@ def test_a_column_that_is_there_twice_is_told(rows):
 
 
 @pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("source=user,target=user", "edges.csv:1: column 'user': is both source and target; .* each needs one of its own"),
+        ("source=target", "column 'target': is both source and target"),
+        ("stream=label", "column 'label': is both label and stream"),
+    ],
+)
+def test_a_field_is_one_column_alone(rows, columns, message):
+    text = "user,source,target,label,timestamp\nu,v,w,a,1\n"
+    with pytest.raises(InputError, match=message):
+        rows(text, columns)
+
+
+@pytest.mark.parametrize(
     ("columns", "label", "message"),
     [
         ("source", None, "'source' is not COLUMN=NAME"),

@@ -100,7 +100,8 @@ def test_the_first_object_is_not_held_against_others_before(opened, values, mess
         ('{"source":"a","source":"b","target":"b","label":"x","timestamp":1}', "source", "twice"),
         ('{"source":"\\ud800","target":"b","label":"x","timestamp":1}', "source", "is not UTF-8"),
         (b'{"source":"\xff","target":"b","label":"x","timestamp":1}', "source", "is not UTF-8"),
-        ("[" * 5000, None, "cannot be read as JSON|is not"),
+        ("[" * 100_000, None, "cannot be read as JSON: its values are nested too deeply"),
+        ('{"source":"a","target":"b","label":"x","timestamp":' + "9" * 5000 + "}", None, "a number has thousands of digits"),
         ('{"source": "a",\n"target": "b", "label": "x", "timestamp": 1}', None, "is not JSON"),
     ],
 )

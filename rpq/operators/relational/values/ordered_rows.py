@@ -493,6 +493,8 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
             position = behind
     for i in range(changed + left):
         entry = np.int64(bags.changed[i] if i < changed else positions.left[i - changed])
+        if walked == 0 and i < changed and bags.before[entry] == bags.counts[entry]:
+            continue  # it left and came back in this event, which changes nothing at the positions
         if positions.is_front[entry] != 2:
             wanted = bags.counts[entry] if end == NO_END else np.int64(0)
             _put_out(positions, bags, entry, wanted, event, at, rows, weights, events)
