@@ -302,7 +302,9 @@ def test_why_spark_does_not_start(says: str, log: str, problem: str):
 @pytest.mark.parametrize(
     ("option", "problem"),
     [
-        ("--master=lokal[2]", "Master must either be yarn or start with spark, k8s, or local"),
+        pytest.param(
+            *("--master=lokal[2]", "Master must either be yarn or start with spark, k8s, or local"), marks=pytest.mark.long
+        ),
         ("--master=local[0]", "Asked to run locally with 0 threads"),
         ("--conf=spark.driver.extraJavaOptions=-XX:+UseG1GC -XX:+UseZGC", "Multiple garbage collectors selected"),
     ],

@@ -20,10 +20,19 @@ def _records(tmp_path, *options):
     return {record["name"]: record for record in json.loads((tmp_path / "cliffs.json").read_text())["records"]}
 
 
-@pytest.mark.ci
-def test_every_line_has_a_figure_and_a_bound(tmp_path):
-    records = _records(tmp_path)
-    assert [*records] == [name for name, one in LINES.items() if not one.needs_brokers]
+WITHOUT_BROKERS = [name for name, one in LINES.items() if not one.needs_brokers]
+OF_EACH_KIND = [*{name.partition("-")[0]: name for name in reversed(WITHOUT_BROKERS)}.values()]
+"""The first of the lines whose names begin with the same word."""
+
+
+@pytest.mark.parametrize(
+    "names",
+    [pytest.param(OF_EACH_KIND, id="one of each kind", marks=pytest.mark.ci)]
+    + [pytest.param(WITHOUT_BROKERS, id="all", marks=pytest.mark.long)],
+)
+def test_every_line_has_a_figure_and_a_bound(tmp_path, names):
+    records = _records(tmp_path, "--only", ",".join(names))
+    assert [*records] == [name for name in LINES if name in names]
     for record in records.values():
         # Some times are those beyond another run, which may be negative over the few tuples of this test.
         assert (record["measured"] > 0 or record["unit"].startswith(("ns/", "µs/"))) and record["bound"] > 0
