@@ -29,7 +29,7 @@ from rpq.stream.arrays.numpy_arrays import integer_array, text_array
 from rpq.stream.arrays.text_buffers import view_of_texts
 from rpq.stream.chunk import SingleTuple
 from rpq.stream.edges.edge_ends import Ends
-from rpq.stream.edges.edge_filter import NEVER_PASSED, EdgeFilter
+from rpq.stream.edges.edge_filter import EdgeFilter
 from rpq.stream.edges.outcomes import WindowMembership
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
@@ -379,7 +379,7 @@ def _push_few(vertices: str) -> None:
     labels.read_labels(texts, 2, has_streams=True, is_read=np.ones(6, np.uint8))
     dictionary.intern_ends(texts, wanted)
     edges = EdgeFilter()
-    edges.accept(0, [Ends(None, "x")], passed_by=NEVER_PASSED)
+    edges.accept(0, [Ends(None, "x")], passed_by=0)
     edges.leave_out(texts, ids, wanted)
 
 
