@@ -219,7 +219,8 @@ class Evaluation:
 
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:
         """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
-        reserve.rows.release_unused()
+        if reserve.rows.nbytes > reserve.LEAST:  # few pushes bring so many rows, and each call costs small ones time
+            reserve.rows.release_unused()
         rows: list[ChunkRows] = []
         late: list[np.ndarray] = []
         counts = np.zeros(2, np.int64)
