@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import mmap
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
-from rpq.compiled.arrays.reserve import SMALLEST, Reserve
+from rpq.compiled.arrays.reserve import HUGE_PAGE, SMALLEST, UNUSED, Reserve
+
+
+class Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def place(region: np.ndarray) -> int:
@@ -15,48 +27,86 @@ def place(region: np.ndarray) -> int:
 
 
 def test_what_nobody_holds_is_given_out_again():
-    reserve = Reserve(8 * SMALLEST)
-    first = reserve.take(2 * SMALLEST - 5)
-    assert first.nbytes == 2 * SMALLEST and first.dtype == np.uint8
+    reserve = Reserve()
+    first = reserve.take(2 * HUGE_PAGE - 5)
+    assert first.nbytes == 2 * HUGE_PAGE and first.dtype == np.uint8
     where = place(first)
     del first
-    again = reserve.take(SMALLEST)
+    again = reserve.take(HUGE_PAGE)
     assert place(again) == where
-    assert place(reserve.take(SMALLEST)) != where
+    assert place(reserve.take(HUGE_PAGE)) != where
 
 
 def test_views_and_buffers_of_arrow_hold_it():
-    reserve = Reserve(8 * SMALLEST)
+    reserve = Reserve()
     where = set()
     held: list[object] = [reserve.take(SMALLEST)[5:9].view(np.int32)]
     held.append(pa.py_buffer(reserve.take(SMALLEST)).slice(8, 8))
     held.append(pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(reserve.take(SMALLEST).view(np.int64))]))
     for _ in range(4):
         where.add(place(reserve.take(SMALLEST)))
-    assert len(where) == 1 and reserve.nbytes == 4 * SMALLEST
+    assert len(where) == 1 and reserve.nbytes == 4 * HUGE_PAGE
     held.clear()
     assert len({place(region) for region in [reserve.take(SMALLEST) for _ in range(4)]}) == 4
-    assert reserve.nbytes == 4 * SMALLEST
+    assert reserve.nbytes == 4 * HUGE_PAGE
 
 
-def test_the_bound_holds_and_regions_that_fit_nobody_make_room():
-    reserve = Reserve(8 * SMALLEST)
-    held = [reserve.take(2 * SMALLEST) for _ in range(6)]
-    assert reserve.nbytes == 8 * SMALLEST and len({place(region) for region in held}) == 6
+def test_what_was_in_use_at_once_is_kept_and_no_more_than_the_most():
+    reserve = Reserve(least=2 * HUGE_PAGE, most=8 * HUGE_PAGE)
+    held = [reserve.take(2 * HUGE_PAGE) for _ in range(6)]
+    assert reserve.nbytes == 8 * HUGE_PAGE and len({place(region) for region in held}) == 6
     held.clear()
-    large = reserve.take(7 * SMALLEST)
-    assert reserve.nbytes <= 8 * SMALLEST
+    large = reserve.take(7 * HUGE_PAGE)
+    assert reserve.nbytes == 7 * HUGE_PAGE, "regions that fit nobody make room"
     where = place(large)
     del large
-    assert place(reserve.take(6 * SMALLEST)) == where
+    assert place(reserve.take(6 * HUGE_PAGE)) == where
     small = reserve.take(SMALLEST)
     assert place(small) != where, "a large region stays free for others"
-    assert reserve.take(9 * SMALLEST).nbytes == 9 * SMALLEST and reserve.nbytes <= 8 * SMALLEST
+    assert reserve.take(9 * HUGE_PAGE).nbytes == 9 * HUGE_PAGE and reserve.nbytes <= 8 * HUGE_PAGE
     assert reserve.take(7).nbytes == 7
 
 
+def test_a_larger_request_takes_the_place_of_what_is_free():
+    reserve = Reserve(least=HUGE_PAGE, most=64 * HUGE_PAGE)
+    for size in (1, 2, 4, 8):
+        reserve.take(size * HUGE_PAGE)
+        assert reserve.nbytes == size * HUGE_PAGE
+
+
+def test_what_is_free_for_long_is_released_but_for_the_least():
+    clock = Clock()
+    reserve = Reserve(least=2 * HUGE_PAGE, most=64 * HUGE_PAGE, clock=clock)
+    held = [reserve.take(HUGE_PAGE) for _ in range(6)]
+    last = held.pop()
+    held.clear()
+    for _ in range(2):
+        clock.now += UNUSED / 2
+        reserve.release_unused()
+        assert reserve.nbytes == 6 * HUGE_PAGE
+    again = reserve.take(HUGE_PAGE)
+    clock.now += UNUSED / 2
+    reserve.release_unused()
+    assert reserve.nbytes == 2 * HUGE_PAGE, "those in use, or used a short time ago"
+    del again
+    clock.now += UNUSED / 2
+    del last
+    for _ in range(3):
+        clock.now += UNUSED
+        reserve.release_unused()
+    assert reserve.nbytes == 2 * HUGE_PAGE
+    assert len({place(region) for region in [reserve.take(HUGE_PAGE) for _ in range(2)]}) == 2
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="huge pages on request are Linux's")
+def test_regions_consist_of_whole_huge_pages():
+    reserve = Reserve()
+    held = [reserve.take(size) for size in (SMALLEST, HUGE_PAGE + 1, 5 * HUGE_PAGE)]
+    assert all(place(region) % HUGE_PAGE == 0 and region.nbytes % HUGE_PAGE == 0 for region in held)
+
+
 def test_threads_never_get_the_same_region():
-    reserve = Reserve(16 * SMALLEST)
+    reserve = Reserve(least=16 * SMALLEST)
 
     def work(number: int) -> bool:
         for _ in range(300):

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
+from rpq.compiled.arrays import reserve
 from rpq.compiled.gc_pause import gc_paused
 from rpq.compiled.views import view
 from rpq.engine.running.crew import Crew
@@ -219,6 +220,8 @@ class Evaluation:
 
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:
         """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
+        if reserve.rows.nbytes > reserve.LEAST:  # few pushes bring so many rows, and each call costs small ones time
+            reserve.rows.release_unused()
         rows: list[ChunkRows] = []
         late: list[np.ndarray] = []
         counts = np.zeros(2, np.int64)
@@ -516,6 +519,7 @@ class Evaluation:
             self._singles += 1
             if self._singles >= self._look_every:
                 self._singles = 0
+                reserve.rows.release_unused()
                 self.collector.collect_if_due()
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome.item(0) == LATE else _NONE, failure)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.operators.patterns.joins import live_patterns
+from rpq.operators.patterns.rows import delivered
 from tests.engine.test_engine_properties import cut
 from tests.operators.patterns.pattern_twins import (
     PatternTwins,
@@ -140,3 +141,33 @@ def test_order_of_atoms_and_names_of_variables(question, tuples, shuffled):
     )
     wanted, found = engine.push_rows(tuples), tiny(2)(query).push_rows(tuples)
     assert by_event(rows_of(found)) == by_event(rows_of(wanted))
+
+
+@pytest.mark.parametrize("block", [1, 600, delivered._BLOCK])
+def test_rows_of_one_push_fill_several_blocks_of_memory(monkeypatch, block):
+    monkeypatch.setattr(delivered, "_BLOCK", block)
+    engine = tiny(2)(rpq.Query("?x a ?y . ?x b ?z", window=W, name="star", semantics="explicit"), max_rows=None)
+    count = 60
+    tuples = [(0, number, label, 1) for label in "ab" for number in range(count)]
+    wanted = sorted((0, y, z) for y in range(count) for z in range(count))
+    for time, op in ((1, "+"), (30, "-")):
+        table = engine.push_rows([*tuples] if time == 1 else [(1, 1, "a", time)]).to_arrow()
+        assert set(table["op"].to_pylist()) == {op}
+        assert sorted(zip(*(table[name].to_pylist() for name in "xyz"), strict=True)) == wanted
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_rows_in_several_blocks_of_memory_are_counted_for_their_share(monkeypatch, number):
+    monkeypatch.setattr(delivered, "_BLOCK", 1)
+    rows, hubs = 300, range(4)  # a tuple brings 900 values, more than the kernels write at once
+    tuples = [(hub, 10 + y, "a", 1) for hub in hubs for y in range(rows)] + [(hub, 9, "b", 1) for hub in hubs]
+
+    def push(most: int) -> rpq.Changes:
+        query = rpq.Query("?x a ?y . ?x b ?z", window=W, name="star")
+        return tiny(2)(query, share=(number, 2), max_rows=most).push_rows(tuples)
+
+    own = {row.x for row in push(rows).rows()}
+    assert 0 < len(own) < len(hubs)
+    with pytest.raises(rpq.RowLimitError) as caught:
+        push(rows - 1)
+    assert caught.value.row == rows * len(hubs) + min(own)

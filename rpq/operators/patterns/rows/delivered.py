@@ -18,13 +18,17 @@ from rpq.rows.delta import Delta, ids_of_columns
 
 _FEW_VALUES = 4096
 """The number of values up to which a copy is cheaper than new memory for the next chunk."""
+_BLOCK = 1 << 20
+"""The number of values from which memory does not double but gets a block more, of a size that rows of tables take, too."""
 
 
 class DeliveredRows:
     """The rows of a chunk. Memory that is not given away with them is reused for the next chunk."""
 
     def __init__(self) -> None:
-        self._values = np.empty(0, np.int32)
+        self._values = np.empty(0, np.int32)  # the last block
+        self._begin = 0  # the number of values in the blocks before it
+        self._full: list[np.ndarray] = []  # these blocks
         self._count = 0
         self._expected = 0  # expected values, from the last chunk whose memory was given away
         self._runs: list[np.ndarray] = []
@@ -36,7 +40,7 @@ class DeliveredRows:
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        return self._values.nbytes + self._bytes_of_runs
+        return self._values.nbytes + 4 * self._begin + self._bytes_of_runs
 
     @property
     def row_count(self) -> int:
@@ -46,7 +50,8 @@ class DeliveredRows:
     def clear(self) -> None:
         """Remove all rows."""
         self._runs.clear()
-        self._count = self._bytes_of_runs = 0
+        self._full.clear()
+        self._count = self._begin = self._bytes_of_runs = 0
 
     def take(self, output: Output, *, parts: Collection[int] | None = None) -> None:
         """Copy the rows of the output; if `parts` is given, only the rows of these parts, and counts of the others."""
@@ -59,17 +64,44 @@ class DeliveredRows:
         if parts is not None:
             values = _select_parts(runs, values, parts)
         end = self._count + len(values)
-        if end > len(self._values):
-            room = max(2 * end, self._expected)
-            larger = reserve.rows.take(4 * room).view(np.int32)
-            larger[: self._count] = self._values[: self._count]
-            self._values = larger
-        self._values[self._count : end] = values
+        if end - self._begin > len(self._values):
+            self._make_room(len(values))
+        self._values[self._count - self._begin : end - self._begin] = values
         if self._count:
             runs[:, RUN_VALUES] += self._count
         self._runs.append(runs)
         self._bytes_of_runs += runs.nbytes
         self._count = end
+
+    def _make_room(self, count: int) -> None:
+        """Make room for `count` more values, side by side: in a larger block, or in one more."""
+        filled = self._values[: self._count - self._begin]
+        if self._count >= _BLOCK:
+            self._full.append(filled)
+            self._begin = self._count
+            self._values = reserve.rows.take(4 * max(count, _BLOCK)).view(np.int32)
+            return
+        self._values = reserve.rows.take(4 * max(2 * (self._count + count), self._expected)).view(np.int32)
+        self._values[: self._count] = filled
+
+    def _between(self, first: int, end: int) -> np.ndarray:
+        """Return values that were delivered at once. O(blocks behind)."""
+        begin, block = self._begin, self._values
+        for before in reversed(self._full):
+            if first >= begin:
+                break
+            begin -= len(before)
+            block = before
+        return block[first - begin : end - begin]
+
+    def _all_values(self) -> np.ndarray:
+        """Return the values of all blocks side by side, and leave the blocks to others."""
+        if not self._full:
+            return self._values[: self._count]
+        blocks, self._full = [*self._full, self._values[: self._count - self._begin]], []
+        values = reserve.rows.take(4 * self._count).view(np.int32)[: self._count]
+        np.concatenate(blocks, out=values)
+        return values
 
     def rows_of_event(
         self, order: int, time: int, are_own: Callable[[int, np.ndarray], np.ndarray] | None
@@ -91,7 +123,7 @@ class DeliveredRows:
                     end = int(runs[run + 1, RUN_VALUES]) if run + 1 < len(runs) else behind
                     first = int(runs[run, RUN_VALUES])
                     if end > first:  # a part without columns belongs to every share
-                        rows = int(are_own(part, self._values[first:end].reshape(rows, -1)).sum())
+                        rows = int(are_own(part, self._between(first, end).reshape(rows, -1)).sum())
                 counts[part] = counts.get(part, 0) + rows
             behind = int(runs[0, RUN_VALUES])
         return counts
@@ -104,20 +136,20 @@ class DeliveredRows:
         if not self._runs:
             return {}
         runs = self._runs[0] if len(self._runs) == 1 else np.concatenate(self._runs)
-        values, count = self._values, self._count
+        values, count = self._all_values(), self._count
         self.clear()
         first = int(runs[0, RUN_QUERY])
         if len(runs) == 1 or (runs[:, RUN_QUERY] == first).all():
             if count <= _FEW_VALUES:
-                return {first: _delta_of(runs, values[:count].copy())}
-            self._values, self._expected = np.empty(0, np.int32), count + count // 4
-            return {first: _delta_of(runs, values[:count])}
+                return {first: _delta_of(runs, values.copy())}
+            self._values, self._expected = np.empty(0, np.int32), count + min(count // 4, _BLOCK)
+            return {first: _delta_of(runs, values)}
         # The ends of the values of runs: they were written without gaps.
         ends = np.append(runs[1:, RUN_VALUES], count)
         order = np.argsort(runs[:, RUN_QUERY], kind="stable")
         runs, ends = runs[order], ends[order]
         begins = runs[:, RUN_VALUES].copy()
-        values = _gather(values[:count], begins, ends)
+        values = _gather(values, begins, ends)
         cuts = [0, *(np.flatnonzero(np.diff(runs[:, RUN_QUERY])) + 1).tolist(), len(runs)]
         places = np.append(0, np.cumsum(ends - begins))[cuts].tolist()
         return {
