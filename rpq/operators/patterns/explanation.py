@@ -437,15 +437,15 @@ def explain_running(
     meanings: Sequence[tuple[Meaning, Sequence[tuple[int, Part]] | None]],
     contents: Mapping[str, Content | PathContent],
     of_atoms: Sequence[Content | PathContent],
+    names: Mapping[int, str],
 ) -> Explanation:
-    """Explain a running pattern.
+    """Explain a running pattern, whose relations have these names.
 
     `meanings` has for each meaning its parts with the numbers that the host gave them, or None while a constant has no
     vertex. `contents` has by name what is read, `of_atoms` what each atom of the question reads; it is empty where several
     atoms are evaluated as one path.
     """
     read_by_atoms = {atom.reads if atom.edge is None else atom.edge[1] for atom in question.pattern.atoms}
-    names = {host.number_of(content): name for name, content in contents.items()}
 
     def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
         content = of_atoms[atoms[0] - 1] if of_atoms else contents.get(name)
@@ -478,7 +478,7 @@ def explain_running(
 
 
 def _meaning(
-    host: PatternHost, meaning: Meaning, parts: Sequence[tuple[int, Part]] | None, names: dict[int, str]
+    host: PatternHost, meaning: Meaning, parts: Sequence[tuple[int, Part]] | None, names: Mapping[int, str]
 ) -> ExplainedMeaning:
     ids = {identity: name for name in meaning.names if (identity := host.constants.id_of(name)) is not None}
     waits = tuple(sorted(meaning.names - {*ids.values()}))

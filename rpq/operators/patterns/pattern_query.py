@@ -406,7 +406,9 @@ class RunningPattern(HostedQuery):
                 of_atoms.append(of_reads[next(reads)])
                 if atom.variable is not None:
                     next(reads)  # it is two in the join
-        return explain_running(self.question, self._host, meanings, contents, of_atoms)
+        by_content = self._relations.reads_by_content
+        names = {self._host.number_of(content): name_of_read(reads) for content, reads in by_content.items()}
+        return explain_running(self.question, self._host, meanings, contents, of_atoms, names)
 
     def witness(self, answer: tuple[int, ...], graph: PresentGraph) -> Witness | None:
         edges, vertices, labels, values = graph

@@ -139,6 +139,13 @@ class ReadRelations:
         return contents | {derived.read: derived.content for derived in self._derived_paths}
 
     @property
+    def reads_by_content(self) -> dict[Content | PathContent, LabelSymbol | PathRead]:
+        """The label or path of each content: where threads divide a pattern, atoms with one label read several."""
+        reads: dict[Content | PathContent, LabelSymbol | PathRead] = {}
+        reads |= {content: content.label for content in self._atom_contents if content.label is not None}
+        return reads | {derived.content: derived.read for derived in self._derived_paths}
+
+    @property
     def path_relations(self) -> list[PathRelation]:
         """The relations of its paths, in the order in which the pattern has them."""
         return [self._host.paths[derived.content] for derived in self._derived_paths]
