@@ -163,9 +163,10 @@ def test_the_command_replays_what_binds_edges_without_properties(rpq_on_spark, t
 @pytest.mark.parametrize(
     ("text", "identity"),
     [
-        (
+        pytest.param(
             "MATCH (a)-[:T]->(b), ANY (b)-[:S]->{1,2}(c) WHERE NOT EXISTS { (c)-[:T]->(a) } RETURN a, c, count(*) AS n",
             "triple",
+            marks=pytest.mark.long,
         ),
         ("MATCH (a)-[e:T WHERE e.n > 0]->(b)-[f:S]->(c) WHERE f.n <= e.n RETURN a, c, e.n, f.x", "parallel"),
     ],
