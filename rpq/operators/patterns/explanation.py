@@ -13,7 +13,7 @@ from typing import Any
 
 from rpq.errors import QueryError
 from rpq.language.pattern import Blank, Constant, Pattern, Term, Variable, edges_accepted_on_paths
-from rpq.language.query import PatternQuery, Query, compiled
+from rpq.language.query import PatternQuery, Query, automaton_of
 from rpq.operators.patterns.joins.plan import Part, describe_seed, format_atom, plan_pattern, spanning_tree
 from rpq.operators.patterns.joins.supports import can_have_supports
 from rpq.operators.patterns.meanings import Meaning, NamedVertex, direct_atoms, meanings_of, name_of_read, variable
@@ -252,7 +252,7 @@ def explain_pattern(
             )
         )
 
-    paths = [(atom, compiled(str(atom.expression))) for atom in join.atoms if atom.edge is None]
+    paths = [(atom, automaton_of(str(atom.expression))) for atom in join.atoms if atom.edge is None]
 
     def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
         accepted = pattern.edges_accepted.get(name, frozenset({ALL})) | edges_accepted_on_paths(paths, name)

@@ -28,7 +28,7 @@ from rpq.automata.symbols import LabelSymbol, Symbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.pattern import Atom, Constant, Term, vertices_of
 from rpq.language.pattern import Term as AskedTerm
-from rpq.language.query import compiled
+from rpq.language.query import automaton_of
 from rpq.language.time_order import TimeOrder
 from rpq.operators.patterns.joins.plan import Atom as PlanAtom
 
@@ -130,7 +130,7 @@ def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
         return forward
     try:
         reversal = str(automata.reversal(expression))
-        compiled(reversal)
+        automaton_of(reversal)
     except (SizeError, ExpressionError):  # the reversal is nested too deep, or its automaton is much larger
         return forward
     return DirectedAtom(atom.object, PathRead(reversal, roots, turned=True), atom.subject)
@@ -150,7 +150,7 @@ def _roots(term: Term, edges: Sequence[DirectedAtom]) -> Roots:
 
 def _bound_roots(term: Term, edges: Sequence[DirectedAtom], expression: Expression) -> Neighbours | None:
     """Return the vertices with an edge that some atom requires at a variable; None if paths begin with such an edge."""
-    dfa = compiled(str(expression))
+    dfa = automaton_of(str(expression))
     for source, label, target in edges:
         assert not isinstance(label, PathRead)
         for end, inward in ((source, False), (target, True)):
@@ -173,7 +173,7 @@ def _without_empty_word(expression: Expression) -> Expression:
         return expression
     try:
         nonempty = automata.nonempty(expression) or expression
-        compiled(str(nonempty))
+        automaton_of(str(nonempty))
     except (SizeError, ExpressionError):
         return expression
     return nonempty

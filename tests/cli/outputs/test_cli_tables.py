@@ -169,7 +169,7 @@ REFUSED = {
     "positions": (["--output", TABLE.replace("graph.answers", "rpq_positions")], "is the table with the positions"),
     "a bad name": (["--output", TABLE.replace("graph.", "a.b.")], "is no name of a table"),
     "implicit semantics": (["--output", TABLE, "--semantics", "implicit"], "needs --semantics explicit"),
-    "witnesses": (["--output", TABLE, "--witness"], "--witness: postgresql://db/shop?table=graph.answers has the present"),
+    "witnesses": (["--output", TABLE, "--witness"], "--witness: postgresql://db/shop?table=graph.answers contains the present"),
     "messages": (["--output", TABLE, "--message", "{source}"], "--message: postgresql://db/shop?table=graph.answers has"),
     "late tuples": (["--output", TABLE, "--late", "late.csv"], "--late late.csv: a file is no part of the transactions"),
     "upsert": (["--output", TABLE, "--upsert"], "--upsert applies to topics"),

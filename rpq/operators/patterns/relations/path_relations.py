@@ -23,7 +23,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.errors import MemoryLimitError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Guard, Overrun
-from rpq.language.query import PatternQuery, compiled
+from rpq.language.query import PatternQuery, automaton_of
 from rpq.language.readings import LabelSet
 from rpq.language.time_order import TimeOrder
 from rpq.operators.paths.closure.closure_index import index_over
@@ -157,7 +157,7 @@ def content_of(
     graphs: tuple[str, ...] | None = None,
 ) -> PathContent:
     """Return the content that a path atom of a query reads over its only window, or over another one."""
-    words = words_of(compiled(expression))
+    words = words_of(automaton_of(expression))
     budget = None if question.paths == "walk" else question.simple_budget
     if window is None:
         window, numbered = question.window, question.label_set if question.window.kind == "count" else None
@@ -184,7 +184,7 @@ class PathRelation:
         self.is_static = is_static_stream(content.stream)
         self._labels_of = None if content.stream == STATIC_ALONE else content.stream
         self._graphs = content.graphs or ()
-        self._compiled = Compiled(compiled(expression), closes=content.closes)
+        self._compiled = Compiled(automaton_of(expression), closes=content.closes)
         program = self._compiled.program
         options: dict[str, Any] = {"explicit": True, "capacity": capacity, "guard": guard}
         if content.order is not None:
