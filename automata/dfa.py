@@ -274,9 +274,9 @@ class DFA:
         return any(bool((self.transitions[:, column] >= 0).any()) for column in columns if column >= 0)
 
     def is_only_at_ends(self, column: int) -> tuple[bool, bool] | None:
-        """Return whether each step of a column is the first of every word that has it, and whether each is the last.
+        """Return of the steps of a column whether each is the first of every word that has it, and whether each is the last.
 
-        Return None if no word has the step. O(1), and O(states · symbols) the first time.
+        None where no word has the step. O(1), and O(states · symbols) the first time.
 
         >>> from rpq.automata import compile
         >>> dfa = compile("a/b*/c")

@@ -1,8 +1,8 @@
 """Edges with an identity and with properties, as edges with derived labels.
 
-The snapshot graph and the queries know edges by source, label and target, and nothing of properties. `Multigraph` stands
-before them: from each tuple it makes the inserts and deletes of its derived labels (`ConditionLabel`), which are one event,
-and of its own label where a query reads that without a condition. Behind it a derived label is a label like any other.
+The snapshot graph and the queries know edges by source, label and target, and nothing of properties. `Multigraph` prepares
+tuples for them: from each tuple it makes the inserts and deletes of its derived labels (`ConditionLabel`), which are one
+event, and of its own label where a query reads that without a condition. For them a derived label is like any other label.
 
 - With `triple` an insert replaces the edge that the longest window holds, unless it is older: the derived labels that only
   the version before had are deleted. `EdgeVersions` knows the version of every edge.
@@ -140,9 +140,9 @@ class Multigraph:
         """True if edges of the window hide the static edges of their identity."""
         self._versions = self.by_id or EdgeVersions(keeps_all=keeps_all, capacity=capacity)
         self.kept_window: Window | None = None
-        """The window whose edges are all kept, if there is one."""
+        """The window whose edges are all stored, if there is one."""
         self.inserts = 0
-        """The number of well-formed inserts so far, whatever became of them."""
+        """The number of well-formed inserts so far, whatever their outcome."""
         self.parallel: ParallelEdges | None = None
         """All edges that queries about paths in time order read; None while there is no such query."""
         self.kept_values: EdgeValues | None = EdgeValues() if keeps_values else None
@@ -160,7 +160,7 @@ class Multigraph:
         self.readings = EdgeReadings(labels)
         """The queries, with what they read."""
         self._tracked: dict[str, Hashable] = {}
-        """For each query about paths in time order whose content does not follow from timestamps the key of its tracker."""
+        """The keys of trackers, by the queries about paths in time order whose content does not follow from timestamps."""
         self._capacity = capacity
         self._sets_after_collect = 1024
 
@@ -190,11 +190,11 @@ class Multigraph:
 
     @property
     def _values_of_vertices(self) -> frozenset[str]:
-        """The properties whose values the edges that are vertices have, those that witnesses show included."""
+        """The properties whose values are stored for edges that are vertices, including those that witnesses show."""
         return self.readings.values if self.kept_values is None else self.sets.properties
 
-    def unevaluated(self, labels: LabelSet) -> list[ConditionLabel]:
-        """Return the labels with conditions in a set that are not made from tuples now."""
+    def underived_labels(self, labels: LabelSet) -> list[ConditionLabel]:
+        """Return the labels with conditions in a set that are not derived from tuples at present."""
         if labels.conditions:
             return [] if self.readings.reads_open(labels) else [ConditionLabel(None, one) for one in labels.conditions]
         named = [label for label in labels.named if isinstance(label, ConditionLabel)]
@@ -241,7 +241,7 @@ class Multigraph:
         if key not in self.parallel.trackers:
             self.parallel.track(key, ContentTracker(reading.window, partial(self.readings.counted_labels, reading.labels)))
 
-    def tracked(self, name: str) -> Hashable | None:
+    def tracker_of(self, name: str) -> Hashable | None:
         """Return the key of the tracker of a query, None where its content follows from timestamps."""
         return self._tracked.get(name)
 
@@ -374,7 +374,7 @@ class Multigraph:
 
     # --- labels ----------------------------------------------------------------------------------------------
 
-    def bearing(self, edges: np.ndarray) -> np.ndarray:
+    def edges_per_label(self, edges: np.ndarray) -> np.ndarray:
         """Return how many edges bear each label, with the versions and derived labels counted, so that none is forgotten."""
         versions = np.bincount(self.versions.ends()[1], minlength=len(edges))
         found: np.ndarray = np.add(edges, versions.astype(edges.dtype))
@@ -450,7 +450,7 @@ class Multigraph:
             links = self._links_of(tuples, effects_by_id(chunk, ids, before, tuples.bound_of_all))
         has_more = () if links is None else links.row
         derived = chunk_of_operations(made, chunk, tuples.view, tuples.now, outcome=outcome, has_more=has_more)
-        self._keep_values_by_id(edges, chunk, ids, tuples.properties)
+        self._store_values_by_id(edges, chunk, ids, tuples.properties)
         return derived if links is None else derived.merge(links, chunk.timestamp)
 
     def _derive_versions(self, versions: EdgeVersions, tuples: _Tuples, in_streams: np.ndarray | None) -> DerivedChunk:
@@ -479,7 +479,7 @@ class Multigraph:
             has_more=() if links is None else links.row,
         )
         self.inserts += int(np.count_nonzero(chunk.delete == 0))
-        self._keep_values(derived, tuples.properties, bound)
+        self._store_values(derived, tuples.properties, bound)
         return derived if links is None else derived.merge(links, chunk.timestamp)
 
     def _links_of(self, tuples: _Tuples, effects: EdgeEffects) -> TupleEdges | None:
@@ -567,7 +567,7 @@ class Multigraph:
 
     @property
     def is_bare(self) -> bool:
-        """True if edges have no ids, are no vertices and have no values to tell: then `derive_one` is enough."""
+        """True if edges have no ids, are no vertices and have no values for witnesses, so that `derive_one` suffices."""
         return self.by_id is None and not self._links.are_read and self.kept_values is None
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -598,7 +598,7 @@ class Multigraph:
         now = timestamp if time is None else max(time, timestamp)
         bounds = [lower_bound(window, now) for window in self.outcome_counts.windows]
         self.inserts += not is_delete
-        if chunk.source.item(0) < 0:  # nobody reads it
+        if chunk.source.item(0) < 0:  # no query reads the edge
             single.outcome[0] = judge((-1, label, -1), timestamp, is_delete, ABSENT_VERSION, bounds)
             return [label], [int(is_delete)]
         bound = min(bounds, default=now)
@@ -639,11 +639,11 @@ class Multigraph:
 
     @property
     def values(self) -> ValuesOf | None:
-        """The function that returns the values of edges; None where none are kept, or no query reads any."""
+        """The function that returns the values of edges; None where none are stored, or no query reads any."""
         return self._values_of if self.kept_values is not None and self.sets.properties else None
 
-    def _keep_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
-        """Keep the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
+    def _store_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
+        """Store the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
         if self.kept_values is None:
             return
         chunk, names = derived.chunk, sorted(self.sets.properties)
@@ -655,10 +655,10 @@ class Multigraph:
             elif u >= 0 and time > bound[row]:
                 self.kept_values.put((u, label, v), time, values_at(properties, names, row))
 
-    def _keep_values_by_id(
+    def _store_values_by_id(
         self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, properties: Mapping[str, pa.Array]
     ) -> None:
-        """Keep the values of the inserts that are the current versions of their edges: of equally old ones, the last."""
+        """Store the values of the inserts that are the current versions of their edges: of equally old ones, the last."""
         if self.kept_values is None:
             return
         names = sorted(self.sets.properties)
@@ -688,18 +688,18 @@ class Multigraph:
                         break
         return None if found is None else {name: value for name, value in found.items() if name in self.sets.properties}
 
-    # --- what is held ----------------------------------------------------------------------------------------
+    # --- memory and collection -------------------------------------------------------------------------------
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes held."""
+        """The size in memory, in bytes."""
         values = 0 if self.kept_values is None else self.kept_values.nbytes
         values += 0 if self.parallel is None else self.parallel.nbytes
         return self.versions.nbytes + self._vertices.edges.nbytes + self.statics.nbytes + values
 
     @property
     def wants_collection(self) -> bool:
-        """True if enough edges came since the last collection to pay for another one."""
+        """True if enough edges have arrived since the last collection to make another one worthwhile."""
         return self.versions.wants_collection or (self.parallel is not None and self.parallel.wants_collection)
 
     def lower_bound(self, time: int | None) -> int:

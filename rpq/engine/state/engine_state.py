@@ -776,7 +776,7 @@ class SavedState:
             keys = evaluation.running.keys(running)
             contents = evaluation.window_contents()
             multigraph, windows = evaluation.multigraph, list(zip(running.windows, keys, strict=True))
-            tracked = None if multigraph is None else multigraph.tracked(running.question.name)
+            tracked = None if multigraph is None else multigraph.tracker_of(running.question.name)
             parallel, its_slides = contents.of(windows, is_ordered=True, tracked=tracked)
             running.load(time, None if self.content.kind is None else parallel, *its_slides, quiet=True)
             return

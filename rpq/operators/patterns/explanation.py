@@ -1,7 +1,7 @@
 """The explanation of a pattern: its atoms, the relations that they read, and the order in which they are joined.
 
-For a running pattern it has measurements too: the values looked at and the rows written for each seed, the sizes of the
-relations and the other queries that read them, and whether support lists are kept, and why.
+For a running pattern it has measurements too: the values examined and the rows written for each seed, the sizes of the
+relations and the other queries that read them, and whether and why support lists are maintained.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class ExplainedRelation:
     cells: int | None = None
     shared_with: tuple[str, ...] = ()
     accepts: tuple[str, ...] = ()
-    """The edges that are stored, as "any vertex to h7", others being passed by; empty where all are.
+    """The edges that are stored, such as "any vertex to h7", if others are ignored; empty if all are stored.
 
-    For a running pattern, what other queries accept of the label counts too."""
+    For a running pattern, the edges that other queries accept of the label are stored, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,7 +336,7 @@ def _constant_texts(names: Sequence[str]) -> Callable[[int], str]:
 
 
 def _term_text(text: str) -> str:
-    """Return a term with blank nodes and edge variables written as in the pattern; a plan has them as variables."""
+    """Return a term with blank nodes and edge variables as the pattern writes them; in a plan they are variables."""
     return text.replace("?_:", "_:").replace("?.", "?")
 
 

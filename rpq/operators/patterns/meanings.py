@@ -4,7 +4,7 @@
 expression: its pairs are found by growing trees from *roots*, and the end with fewer roots is where they begin. A constant
 is one root. A variable at which another edge atom has a constant (`?x role moderator`) can only be a vertex with such an
 edge: these are the roots. The same holds for the subject of a path at which another edge atom stands (`?x role ?what`),
-unless its paths begin with such edges themselves, when hardly a tree would be spared. Otherwise every vertex is a root.
+unless its paths begin with such edges themselves, when hardly a tree would be avoided. Otherwise every vertex is a root.
 
 This pays however many vertices are bound, so nothing is decided at run time. `?x role ?m . ?x a2q/c2a* ?y` on
 MathOverflow, with static edges: 0.5 s in place of 4.0 where 1 % of the vertices are bound, 1.5 for 5.7 at 30 %, 6.5 for 5.8
@@ -73,7 +73,7 @@ class DirectedAtom(NamedTuple):
 
     @property
     def variables(self) -> tuple[str | None, str | None]:
-        """The names of the variables at its source and at its target, as plans have them; None for a constant."""
+        """The names of the variables at its source and at its target, as in plans; None for a constant."""
         source, target = (None if isinstance(term, Constant) else _name_of(term) for term in (self.source, self.target))
         return source, target
 
@@ -195,7 +195,7 @@ MeaningEdge = tuple[str | NamedVertex, LabelSymbol | PathRead, str | NamedVertex
 class Meaning(NamedTuple):
     """The relations and paths that are read between terms.
 
-    Variables are written as `plan` has them (a blank node is a variable that is not selected), constants as names.
+    Variables are written as in `plan` (a blank node is a variable that is not selected), constants as names.
     """
 
     edges: tuple[MeaningEdge, ...]
@@ -225,7 +225,7 @@ def name_of_read(reads: LabelSymbol | PathRead) -> str:
 
 
 def variable(name: str) -> str:
-    """Return the name of a variable as `plan` has it."""
+    """Return the name of a variable in a `plan`."""
     return f"?{name}"
 
 

@@ -103,7 +103,7 @@ def read_moment(type_: str, text: str) -> Moment | None:
 
 
 def date_time_of(instant: int, ticks: int) -> str | None:
-    """Return an instant since 1970, with `ticks` per second, as a dateTime in UTC; None outside the years of that type.
+    """Return an instant, in numbers of which `ticks` are a second since 1970, as a dateTime in UTC; None outside its years.
 
     >>> date_time_of(1_714_564_800_500, 1000), date_time_of(10**12, 1)
     ('2024-05-01T12:00:00.5Z', None)

@@ -1,6 +1,6 @@
 """The vertices of the constants of patterns: names that have an id only while the stream has them.
 
-A name gets an id with its first edge and returns it when its last edge has left; then another name may get the id. So all
+A name gets an id with its first edge and loses it when its last edge has left; then another name may get the id. So all
 constants are looked up when names are new: before any of their edges enters.
 """
 
@@ -45,7 +45,7 @@ class Constants:
         return len(self._users)
 
     def take(self, query: str, names: Iterable[str]) -> None:
-        """Watch the names of a query too."""
+        """Watch the names of a query as well."""
         for name in names:
             self._users.setdefault(name, set()).add(query)
             if name not in self._numbers:

@@ -7,7 +7,7 @@ enters or leaves is a row of the index, and the rows of a chunk, in the order of
 index and a relation.
 
 An index grows trees for those vertices that some atom needs as *roots* (`meanings.py`). A vertex becomes a root before the
-chunk in which an atom may first need it, with the tree that it has by then: pairs that come too early join with
+chunk in which an atom may first need it, with the tree that it has by then: pairs that are added too early join with
 nothing. Roots that no atom needs are dropped, with their pairs, when the engine collects.
 """
 
@@ -202,7 +202,7 @@ class PathRelation:
         self.is_dirty = False
         """True if more vertices may be needed as roots."""
         self.overruns: dict[str, list[Overrun]] = {}
-        """The overruns that each query which uses it has not taken yet."""
+        """The overruns that each of its queries has not taken yet."""
         self._forward = np.full(0, -1, np.int16)
         self._inverse = np.full(0, -1, np.int16)
         self._is_numbered = np.zeros(0, np.uint8)
@@ -212,7 +212,7 @@ class PathRelation:
 
     @property
     def nbytes(self) -> int:
-        """The bytes held beside the pairs. The size is read often, so arrays are measured only when they were replaced."""
+        """The bytes besides those of the pairs. It is read often, so arrays are measured only if they were replaced."""
         if self._measured[0] is not self.index.index:
             self._measured = self.index.index, self.index.nbytes - self.index.judge.nbytes
         return self._measured[1] + self.index.judge.nbytes + self._is_root.nbytes + self._is_target.nbytes
@@ -299,7 +299,7 @@ class PathRelation:
 
 
 class PathRelations:
-    """The owner of derived relations: it gives them to queries and takes them back, and applies chunks to their indexes."""
+    """The owner of derived relations, which lends them to queries and applies chunks to their indexes."""
 
     def __init__(
         self,
@@ -416,7 +416,7 @@ class PathRelations:
     def apply(
         self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS
     ) -> tuple[Changes, MemoryLimitError | None, int]:
-        """Apply a chunk; return (changes, failure, place).
+        """Apply a chunk. Return (changes, failure, place).
 
         After a failure the changes are those of the tuples before `place`; else `place` is the length of the chunk.
         """
@@ -504,7 +504,7 @@ class PathRelations:
         for relation in (self._by_content[content] for content in contents):
             if relation.index.restore_root(root):
                 delta = _copy(relation.index.delta())
-                delta.orders[:] = 0  # no tuple comes with it
+                delta.orders[:] = 0  # it belongs to no tuple
                 found.append((relation.number, delta))
         return merge_deltas(found)
 
@@ -576,7 +576,7 @@ class PathRelations:
 
     @property
     def nbytes(self) -> int:
-        """The bytes held beside the relations."""
+        """The bytes besides those of the relations."""
         return sum(relation.nbytes for relation in self._by_content.values())
 
     def _check(self, pairs_of: Callable[[int], set[tuple[int, int]]]) -> None:
