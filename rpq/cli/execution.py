@@ -281,7 +281,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         checkpoint=checkpoint,
         started=started + compile_seconds,
         check=interrupts.check,
-        # A database cannot take back the reports of the end, as a resumed run must.
+        # A resumed run has to undo the reports of the end, which a database cannot do.
         flush=settings.flush and (tables is None or settings.checkpoint is None),
         convert=partial(with_times, times=times),
         tick=lambda: progress.update(

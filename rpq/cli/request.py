@@ -1,4 +1,4 @@
-"""The request of a run: the options of `rpq run` as values, and the queries that they ask.
+"""The request of a run: the options of `rpq run` as values, and the queries that they describe.
 
 A run has one query, given as text, in a file, or by its name, or it has the queries of a file.  This module is imported for
 the help of `rpq run`: engine and outputs are imported in functions only.

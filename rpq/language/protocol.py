@@ -96,7 +96,7 @@ class RowGuard:
     def _error(self, query: str, number: int, row: int | None, what: str, afterwards: str) -> RowLimitError:
         assert self.limit is not None
         return RowLimitError(
-            f"query {query!r}: {what} would bring {number:,} rows at once, if not more; the limit is {self.limit:,}. "
+            f"query {query!r}: {what} would bring {number:,} rows or more at once; the limit is {self.limit:,}. "
             f"Restrict the query, take a smaller window, or raise max_rows. {afterwards}",
             query=query,
             row=row,

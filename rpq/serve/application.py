@@ -182,7 +182,7 @@ class Application:
         if self.service.is_stopping:
             raise Problem(503, "Stopping", "the server is stopping", None, {"Retry-After": "5"})
         if not self.service.is_alive:
-            raise problem_of(ServiceFailed("the engine's thread has ended; the server has to be started anew"))
+            raise problem_of(ServiceFailed("the engine's thread has ended; restart the server"))
 
     # --- queries ---------------------------------------------------------------------------------------------
 

@@ -166,7 +166,7 @@ class ServingFigures:
         self._counted: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
     async def _update(self) -> None:
-        """Compute the figures anew if they are too old."""
+        """Compute the figures again if they are too old."""
         if time.monotonic() - self._taken > FRESH_SECONDS:
             self._of_engine, self._of_queries = await self._service.call(self._compute, even_if_failed=True)
             self._taken = time.monotonic()

@@ -128,7 +128,7 @@ class Service(EngineThread):
     Raises `JournalError`, `ServedStateError` and the errors of the engine for a checkpoint that cannot be resumed.
     """
 
-    failure_noun, failure_hint = "the engine's thread failed", "the server has to be started anew"
+    failure_noun, failure_hint = "the engine's thread failed", "restart the server"
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ from rpq.stream.window import CountWindow, Window
 
 
 class Evaluated(Protocol):
-    """An engine, as far as it matters to edges with properties."""
+    """The part of an engine that matters to edges with properties."""
 
     identity: Identity
     share: Share
@@ -191,7 +191,7 @@ def refuse_order(question: Question, identity: Identity) -> None:
 def refuse_hidden_statics(questions: Iterable[Question], evaluation: Evaluated) -> None:
     """Raise `QueryError` where edges of the window would hide static edges and a query, or the engine, does not allow it.
 
-    What leaves the window then brings static edges back, so that one window is decided for all queries.
+    A static edge then returns when an edge leaves the window, so that one window is decided for all queries.
     """
     questions = [*questions]
     if not questions:

@@ -9,7 +9,7 @@ event, and of its own label where a query reads that without a condition. For th
 - With `parallel` each insert is an edge of its own. A derived label has an edge between two vertices as long as some of the
   parallel edges that satisfy its condition lasts: inserts alone, whose largest timestamp counts. A delete removes them all.
 - With `id` an insert replaces the edge with its id, whatever the ends and labels of the two. Several edges with equal ends
-  may have a label, and `EdgesById` knows which of them is left when one goes.
+  may have a label, and `EdgesById` knows which of them is left when one is removed.
 
 Over a count window, and over any window where edges hide the static edges of their identity, what the window has is decided
 before the graph (`WindowDerivation`), and queries see an unbounded one. Paths in time order number the inserts of their
@@ -66,7 +66,7 @@ from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Identity = Literal["triple", "parallel", "id"]
-"""When two inserts are the same edge: with equal source, label and target, never, or with equal ids."""
+"""The inserts that are the same edge: those with equal source, label and target, none, or those with equal ids."""
 
 _IDENTITIES: Mapping[Identity, str] = {
     "triple": "triple: an insert replaces the edge with its source, label and target",

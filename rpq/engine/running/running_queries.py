@@ -253,9 +253,9 @@ class RunningQueries:
         self._forget_idle_host(kind_of(running.question).host)
 
     def remove(self, names: Sequence[str], labels: LabelDictionary, graph: SnapshotGraph) -> bool:
-        """Remove queries; return whether less is read now. O(labels) for each that goes.
+        """Remove queries. Return whether fewer edges are read now. O(labels) for each query.
 
-        Queries are numbered anew before the next rows are reported. O(queries) then.
+        The remaining queries are renumbered before the next rows are reported, in O(queries).
         """
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
         before = self._reading[ids] > 0
@@ -282,7 +282,7 @@ class RunningQueries:
             graph.set_labels(gone, self._reading[gone] > 0)
         return bool(len(gone))
 
-    def _edges_needed(self, text: LabelSymbol) -> set[Ends]:
+    def _needs(self, text: LabelSymbol) -> set[Ends]:
         """Return which edges of a label, in any stream, queries or the window `keep` need. O(those)."""
         if self._keep_window is not None:
             return {ALL}
@@ -310,10 +310,10 @@ class RunningQueries:
             for text in _merge_named_labels(labels, question):
                 label, mine = labels.ids[text], edges_accepted_by(question, text)
                 accepted = graph.filter.accepted(label)
-                if ALL in accepted and (ALL not in mine or ALL in self._edges_needed(text)):
+                if ALL in accepted and (ALL not in mine or ALL in self._needs(text)):
                     continue
                 # The needs of queries that read other labels are not counted. Without such, thousands need not be examined.
-                users = self._edges_needed(text) if self._queries_of_other_labels else self._users_of_edges.get(text, Counter())
+                users = self._needs(text) if self._queries_of_other_labels else self._users_of_edges.get(text, Counter())
                 gone = [one for one in (accepted if ALL in accepted else mine) if one in accepted and one not in users]
                 if gone:
                     graph.filter.retract(label, gone)
@@ -510,7 +510,7 @@ class RunningQueries:
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)
         for text in filter(_is_merged, names):
-            self._accept(text, self._edges_needed(text), dictionary, graph)
+            self._accept(text, self._needs(text), dictionary, graph)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""

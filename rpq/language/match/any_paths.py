@@ -55,7 +55,7 @@ def declare_inner(scope: Scope, element: Element, text: str) -> None:
                 text,
                 element.at,
                 f"{element.variable} is inside a path of which only the ends are returned, and occurs elsewhere, too; the "
-                "two would not be compared: rename one of them, or write the path edge by edge",
+                "two would not be compared: name them apart, or write the path edge by edge",
             )
         scope.own[element.variable] = Binding("inner", element.variable)
 

@@ -182,8 +182,7 @@ class Extend:
     variable: str
     formula: Formula
     is_joined: bool = False
-    """How to treat a value of the variable from the row around EXISTS: True to compare it with that of the formula, False to
-    use it instead."""
+    """True to compare a value of the variable from the row around EXISTS with that of the formula, False to replace it."""
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class Explanation:
       ?y b ann changes (if a into ?y)
         ?x from a into ?y
     <BLANKLINE>
-    support lists: where the query looks at many values in vain; decided while it runs
+    support lists: where the query examines many values in vain; decided while it runs
     """
 
     pattern: str
@@ -209,7 +209,7 @@ class Explanation:
 _SHOWN = 10
 """The number of queries that are named among those that read a relation, and of kinds of edges that it stores."""
 _READS = {"edge": "edges labelled", "path": "paths along"}
-_WHERE_WORTH_IT = "where the query looks at many values in vain; decided while it runs"
+_WHERE_WORTH_IT = "where the query examines many values in vain; decided while it runs"
 
 
 def explain(query: Query) -> Explanation:
@@ -305,7 +305,7 @@ def explain_meaning(
     supports: Sequence[str],
     work: Callable[[int, int], tuple[int, int]] | None = None,
 ) -> ExplainedMeaning:
-    """Explain a meaning with its parts; `work` returns the values looked at and the rows written for (part, atom)."""
+    """Explain a meaning with its parts; `work` returns the values examined and the rows written for (part, atom)."""
 
     def seeds(number: int, part: Part) -> list[ExplainedSeed]:
         found = []

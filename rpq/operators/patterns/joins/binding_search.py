@@ -83,7 +83,7 @@ def _put(atoms: Sequence[Atom], known: Binding) -> tuple[Atom, ...]:
 def _substitute_known(part: Part, known: Binding, apart: tuple[Term, ...] | None, relations: Relations) -> Part:
     """Return a part with one seed in which the known variables are constants; its columns are the other variables.
 
-    `apart` are all constants that values must differ from, beside each other.
+    `apart` are the constants from which values must differ, in addition to one another.
     """
     values: dict[Term, Term] = dict(known.items())
     atoms = _put(part.atoms, known)

@@ -1,7 +1,7 @@
 """The nodes and branches of all patterns, each stored once, and their users (`conditions.py` explains them).
 
 Nodes are hash-consed: a constant is identified by its vertex, another node by its branches; a branch by its relation, its
-side and its child. A branch comes and goes with the node that has it alone, which nodes of several branches use. Each node
+side and its child. A branch exists as long as the node that has it alone, which nodes of several branches use. Each node
 counts its users, and is removed when there are none: the parents before the children. A new node or branch is filled from
 the present edges. A branch that is left out is in no node. It is remembered as long as its child is needed, and every part
 with that branch needs the child.

@@ -1,4 +1,4 @@
-"""Running patterns: chunks of a stream go in, pieces of rows come out; and the choice of queries that get support lists.
+"""Running patterns, which turn chunks of a stream into pieces of rows, and the choice of queries with support lists.
 
 The choice follows from measurements while a query runs. The cost of the join beyond its rows is the number of values that it
 examines; the cost of support lists is the number of entries that are added and removed. Both are counted, over as many
