@@ -485,16 +485,16 @@ def _with_nulls(answer: list[Any]) -> Iterator[list[Any]]:
 async def ignore_disconnect(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
     """Return the result of `work`; if the client disconnects, cancel it and raise `ClientDisconnect`."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(wait_for_disconnect(request.receive))
+    disconnect = asyncio.ensure_future(wait_for_disconnect(request.receive))
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, disconnect), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
         raise ClientDisconnect
     finally:
-        for one in (task, gone):
+        for one in (task, disconnect):
             one.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
+        await asyncio.gather(task, disconnect, return_exceptions=True)
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

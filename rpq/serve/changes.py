@@ -224,12 +224,12 @@ class Follower:
 
 
 class ChangeHub:
-    """The most recent changes, up to `kept_rows` rows, and their followers; only the thread of the event loop may use it.
+    """The most recent changes, up to `history_rows` rows, and their followers; only the thread of the event loop may use it.
 
     `position` is the number of the last push; changes up to `complete_after` are no longer stored.
     """
 
-    def __init__(self, *, run: str, position: int, kept_rows: int, lag_rows: int) -> None:
+    def __init__(self, *, run: str, position: int, history_rows: int, lag_rows: int) -> None:
         self.run = run
         self.position = position
         self.complete_after = position
@@ -237,7 +237,7 @@ class ChangeHub:
         self.dropped = 0
         self._history: deque[PublishedChanges] = deque()
         self._rows = 0
-        self._kept_rows = kept_rows
+        self._history_rows = history_rows
         self._lag_rows = lag_rows
         self._end: FollowerEnded | None = None
 
@@ -246,7 +246,7 @@ class ChangeHub:
         for event in events:
             self._history.append(event)
             self._rows += event.rows
-            while self._rows > self._kept_rows:
+            while self._rows > self._history_rows:
                 old = self._history.popleft()
                 self._rows -= old.rows
                 self.complete_after = old.position

@@ -411,7 +411,7 @@ def json_text(value: Any) -> bytes:
 class ServeLimits:
     """Limits of a server: `body_bytes` of one request, `queries` registered over HTTP, `followers` at the same time.
 
-    `lag_rows` is the number of rows of changes that may wait for a follower before it is dropped, `kept_rows` the number
+    `lag_rows` is the number of rows of changes that may wait for a follower before it is dropped, `history_rows` the number
     stored for returning followers, `waiting_bytes` the number of bytes of bodies that may wait for the engine, including
     those being received.
 
@@ -428,7 +428,7 @@ class ServeLimits:
     queries: int = 1000
     followers: int = 1000
     lag_rows: int = 100_000
-    kept_rows: int = 100_000
+    history_rows: int = 100_000
     waiting_bytes: int = 256 << 20
     connections: int = 2000
     request_seconds: float = 20.0

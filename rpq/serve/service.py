@@ -176,7 +176,9 @@ class Service(EngineThread):
         self._set_engine(loaded)
         self.run = loaded.state.run
         self.resumed = loaded.resumed
-        self.hub = ChangeHub(run=self.run, position=self.position, kept_rows=limits.kept_rows, lag_rows=limits.lag_rows)
+        self.hub = ChangeHub(
+            run=self.run, position=self.position, history_rows=limits.history_rows, lag_rows=limits.lag_rows
+        )
 
     # --- state and journal -----------------------------------------------------------------------------------
 

@@ -165,7 +165,7 @@ def test_a_start_alone_is_a_place_to_come_back_to():
 
 
 def test_what_is_kept_no_more_is_told_as_a_gap():
-    with Served(PATH, limits=ServeLimits(kept_rows=10)) as served:
+    with Served(PATH, limits=ServeLimits(history_rows=10)) as served:
         with served.follow() as events:
             events.next("start")
             last = events.id

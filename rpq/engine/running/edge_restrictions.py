@@ -229,7 +229,7 @@ def _refuse_hiding(question: Question, evaluation: Evaluated, what: str) -> None
         reason = "paths in time order, on which no static edge lies, need static edges without ids"
     elif evaluation.events is not None:
         reason = "events of several tuples do not go with that"
-    elif evaluation.multigraph is not None and evaluation.multigraph.kept_window is not None:
+    elif evaluation.multigraph is not None and evaluation.multigraph.keep_window is not None:
         reason = "keep, which is another window, does not go with that"
     if reason is not None:
         raise QueryError(f"query {question.name!r} with static edges: {what}; {reason}")

@@ -154,7 +154,7 @@ class Evaluation:
         self._threads = threads
         self._capacity = capacity
         self.collector = Collector(self.intake, self.graph, self.running)
-        self._kept_window: Window | None = None
+        self._keep_window: Window | None = None
         if edges != "triple":
             self.begin_multigraph()
 
@@ -183,7 +183,7 @@ class Evaluation:
             capacity=self._capacity,
             keeps_values=self.keeps_values,
         )
-        self.multigraph.kept_window = self._kept_window
+        self.multigraph.keep_window = self._keep_window
         questions = [running.question for running in self.running]
         self._record_statics(self.multigraph)
         self.multigraph.add(questions, {question.name: readings_in(question, self) for question in questions})
@@ -931,15 +931,15 @@ class Evaluation:
         """Remove queries, with everything that only they needed."""
         queries = [self.running.named(name) for name in names]
         reports = map(self.running.reports_of, queries)
-        gone: list[Any] = [one for one in reports if one is not None]
+        dropped: list[Any] = [one for one in reports if one is not None]
         workers = {part: part.workers for running in queries for part in self.running.parts_of(running)}
         questions = [running.question for running in queries]
         is_less_read = self.running.remove(names, self.labels, self.graph)
         if self.multigraph is not None:
             self.multigraph.remove(names)
         self._drop_edges(self.running.narrow(questions, self.labels, self.graph))
-        gone += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
-        self.guard.drop(gone)
+        dropped += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
+        self.guard.drop(dropped)
         if is_less_read:
             self.collector.collect()
 
@@ -967,9 +967,9 @@ class Evaluation:
 
     def keep(self, window: Window) -> None:
         """Keep all edges of a window, in the integers of the stream, from the first tuple on."""
-        self._kept_window = window
+        self._keep_window = window
         if self.multigraph is not None:
-            self.multigraph.kept_window = window
+            self.multigraph.keep_window = window
         self.running.keep(window, self.labels, self.graph)
 
     def check(self) -> None:

@@ -139,13 +139,13 @@ class Multigraph:
         self.hides = False
         """True if edges of the window hide the static edges of their identity."""
         self._versions = self.by_id or EdgeVersions(keeps_all=keeps_all, capacity=capacity)
-        self.kept_window: Window | None = None
+        self.keep_window: Window | None = None
         """The window whose edges are all stored, if there is one."""
         self.inserts = 0
         """The number of well-formed inserts so far, whatever their outcome."""
         self.parallel: ParallelEdges | None = None
         """All edges that queries about paths in time order read; None while there is no such query."""
-        self.kept_values: EdgeValues | None = EdgeValues() if keeps_values else None
+        self.witness_values: EdgeValues | None = EdgeValues() if keeps_values else None
         """The values of edges by source, label in the graph and target, or by id; None where no witnesses show them."""
         self.statics = StaticEdges()
         """The static edges one by one."""
@@ -191,7 +191,7 @@ class Multigraph:
     @property
     def _values_of_vertices(self) -> frozenset[str]:
         """The properties whose values are stored for edges that are vertices, including those that witnesses show."""
-        return self.readings.values if self.kept_values is None else self.sets.properties
+        return self.readings.values if self.witness_values is None else self.sets.properties
 
     def underived_labels(self, labels: LabelSet) -> list[ConditionLabel]:
         """Return the labels with conditions in a set that are not derived from tuples at present."""
@@ -285,7 +285,7 @@ class Multigraph:
             sets=self.sets,
             links=self._links,
             outcome_counts=self.outcome_counts,
-            keeps_values=self.kept_values is not None,
+            keeps_values=self.witness_values is not None,
         )
 
     def hides_statics(self, labels: Iterable[str], *, have_ids: bool = False) -> bool:
@@ -428,7 +428,7 @@ class Multigraph:
             )
         else:
             bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
-            kept = [] if self.kept_window is None else [lower_bounds(self.kept_window, now)]
+            kept = [] if self.keep_window is None else [lower_bounds(self.keep_window, now)]
             bound_of_all = reduce(np.minimum, [*bounds.values(), *kept] if bounds else [now, *kept])
             whole = _Tuples(chunk, tuples, now, satisfied, properties, timestamp, bounds, bound_of_all)
             if self.by_id is not None:
@@ -568,7 +568,7 @@ class Multigraph:
     @property
     def is_bare(self) -> bool:
         """True if edges have no ids, are no vertices and have no values for witnesses, so that `derive_one` suffices."""
-        return self.by_id is None and not self._links.are_read and self.kept_values is None
+        return self.by_id is None and not self._links.are_read and self.witness_values is None
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the values that conditions need of one tuple; None where one has another type than its property."""
@@ -640,42 +640,42 @@ class Multigraph:
     @property
     def values(self) -> ValuesOf | None:
         """The function that returns the values of edges; None where none are stored, or no query reads any."""
-        return self._values_of if self.kept_values is not None and self.sets.properties else None
+        return self._values_of if self.witness_values is not None and self.sets.properties else None
 
     def _store_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
         """Store the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
-        if self.kept_values is None:
+        if self.witness_values is None:
             return
         chunk, names = derived.chunk, sorted(self.sets.properties)
         of_tuples = range(len(chunk.label)) if derived.row is None else derived.row.tolist()
         columns = (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete)
         for row, u, label, v, time, is_delete in zip(of_tuples, *(column.tolist() for column in columns), strict=True):
             if is_delete:
-                self.kept_values.drop((u, label, v))
+                self.witness_values.drop((u, label, v))
             elif u >= 0 and time > bound[row]:
-                self.kept_values.put((u, label, v), time, values_at(properties, names, row))
+                self.witness_values.put((u, label, v), time, values_at(properties, names, row))
 
     def _store_values_by_id(
         self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, properties: Mapping[str, pa.Array]
     ) -> None:
         """Store the values of the inserts that are the current versions of their edges: of equally old ones, the last."""
-        if self.kept_values is None:
+        if self.witness_values is None:
             return
         names = sorted(self.sets.properties)
         is_current = edges.are_held(edge, chunk.timestamp) & (chunk.delete == 0)
         for row in np.flatnonzero(is_current).tolist():
-            self.kept_values.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
+            self.witness_values.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
 
     def _values_of(self, source: int, label: LabelName | int, target: int) -> Mapping[str, Any] | None:
         """Return the values of the edge that the graph has between two vertices with a label, None if unknown."""
-        assert self.kept_values is not None
+        assert self.witness_values is not None
         number = label if isinstance(label, int) else self._labels.ids[label]
         name = self._labels.names[number]
         if isinstance(name, EdgeEnd):
             return None  # the edge is a vertex, which has the values
         found: Mapping[str, Any] | None = None
         if self._window is None and self.by_id is None:
-            found = self.kept_values.of((source, number, target))
+            found = self.witness_values.of((source, number, target))
         else:
             is_derived = isinstance(name, ConditionLabel)
             ends = source, self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number, target
@@ -684,7 +684,7 @@ class Multigraph:
             elif self.by_id is not None:
                 for edge in self.by_id.youngest_first(*ends):
                     if not is_derived or number in self.sets.labels_of(self.by_id.satisfied(edge)):
-                        found = self.kept_values.of(edge)
+                        found = self.witness_values.of(edge)
                         break
         return None if found is None else {name: value for name, value in found.items() if name in self.sets.properties}
 
@@ -693,7 +693,7 @@ class Multigraph:
     @property
     def nbytes(self) -> int:
         """The size in memory, in bytes."""
-        values = 0 if self.kept_values is None else self.kept_values.nbytes
+        values = 0 if self.witness_values is None else self.witness_values.nbytes
         values += 0 if self.parallel is None else self.parallel.nbytes
         return self.versions.nbytes + self._vertices.edges.nbytes + self.statics.nbytes + values
 
@@ -707,8 +707,8 @@ class Multigraph:
         if time is None:
             return ABSENT_VERSION
         windows = [window for window in self.outcome_counts.windows if not isinstance(window, CountWindow)]
-        if self.kept_window is not None:
-            windows.append(self.kept_window)
+        if self.keep_window is not None:
+            windows.append(self.keep_window)
         return min((lower_bound(window, time) for window in windows), default=time)
 
     def collect(self, time: int | None) -> None:
@@ -720,8 +720,8 @@ class Multigraph:
             self.by_id.release_others([*self._window.edges.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
         if self.parallel is not None:
             self.parallel.collect(bound, self._timed_labels())
-        if self.kept_values is not None:
-            self.kept_values.collect(bound, self.outcome_counts.held_by_count())
+        if self.witness_values is not None:
+            self.witness_values.collect(bound, self.outcome_counts.held_by_count())
         if self.sets.count > self._sets_after_collect:
             self.versions.renumber(self.sets.retain(self.versions.all_columns()[4]))
             self._sets_after_collect = 1024 + 2 * self.sets.count

@@ -274,13 +274,13 @@ class RunningQueries:
                 names_of_some.discard(name)
         self._numbers = self._schemas = None
         self._by_number = self._reports = self._texts_by_number = None
-        gone = ids[(before & (self._reading[ids] == 0)).any(axis=1)]
+        unread = ids[(before & (self._reading[ids] == 0)).any(axis=1)]
         if any(not count for count in self._readers.values()):
             self._drop_unread_windows(graph)
             return True
-        if len(gone):
-            graph.set_labels(gone, self._reading[gone] > 0)
-        return bool(len(gone))
+        if len(unread):
+            graph.set_labels(unread, self._reading[unread] > 0)
+        return bool(len(unread))
 
     def _needs(self, text: LabelSymbol) -> set[Ends]:
         """Return which edges of a label, in any stream, queries or the window `keep` need. O(those)."""
@@ -314,9 +314,9 @@ class RunningQueries:
                     continue
                 # The needs of queries that read other labels are not counted. Without such, thousands need not be examined.
                 users = self._needs(text) if self._queries_of_other_labels else self._users_of_edges.get(text, Counter())
-                gone = [one for one in (accepted if ALL in accepted else mine) if one in accepted and one not in users]
-                if gone:
-                    graph.filter.retract(label, gone)
+                unneeded = [one for one in (accepted if ALL in accepted else mine) if one in accepted and one not in users]
+                if unneeded:
+                    graph.filter.retract(label, unneeded)
                     narrowed.add(text)
         return sorted(narrowed)
 
@@ -502,10 +502,10 @@ class RunningQueries:
             self._reading[labels, self._windows[self._keep_window, None]] = [_is_kept(name) for name in names]
         for part in self._parts:
             part.set_labels(labels, names)
-        asking = dict.fromkeys(self._queries_of_other_labels) if names else {}
+        readers = dict.fromkeys(self._queries_of_other_labels) if names else {}
         for text in self._queries_of_label.keys() & map(merged_name, names):
-            asking |= self._queries_of_label[text]
-        for running in map(self._by_name.__getitem__, asking):
+            readers |= self._queries_of_label[text]
+        for running in map(self._by_name.__getitem__, readers):
             for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)

@@ -53,15 +53,15 @@ class Constants:
 
     def release(self, query: str, names: Iterable[str]) -> list[int]:
         """Stop watching names for a query; return the numbers of those that no query watches any more."""
-        gone = []
+        unwatched = []
         for name in names:
             self._users[name].discard(query)
             if not self._users[name]:
                 del self._users[name]
                 self._names.pop(self._ids.pop(name, -1), None)
-                gone.append(self._numbers.pop(name))
-        self._free += gone
-        return gone
+                unwatched.append(self._numbers.pop(name))
+        self._free += unwatched
+        return unwatched
 
     def number_of(self, name: str) -> int:
         """Return the number of a name that is watched."""

@@ -516,15 +516,15 @@ class PathRelations:
             index.sweep()
             if relation.keeps_roots or not len(roots := relation.surplus_roots(self._wanted_roots(relation))):
                 continue
-            gone = index.answers()
-            gone = gone[np.isin(gone >> 32, roots)]
+            pairs = index.answers()
+            pairs = pairs[np.isin(pairs >> 32, roots)]
             index.drop(roots)
             time = np.array([index.time])
             event: dict[str, Any] = {"times": time, "kinds": np.array([-1], np.int8), "orders": np.array([0])}
             nothing = np.zeros(0, np.int64)
-            if len(gone):
-                ends = np.array([len(gone)])
-                found.append((relation.number, PathDelta(pairs=gone, ends=ends, paths=nothing, path_ends=nothing, **event)))
+            if len(pairs):
+                ends = np.array([len(pairs)])
+                found.append((relation.number, PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, **event)))
         return merge_deltas(found)
 
     # --- loading windows -------------------------------------------------------------------------------------
