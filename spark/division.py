@@ -135,7 +135,7 @@ class OwnEdges:
         """Return whether the share sees all edges of a label."""
         return (
             any(query.reads(label) for query in self._whole)
-            or any(cube.everywhere(label) for cube in self._cubes)
+            or any(cube.is_in_every_cell(label) for cube in self._cubes)
             or _Ends(None, None) in self._reads.get(label, ())
         )
 
@@ -302,7 +302,7 @@ def describe_division(query: rpq.Query, *, shares: int | None = None, sizes: Map
     counts = " × ".join(map(str, grid.dimensions.values()))
     cells = f"{counts} = {grid.cells}" if len(grid.dimensions) > 1 else counts
     copies = {label: grid.copies(label) for label in dict.fromkeys(one.label for one in cube.reads)}
-    copies |= {label: grid.cells for label in sorted(map(text_of, cube.paths.plain.named)) if cube.everywhere(label)}
+    copies |= {label: grid.cells for label in sorted(map(text_of, cube.paths.plain.named)) if cube.is_in_every_cell(label)}
     replicated = ", ".join(
         f"each edge of {label} is in {'one' if number == 1 else 'all' if number == grid.cells else f'up to {number}'}"
         for label, number in copies.items()

@@ -69,9 +69,9 @@ if TYPE_CHECKING:
 class CommandRun:
     """A run with everything that its report needs.
 
-    `counts` returns the figures of its input, and `messages` the input's rejections and warnings.  `surroundings` are
-    entered while it is conducted; `recorded` errors end it, and others are errors of its options.  With `ends_at_sigterm`
-    this signal is the usual end.
+    `counts` returns the figures of its input, and `messages` the input's rejections and warnings.  `surroundings` are the
+    context managers that are closed after it.  An error of a type in `recorded` ends it; any other is an error of its
+    options.  With `ends_at_sigterm` this signal is the usual end.
     """
 
     run: Run
@@ -91,7 +91,7 @@ class CommandRun:
 
     @property
     def end_message(self) -> str:
-        """A text for users about the end of the run."""
+        """The reason for the end of the run, as text for users."""
         if self.error is not None:
             return f"{self.ended}: {self.error}"
         return "nobody reads the output any more" if self.is_output_gone else self.ended
@@ -167,58 +167,58 @@ def execute(settings: RunSettings) -> int:
     return _conduct(request, _set_up_files(request, interrupts), interrupts)
 
 
-def _conduct(request: RunRequest, conducted: CommandRun, interrupts: Interrupts) -> int:
+def _conduct(request: RunRequest, command_run: CommandRun, interrupts: Interrupts) -> int:
     """Execute a run until it ends for any reason, and report it. Return the exit status."""
     settings = request.settings
-    with conducted.surroundings:
+    with command_run.surroundings:
         try:
-            _execute(conducted, interrupts)
+            _execute(command_run, interrupts)
         except (AnotherRunError, KafkaUsageError, WhereError) as error:  # conditions over a pipe are checked when it is read
             raise click.UsageError(str(error)) from error
         except RpqError as error:  # of a broker, or of an output or a checkpoint that cannot be resumed
             raise click.ClickException(str(error)) from error
-    if conducted.is_output_gone or conducted.error is not None:
+    if command_run.is_output_gone or command_run.error is not None:
         _discard_standard_output()
-    rejections, warnings = conducted.messages()
+    rejections, warnings = command_run.messages()
     report_run(
-        _figures(request, conducted),
+        _figures(request, command_run),
         settings,
         warnings=[
-            *query_warnings(conducted.queries, settings),
-            *window_warnings(settings, conducted.engines.unit),
+            *query_warnings(command_run.queries, settings),
+            *window_warnings(settings, command_run.engines.unit),
             *warnings,
-            *conducted.engines.labels.warnings(),
+            *command_run.engines.labels.warnings(),
         ],
-        rejections=[*rejections, *conducted.run.rejections],
-        set_aside=conducted.run.set_aside,
-        error=conducted.error,
+        rejections=[*rejections, *command_run.run.rejections],
+        set_aside=command_run.run.set_aside,
+        error=command_run.error,
     )
-    return conducted.exit_code
+    return command_run.exit_code
 
 
-def _execute(conducted: CommandRun, interrupts: Interrupts) -> None:
+def _execute(command_run: CommandRun, interrupts: Interrupts) -> None:
     """Execute a run until it ends, or until an error, a signal or a closed pipe; then complete every output."""
-    run, is_whole = conducted.run, False
+    run, is_whole = command_run.run, False
     try:
-        conducted.ended = run.execute()
+        command_run.ended = run.execute()
         is_whole = True
     except Interrupted:
         received = interrupts.received or signal.SIGINT
-        conducted.ended = f"interrupted ({received.name})"
-        conducted.exit_code = 0 if conducted.ends_at_sigterm and received == signal.SIGTERM else 128 + received
-        is_whole = bool(run.tuples or run.rejected or not conducted.exit_code)
+        command_run.ended = f"interrupted ({received.name})"
+        command_run.exit_code = 0 if command_run.ends_at_sigterm and received == signal.SIGTERM else 128 + received
+        is_whole = bool(run.tuples or run.rejected or not command_run.exit_code)
     except BrokenPipeError:
-        conducted.is_output_gone = is_whole = True
-    except conducted.recorded as error:
+        command_run.is_output_gone = is_whole = True
+    except command_run.recorded as error:
         if isinstance(error, (KafkaError, OutputError)) and not run.has_begun:
             raise
-        conducted.fail(error)
+        command_run.fail(error)
     finally:
         for problem in run.sink.close(keeps_empty=is_whole):
             if isinstance(problem, BrokenPipeError):
-                conducted.is_output_gone = True
+                command_run.is_output_gone = True
             else:
-                conducted.fail(problem)
+                command_run.fail(problem)
 
 
 def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
@@ -281,7 +281,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         checkpoint=checkpoint,
         started=started + compile_seconds,
         check=interrupts.check,
-        # A database cannot take back the reports of the end, as a resumed run must.
+        # A resumed run has to undo the reports of the end, which a database cannot do.
         flush=settings.flush and (tables is None or settings.checkpoint is None),
         convert=partial(with_times, times=times),
         tick=lambda: progress.update(
@@ -437,10 +437,10 @@ def _compile(settings: RunSettings, queries: Sequence[Query], *, integers: bool)
     )
 
 
-def _figures(request: RunRequest, conducted: CommandRun) -> dict[str, Any]:
+def _figures(request: RunRequest, command_run: CommandRun) -> dict[str, Any]:
     """Return the figures for summary and `--stats`; window and slide are those of a single query.  There are no secrets."""
-    settings, run, engines = request.settings, conducted.run, conducted.engines
-    engine = run.engine or rpq.Engine(*conducted.queries, **engines.options)
+    settings, run, engines = request.settings, command_run.run, command_run.engines
+    engine = run.engine or rpq.Engine(*command_run.queries, **engines.options)
     query = engine.queries[0]
     figures = figures_of_engine(engine)
     window, slide = size_and_slide(query.window) if has_default_window(query) else (None, None)
@@ -456,18 +456,18 @@ def _figures(request: RunRequest, conducted: CommandRun) -> dict[str, Any]:
         "columns": list(query.columns),
         "threads": settings.threads,
         "resumed": run.resumed is not None,
-        "ended": conducted.end_message,
-        "exit_code": conducted.exit_code,
+        "ended": command_run.end_message,
+        "exit_code": command_run.exit_code,
         **figures,
         "rows_flushed": run.rows_flushed,
-        **conducted.counts(),
+        **command_run.counts(),
         "total_seconds": run.total_seconds,
-        "compile_seconds": conducted.compile_seconds,
+        "compile_seconds": command_run.compile_seconds,
         "tuples_per_second": figures["tuples"] / figures["engine_seconds"] if figures["engine_seconds"] else 0.0,
         "peak_memory_bytes": peak_memory_bytes(),
         **({"patterns": explained} if (explained := pattern_explanations(engine)) else {}),
         "version": __version__,
-        "labels_never_seen": engines.labels.unseen,
+        "labels_never_seen": engines.labels.missing_labels,
         **({"static_edges": engines.static_edges} if settings.static else {}),
     }
     if request.entries:
@@ -497,8 +497,8 @@ def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions
     if any(window.kind != "time" for window in windows):
         raise click.UsageError("--deletes: deletes are drawn of edges in windows of time, not in other windows")
     longest = max(windows, key=lambda window: window.size)
-    asking = {query.expression: query for query in queries}.values()  # thousands may have few distinct expressions
-    read = {reading.labels.plain for query in asking for reading in readings_of(query)}
+    distinct = {query.expression: query for query in queries}.values()  # thousands may have few distinct expressions
+    read = {reading.labels.plain for query in distinct for reading in readings_of(query)}
     return Deletions(
         size=longest.size,
         slide=longest.slide,

@@ -173,7 +173,7 @@ def _explain_algebra(
 
 
 def _identity(edges: Identity | None) -> str:
-    """Return when two inserts are the same edge, in words; nothing where this is not asked."""
+    """Return in words when two inserts are the same edge; an empty text without --edges."""
     from rpq.engine.running.multigraph import describe_identity
 
     return "" if edges is None else describe_identity(edges)
@@ -219,7 +219,7 @@ def _explain_pattern(
 def _explain_file(
     expression: str | None, queries: str, dot: str | None, drawings: list[str], edges: Identity | None
 ) -> None:
-    """Print the explanations of all queries of a file; `dot` takes all their graphs, one after the other."""
+    """Print the explanations of all queries of a file; `dot` is a file for all their graphs, one after the other."""
     from rpq.cli.options import check_files
     from rpq.cli.reporting import printable
     from rpq.cli.request import read_query_entries
@@ -228,7 +228,7 @@ def _explain_file(
     if expression is not None:
         raise click.UsageError("EXPRESSION and --queries cannot be combined; give one of them")
     if drawings:
-        raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot takes those of many queries")
+        raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot writes those of many queries")
     entries = read_query_entries(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
     explained = [query.dfa or _explain_entry(query, edges) for query in entries]

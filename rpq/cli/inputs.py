@@ -83,7 +83,7 @@ class Interrupts:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._before:
-            self._give_back()
+            self._restore_handlers()
             pa.enable_signal_handlers(True)
 
     def check(self) -> None:
@@ -93,9 +93,9 @@ class Interrupts:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self.received = signal.Signals(number)
-        self._give_back()
+        self._restore_handlers()
 
-    def _give_back(self) -> None:
+    def _restore_handlers(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)  # type: ignore[arg-type]
 
@@ -157,7 +157,7 @@ def _labels_named(query: Query) -> set[str]:
 
 
 class LabelMonitor:
-    """A record of the labels of the queries that no tuple had so far; mostly such labels are misspelt.
+    """A record of the labels of the queries that have not occurred in any tuple, which are often misspelt.
 
     O(rows) for each batch with a small constant, O(1) once all labels have occurred.  Memory: the labels of the queries,
     and `HINTS` labels of the input.
@@ -180,8 +180,8 @@ class LabelMonitor:
         self.check_labels(tuples.column("label"))
 
     @property
-    def unseen(self) -> list[str]:
-        """The labels that no tuple had so far, in the order of the queries."""
+    def missing_labels(self) -> list[str]:
+        """The labels that have not occurred in any tuple, in the order of the queries."""
         return list(self._unseen)
 
     def warnings(self) -> list[str]:
@@ -216,13 +216,13 @@ def load_static(
 ) -> int:
     """Load the static edges of all files into the engine, with these properties, and return their number.
 
-    Without an engine, which then has them already, only their labels are checked.  Raises `InputError` with the file's
-    name.
+    If `engine` is None, as for an engine that was restored with its static edges, only their labels are checked.  Raises
+    `InputError` with the file's name.
     """
     count = 0
     if engine is not None:
         for name in dict.fromkeys(name for name in settings.static_graphs if name is not None):
-            engine.load_static([], graph=name)  # of which all files may be empty
+            engine.load_static([], graph=name)  # the graph exists even if all its files are empty
     if settings.edges == "id":
         properties = (*properties, EDGE)
     graphs = settings.static_graphs or (None,) * len(settings.static)
@@ -299,8 +299,8 @@ class RunInput:
     def start(self, queries: Sequence[Query], interrupts: Interrupts) -> StartedInput:
         """Begin to read until a signal, and check which labels of the queries occur.
 
-        The first batch tells whether vertices are integers.  For a pipe whose vertices are texts in any case it is not
-        waited for: its first line may take long to arrive.
+        The first batch determines whether vertices are integers.  Where the vertices of a pipe are texts in any case, the
+        start does not wait for this batch, because the first line may take long to arrive.
         """
         are_files = are_regular(self.settings.inputs)
         labels = LabelMonitor(queries)
@@ -317,7 +317,7 @@ class RunInput:
 
     @property
     def _may_resume(self) -> bool:
-        """True if a run goes on at a position of its source, in place of reading the input again from the beginning.
+        """True if a run continues at a position of its source, instead of reading the input again from the beginning.
 
         The position of several inputs is not known, as their tuples are merged, nor that of RDF, whose graphs, prefixes and
         blank nodes can have begun anywhere before.
@@ -326,7 +326,7 @@ class RunInput:
         return is_alone and any(source.guarantee != "replay" for source in self.sources)
 
     def check_checkpoint(self) -> None:
-        """Raise a usage error if a run over these sources could not be resumed; say what its guarantee is."""
+        """Raise a usage error if a run over these sources could not be resumed; otherwise print its guarantee."""
         if self.settings.checkpoint is None:
             return
         for source in self.sources:
@@ -334,33 +334,33 @@ class RunInput:
                 continue
             what = f"{source.name}: {GUARANTEES['none']}"
             if not self._may_resume:
-                reason = "RDF, whose" if self.settings.format == "rdf" else "several inputs, whose"
+                reason = "RDF" if self.settings.format == "rdf" else "several inputs"
                 raise click.UsageError(
-                    f"--checkpoint: {what}, and a run over {reason} position is not known then cannot be resumed; leave out "
-                    "--checkpoint, or read this input alone, as edges or jsonl"
+                    f"--checkpoint: {what}, and a run over {reason} has no position from which it could be resumed; leave "
+                    "out --checkpoint, or read this input alone, as edges or jsonl"
                 )
             if not self.settings.quiet:
                 click.echo(
-                    f"{what}.  A run that is resumed from {self.settings.checkpoint} goes on with the records that come "
+                    f"{what}.  A run that is resumed from {self.settings.checkpoint} continues with the records that arrive "
                     "then; those since the checkpoint are lost (at most once).",
                     err=True,
                 )
 
     def check_transactions(self) -> None:
-        """Raise a usage error for a checkpoint beside a table if a source cannot yield what was committed after it."""
+        """Raise a usage error for a checkpoint beside a table if a source cannot repeat the records committed after it."""
         if self.settings.checkpoint is None:
             return
         for source in self.sources:
             if source.guarantee == "none":
                 raise click.UsageError(
-                    f"--checkpoint: {source.name}: {GUARANTEES['none']}, so that a resumed run could not know the records "
-                    "whose rows the table has; leave out --checkpoint, or write to a file"
+                    f"--checkpoint: {source.name}: {GUARANTEES['none']}, so a resumed run could not determine which records "
+                    "have their rows in the table; leave out --checkpoint, or write to a file"
                 )
 
     def refuse_missing(self, interrupts: Interrupts) -> None:
-        """Raise an exception of click's if the input has no tuple at its beginning, because columns are missing or wrong.
+        """Raise an exception of click if the first tuple cannot be read, because columns are missing or wrong.
 
-        Columns come before all that windows need of them, such as a unit: without columns there are no times.
+        An error in the columns is reported before one in the windows, whose time unit depends on the columns.
         """
         may_wait = not are_regular(self.settings.inputs)
         try:
@@ -476,7 +476,7 @@ def _open(settings: RunSettings, inputs: Sequence[Any], properties: Sequence[str
         settings.format,
         inputs,
         on_error=settings.on_error,
-        limit=None if any(map(is_source, settings.inputs)) else settings.limit,  # which the run knows, also when resumed
+        limit=None if any(map(is_source, settings.inputs)) else settings.limit,  # the run itself limits a source
         drop_self_loops=settings.drop_self_loops,
         columns=columns,
         where=parse_where(settings.where) if settings.where is not None else None,
@@ -537,13 +537,13 @@ class FileSlice:
         """The number of tuples that were read."""
         return int(self.read.num_rows)
 
-    def where(self, row: int) -> str:
+    def place_of(self, row: int) -> str:
         """Return the values of a tuple for a message."""
         return f"at the tuple {' '.join(map(str, _values(self.columns, row)))}"
 
-    def rejected(self, row: int, reason: str) -> RejectedRow:
+    def rejection(self, row: int, reason: str) -> RejectedRow:
         """Return a tuple that the engine rejects, with the reason."""
-        return RejectedRow(self.where(row), reason)
+        return RejectedRow(self.place_of(row), reason)
 
 
 class RejectedRow(NamedTuple):
@@ -627,7 +627,7 @@ class FileSource(SliceSource):
             self._batches = chain([rest], self._batches)
         return columns
 
-    def again(self, last: int) -> Iterator[FileSlice]:
+    def replay_until(self, last: int) -> Iterator[FileSlice]:
         """Yield the tuples from the position to the one with the number `last`, or to the end of the input."""
         while self.tuples < last and (batch := next(self._batches, None)) is not None:
             yield self._slice(self._split(batch, last - self.tuples))
@@ -670,7 +670,7 @@ class FileSource(SliceSource):
 
     @property
     def counts(self) -> dict[str, int]:
-        """The records that the reader has left out, by why."""
+        """The numbers of records that the reader has left out, by reason."""
         counts = self._counts() if self._source is None else self._source.counts()
         return dict(zip(("rejected", "filtered", "undecided"), counts, strict=True))
 

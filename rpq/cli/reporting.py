@@ -40,7 +40,7 @@ REFRESH_SECONDS = 0.5
 
 @contextmanager
 def notice_after(seconds: float, text: Callable[[], str], *, shown: bool) -> Iterator[None]:
-    """Print a notice to stderr if the block takes longer than `seconds`, unless it is not `shown`."""
+    """Print a notice to stderr if the block takes longer than `seconds` and the notice is to be `shown`."""
     if not shown:
         yield
         return
@@ -371,7 +371,7 @@ def window_warnings(settings: RunSettings, unit: str | None) -> list[str]:
 
 
 def _warnings_of_empty_reports(queries: Sequence[Query], settings: RunSettings) -> list[str]:
-    """Return the warnings where no row tells of an empty report, though --report-empty asks for it."""
+    """Return the warnings about --report-empty where no row can represent an empty report."""
     if not settings.report_empty:
         return []
     whole = [query for query in queries if getattr(query, "reports_whole_answers", False)]

@@ -1,4 +1,4 @@
-"""The request of a run: the options of `rpq run` as values, and the queries that they ask.
+"""The request of a run: the options of `rpq run` as values, and the queries that they describe.
 
 A run has one query, given as text, in a file, or by its name, or it has the queries of a file.  This module is imported for
 the help of `rpq run`: engine and outputs are imported in functions only.
@@ -94,7 +94,7 @@ class QueryOptions:
                 f"Missing option '--slide': the steps in which the window moves, such as --slide {example}."
             )
 
-    def over(self, *, unit: str | None) -> AnyWindow:
+    def any_window(self, *, unit: str | None) -> AnyWindow:
         """Return the window in the stream's unit.  Raises a usage error for a text that is no window."""
         from rpq.stream.window import WindowTextError, window_of
 
@@ -108,7 +108,7 @@ class QueryOptions:
         from rpq.stream.window import WindowTextError, kind_of_text, length_of
 
         if self.window is not None and (self.slide is not None or kind_of_text(self.window) != "time"):
-            self.over(unit=unit)
+            self.any_window(unit=unit)
             return
         try:
             if self.window is not None:
@@ -128,7 +128,7 @@ class QueryOptions:
         if self.window is None and self.slide is None and all(is_sparql(text, self.language) for text in texts):
             window = None  # the text may declare all that it reads
         else:
-            window = self.over(unit=unit)
+            window = self.any_window(unit=unit)
         try:
             ends = {
                 name: _vertices(OPTION_OF[name], given, integers)

@@ -24,7 +24,7 @@ from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open
 from rpq.cli.request import RunRequest
 from rpq.files.table_formats import MESSAGE, WITNESS_COLUMNS, MessageTemplate
 from rpq.kafka.topic_names import is_topic, one_topic
-from rpq.language.query import tells_leaving
+from rpq.language.query import shows_removals
 from rpq.language.query_file import QueryEntry
 from rpq.rows.typed_columns import without_terms
 from rpq.run.loop import Sink as RunSink
@@ -228,9 +228,9 @@ def check_columns(request: RunRequest) -> None:
 
 def _check_n_quads(request: RunRequest) -> None:
     """Raise a usage error for N-Quads of answers that are no edges, or of witnesses."""
-    asking = [(entry.output, entry.columns, entry.expression) for entry in request.entries]
+    of_file = [(entry.output, entry.columns, entry.expression) for entry in request.entries]
     settings = request.settings
-    for output, columns, expression in asking or [(settings.output, request.columns, str(settings.expression))]:
+    for output, columns, expression in of_file or [(settings.output, request.columns, str(settings.expression))]:
         if output is None or is_table(output) or not output.lower().endswith(N_QUADS_ENDINGS):
             continue
         if request.settings.witness:
@@ -239,9 +239,9 @@ def _check_n_quads(request: RunRequest) -> None:
             check_edges(output, columns)
         except SinkError as error:
             raise click.UsageError(str(error)) from error
-        if tuple(columns) == QUAD and tells_leaving(expression):
+        if tuple(columns) == QUAD and shows_removals(expression):
             raise click.UsageError(
-                f"{output}: quads have graphs of their own, so that N-Quads cannot tell which of them leave: write REGISTER "
+                f"{output}: quads have graphs of their own, so N-Quads cannot show which of them leave: write REGISTER "
                 "ISTREAM <name> AS, or RSTREAM, before the query, or an output in another format, which has a column op"
             )
 
@@ -290,27 +290,27 @@ def _check_message(request: RunRequest) -> None:
 
 
 def _check_tables(request: RunRequest) -> None:
-    """Raise a usage error for answers that a table cannot be kept equal to, and for columns that it cannot have."""
-    asking = [(entry.output, entry.columns, entry.expression) for entry in request.entries]
+    """Raise a usage error for answers that cannot be maintained in a table, and for columns that a table cannot have."""
+    of_file = [(entry.output, entry.columns, entry.expression) for entry in request.entries]
     settings = request.settings
-    for output, columns, expression in asking or [(settings.output, request.columns, str(settings.expression))]:
+    for output, columns, expression in of_file or [(settings.output, request.columns, str(settings.expression))]:
         if not is_table(output):
             continue
         label = shown_output(str(output))
         if settings.witness:
             raise click.UsageError(
-                f"--witness: {label} has the present answers, and a path is that of the moment at which one began; expected "
-                "a file or a topic"
+                f"--witness: {label} contains the present answers, and a witness is a path at the time at which an answer "
+                "began; expected a file or a topic"
             )
         if settings.message is not None:
             raise click.UsageError(
-                f"--message: {label} has answers, not rows that come and go, of which a message tells; expected a file, a "
-                "topic, or an expression of SQL over the table"
+                f"--message: {label} contains answers, and a message describes a row + or -; expected a file, a topic, or "
+                "an expression of SQL over the table"
             )
-        if not tells_leaving(expression):
+        if not shows_removals(expression):
             raise click.UsageError(
-                f"{label}: a table is kept equal to the answer by rows + and -, and REGISTER writes only what enters or "
-                "leaves, or whole answers; leave out ISTREAM, DSTREAM and RSTREAM"
+                f"{label}: rows + and - keep a table equal to the answer, and REGISTER writes only one of the two, or whole "
+                "answers; leave out ISTREAM, DSTREAM and RSTREAM"
             )
         if not columns:
             raise click.UsageError(f"{label}: the answers have no columns, by which a row would be found; select some")

@@ -40,7 +40,7 @@ def check_request(request: RunRequest) -> None:
             "--deletes: deletes are drawn before it is known which tuples are too far ahead; leave out --max-ahead"
         )
     if settings.deletes and (sources := [path for path in settings.inputs if is_source(path)]):
-        raise click.UsageError(f"--deletes: deletes are made up over files alone; {without_login(sources[0])} is none")
+        raise click.UsageError(f"--deletes: deletes are generated over files alone; {without_login(sources[0])} is no file")
     if settings.events:
         _check_events(request)
     if settings.edges == "id":
@@ -113,7 +113,7 @@ _OF_TOPICS = (
     "checkpoint_every",
 )  # fmt: skip
 _OF_FILES = {
-    "deletes": "deletes are made up over files alone",
+    "deletes": "deletes are generated over files alone",
     "drop_self_loops": "--where 'source != target' does the same",
     "flush": "a topic has no end; the last report is written when a later message comes",
     "events": "each tuple of a message is a change of its own",

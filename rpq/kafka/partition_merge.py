@@ -175,11 +175,11 @@ class MergedTuples:
         """The number of tuples."""
         return len(self.lines)
 
-    def where(self, row: int) -> str:
+    def place_of(self, row: int) -> str:
         """Return the place of a row's message for a message to people."""
         return f"at offset {self.offsets[row]} of {self.places[int(self.lines[row])]}"
 
-    def rejected(self, row: int, reason: str) -> BadMessage:
+    def rejection(self, row: int, reason: str) -> BadMessage:
         """Return a tuple that the engine rejects as the message that it came from; its value is the tuple."""
         assert self.columns is not None
         place, offset = self.places[int(self.lines[row])], int(self.offsets[row])

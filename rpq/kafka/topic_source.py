@@ -183,12 +183,12 @@ class TopicSource(SliceSource):
             yield released
 
     def open_journal(self, path: str, *, is_new: bool) -> None:
-        """Begin a new journal, or the one from which `again` takes the rounds behind the position."""
+        """Begin a new journal, or the one from which `replay_until` reads the rounds after the position."""
         self._journal_path = path
         if is_new:
             self.journal = Journal(path, run=self.run)
 
-    def again(self, last: int) -> Iterator[MergedTuples]:
+    def replay_until(self, last: int) -> Iterator[MergedTuples]:
         """Yield the slices of the rounds up to `last` again, as the journal has them; it is written from then on."""
         path, last = self._journal_path, max(last, self.round)
         rounds = rounds_between(path, run=self.run, first=self.round + 1, last=last)

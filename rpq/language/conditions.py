@@ -89,7 +89,7 @@ def condition_of(text: str) -> Condition:
 
 
 def check_types(where: Where) -> None:
-    """Raise `WhereError` for a condition that is wrong, whatever the types of the properties are."""
+    """Raise `WhereError` if a condition has an error that no types of the properties would remove."""
     from rpq.language.predicate import ColumnKind, Predicate  # imports Arrow
 
     Predicate(where, {name: ColumnKind(key=name, kind="unknown") for name in where.names})
@@ -131,12 +131,12 @@ def condition_text(tree: Node) -> str:
 
 def _text(node: Node, binding: int) -> str:
     """Write a node in its normal form, in parentheses if it binds less than `binding`."""
-    text, own = _written(node)
+    text, own = _text_and_precedence(node)
     return text if own >= binding else f"({text})"
 
 
-def _written(node: Node) -> tuple[str, int]:
-    """Return the text of a node, and how strongly its operator binds."""
+def _text_and_precedence(node: Node) -> tuple[str, int]:
+    """Return the text of a node, and the precedence of its operator."""
     match node:
         case Literal(value):
             return _constant(value), _PRIMARY
@@ -150,7 +150,7 @@ def _written(node: Node) -> tuple[str, int]:
             return f" {word} ".join(parts), binding if len(parts) > 1 else _NOT
         case Not(inner):
             if isinstance(inner, Not):
-                return _written(inner.inner)
+                return _text_and_precedence(inner.inner)
             if isinstance(inner, IsNull):
                 return f"{_text(inner.inner, 4)} is not null", _COMPARISON
             return f"not {_text(inner, _NOT)}", _NOT
@@ -245,19 +245,19 @@ def _hint(text: str, place: int) -> str | None:
         if near and near[0] != first[1].upper():
             return f"did you mean {near[0]}?"
     if _MATCHED.match(text):
-        return "patterns with arrows are of MATCH: MATCH (a)-[:knows]->(b) RETURN a, b"
+        return "a pattern with arrows begins with MATCH: MATCH (a)-[:knows]->(b) RETURN a, b"
     words = _THREE_WORDS.fullmatch(text)
     if words is not None and place == words.start(2):
         source, path, target = words.groups()
         return (
-            f"paths from or to a vertex are a pattern with a variable, {source} {path} ?y or ?x {path} {target}, or the "
-            f"path alone with --source {source}"
+            f"for paths from or to a vertex, write a pattern with a variable, {source} {path} ?y or ?x {path} {target}, or "
+            f"the path alone with --source {source}"
         )
     return None
 
 
 def parse_expression_prefix(text: str, start: int) -> tuple[Expression, int]:
-    """Parse the longest path expression at `start`, as `rpq.automata.parser.parse_prefix` does, as `parse_expression`."""
+    """Parse the longest path expression at `start`, with conditions in normal form (`automata.parser.parse_prefix`)."""
     tree, end = parse_prefix(text, start, read_condition=_normal_form)
     _check_number(tree, text, start + 1)
     return tree, end

@@ -1,4 +1,4 @@
-"""The expressions of edge variables: one step, which an edge with some label and properties may be, in some direction."""
+"""The expressions of edge variables: single steps along edges with certain labels and properties, in some direction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rpq.language.conditions import condition_of, parse_expression
 from rpq.stream.names.stream_labels import EdgeEnd
 
 ALWAYS = ""
-"""In place of a condition: any edge satisfies it."""
+"""The condition that every edge satisfies."""
 
 
 class _Side(NamedTuple):
@@ -40,7 +40,7 @@ class EdgeStep:
     def conditions_on(self, label: str) -> tuple[str | None, str | None]:
         """Return the conditions under which an edge with a label is walked forward, and against its direction.
 
-        They are `ALWAYS` for any edge and None for no edge.
+        `ALWAYS` admits every edge with the label, None no edge.
         """
         found: list[str | None] = []
         for inverse in (False, True):
@@ -92,7 +92,7 @@ def labels_of_end(end: EdgeEnd) -> frozenset[str]:
 
 
 def is_one_step(tree: Expression) -> bool:
-    """Return whether all paths of an expression are single edges, as it is written.
+    """Return whether all paths of an expression are single edges, judged by the form of the expression.
 
     >>> [is_one_step(parse_expression(text)) for text in ("a[n > 1]", "^(a|!b)", "a/b", "a?")]
     [True, True, False, False]

@@ -1,7 +1,7 @@
-"""Edge variables of patterns: the edges that they may bind, the values that are selected of them, and filters.
+"""Edge variables of patterns: the edges that they may bind, the values that rows select from these edges, and filters.
 
-In `?x ?e:transfer[amount > 1000] ?y` the variable `?e` binds each edge of one step. Such an atom is two: the edge is a
-vertex between an edge from `?x` and one to `?y`, whose labels are the ends of the expression
+In `?x ?e:transfer[amount > 1000] ?y` the variable `?e` binds each edge of one step. Such an atom becomes two atoms: the
+edge is a vertex between an edge from `?x` and one to `?y`, whose labels are the ends of the expression
 (`rpq.stream.names.stream_labels.EdgeEnd`). So joins, parts and windows are those of patterns without edge variables
 (`rpq.language.pattern.Pattern.joined`); what remains is to evaluate the filter over bindings and to put values in place of
 edges.

@@ -42,7 +42,7 @@ class Share(NamedTuple):
 
     @classmethod
     def of(cls, number: int, total: int, sizes: Mapping[str, int] | Iterable[tuple[str, int]] = ()) -> Share:
-        """Return a share with sizes in one order.
+        """Return a share whose sizes are sorted by label.
 
         >>> Share.of(0, 4, {"b": 7, "a": 5})
         Share(number=0, total=4, sizes=(('a', 5), ('b', 7)))
@@ -94,9 +94,9 @@ class Hypercube:
 
     @property
     def is_divided(self) -> bool:
-        """True if shares can have fewer edges than all; else only rows are divided, and roots of paths if there are any."""
+        """True if shares can have fewer than all edges; otherwise only rows are divided, and the roots of paths, if any."""
         names = {name for name, _ in self.columns}
-        return any(not names.isdisjoint(read[1:]) and not self.everywhere(read.label) for read in self.reads)
+        return any(not names.isdisjoint(read[1:]) and not self.is_in_every_cell(read.label) for read in self.reads)
 
     def grid(self, count: int, sizes: Sequence[tuple[str, int]] = ()) -> Grid:
         """Return the grid for a number of shares, with the fewest edges in a share, where labels have these sizes.
@@ -105,7 +105,7 @@ class Hypercube:
         """
         return _grid(self, count, tuple(sizes))
 
-    def everywhere(self, label: str) -> bool:
+    def is_in_every_cell(self, label: str) -> bool:
         """Return whether every cell needs all edges of a label."""
         return self.paths.plain.has(label)
 
@@ -134,7 +134,7 @@ class Grid:
 
     @property
     def cells(self) -> int:
-        """The number of cells, which may be less than that of the shares."""
+        """The number of cells, at most the number of shares."""
         return prod(self.counts)
 
     @cached_property
@@ -174,7 +174,7 @@ class Grid:
         """
         import numpy as np
 
-        if self.cube.everywhere(label):
+        if self.cube.is_in_every_cell(label):
             places, cells = np.meshgrid(np.arange(len(sources)), np.arange(self.cells), indexing="ij")
             yield places, cells
             return
@@ -201,7 +201,7 @@ class Grid:
         >>> [Hypercube(columns=(("x", 0),), reads=(EdgeRead("a", "x", "y"),)).grid(6).copies(label) for label in "ab"]
         [1, 0]
         """
-        if self.cube.everywhere(label):
+        if self.cube.is_in_every_cell(label):
             return self.cells
         found = sum(
             self.cells // prod(self.dimensions.get(end, 1) for end in {read.source, read.target} if end is not None)
@@ -240,7 +240,7 @@ def reads_of(atoms: Iterable[Atom]) -> tuple[tuple[EdgeRead, ...], tuple[Atom, .
 
 
 def roots_of(paths: Iterable[Atom]) -> tuple[str, ...]:
-    """Return the variables that are subjects of path atoms, each as often as it is one."""
+    """Return the subject of each path atom that is a variable, with repetitions."""
     return tuple(atom.subject.name for atom in paths if isinstance(atom.subject, Variable))
 
 

@@ -51,7 +51,7 @@ class KindModule(NamedTuple):
 
 
 _NAMED = 10
-"""The number of queries that a warning names at most."""
+"""The maximum number of queries that a warning names."""
 _kinds: dict[str, Kind | KindModule] = {}
 _PLAIN = "path"  # the kind that JSON leaves out, as in states older than the other kinds
 

@@ -44,7 +44,7 @@ REFUSED_PATHS: Mapping[str, str] = {
 REFUSED_OPTIONS: Mapping[str, str] = {
     "cost": 'the smallest sum of a property along a path, is not available yet: select=["source", "target", "length"] '
     "gives the smallest number of edges",
-    "rings": 'which tells a cycle once, is not available yet: paths="simple_cycle" tells it from each of its vertices',
+    "rings": 'which reports a cycle once, is not available yet: paths="simple_cycle" reports it from each of its vertices',
 }
 """Options of queries that are refused by name, with an explanation and what to write instead."""
 

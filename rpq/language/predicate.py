@@ -13,7 +13,7 @@
   known: a time plus or minus a duration is a time, and durations can be compared, added, multiplied and divided.
 * The result for a row depends on that row alone, never on other values of its column.  The division of the input into
   batches therefore does not matter.
-* A delete is kept whatever its condition: it usually lacks the columns in the condition, and without the delete its edge
+* A delete passes whatever the condition: it usually lacks the columns in the condition, and without the delete its edge
   would remain.  Only a condition on nothing but columns that every tuple has (`tuple_kinds`) applies to deletes, too.
 """
 
@@ -152,7 +152,7 @@ def _floats(texts: pa.Array) -> pa.Array:
 
 Columns: TypeAlias = Mapping[str, pa.Array]
 Value: TypeAlias = Any
-"""An Arrow array, an Arrow scalar, or a `UntypedColumn`."""
+"""An Arrow array, an Arrow scalar, or an `UntypedColumn`."""
 
 _COMPARE = {
     "==": pc.equal,
@@ -457,7 +457,7 @@ def _in_unit(one: _Expression, unit: str) -> _Expression:
 
 
 def _nulls_like(one: _Expression) -> _Expression:
-    """Return a condition that is null in each row, of which an operand of unknown type has an entry."""
+    """Return a condition that is null in each row; an operand of unknown type determines the number of rows."""
     return _Expression("boolean", lambda columns: pa.nulls(len(one.run(columns)), pa.bool_()))
 
 
@@ -607,8 +607,8 @@ def _decimals(value: Value) -> Value:
 def _order_of_integers_and_floats(integers: Value, floats: Value) -> Value:
     """Return for each row -1, 0 or 1, how an int64 compares with a float64; NaN where that is NaN, null where one is null.
 
-    Rounding an integer to a float keeps the order, so only where the rounded one equals the float has the integer itself to
-    be compared.
+    Rounding an integer to a float preserves the order, so the integer itself is compared only where its rounded value equals
+    the float.
     """
     if isinstance(integers, pa.Scalar) and isinstance(floats, pa.Scalar):
         one, other = integers.as_py(), floats.as_py()
@@ -631,7 +631,7 @@ def _order_of_integers_and_floats(integers: Value, floats: Value) -> Value:
 
 
 def _filled(value: Value, nothing: float) -> Any:
-    """Return numbers as a numpy array or a number, with something in place of nulls."""
+    """Return numbers as a numpy array or a number, with `nothing` in place of nulls."""
     if isinstance(value, pa.Scalar):
         return np.array([nothing if value.as_py() is None else value.as_py()])
     return pc.fill_null(value, pa.scalar(nothing, value.type)).to_numpy(zero_copy_only=False)

@@ -78,25 +78,25 @@ class RowGuard:
         self.row: int | None = 0
         """The row of the push at which the chunk begins; None while time alone moves."""
         self.places: np.ndarray | None = None
-        """For each edge of the chunk the tuple that it is of, if these differ."""
+        """The tuple of each edge of the chunk; None if every edge is a tuple of its own."""
 
     def error(self, query: str, number: int, *, place: int) -> RowLimitError:
-        """Return the error for tuple `place` of the chunk, which brings `number` rows to a query, or more."""
+        """Return the error for tuple `place` of the chunk, which brings at least `number` rows to a query."""
         row = None if self.row is None else self.row + (place if self.places is None else int(self.places[place]))
         return self._error(query, number, row, "moving the time" if row is None else f"tuple {row} of the batch", _GO_ON)
 
     def refusal(self, query: str, number: int) -> RowLimitError:
         """Return the error for a query that would begin with at least `number` rows."""
-        return self._error(query, number, None, "registering it", "It is not registered; the engine can be used on.")
+        return self._error(query, number, None, "registering it", "It is not registered; the engine remains usable.")
 
     def report_error(self, query: str, number: int) -> RowLimitError:
         """Return the error for a report of at least `number` rows that is made before it is due."""
-        return self._error(query, number, None, "its next report", "Nothing has changed; the engine can be used on.")
+        return self._error(query, number, None, "its next report", "Nothing has changed; the engine remains usable.")
 
     def _error(self, query: str, number: int, row: int | None, what: str, afterwards: str) -> RowLimitError:
         assert self.limit is not None
         return RowLimitError(
-            f"query {query!r}: {what} would bring {number:,} rows at once, if not more; the limit is {self.limit:,}. "
+            f"query {query!r}: {what} would bring {number:,} rows or more at once; the limit is {self.limit:,}. "
             f"Restrict the query, take a smaller window, or raise max_rows. {afterwards}",
             query=query,
             row=row,
@@ -106,8 +106,8 @@ class RowGuard:
 
 
 _GO_ON = (
-    "The rows of all tuples before are delivered, of this one none; the engine takes no further tuples: go on from a saved "
-    "state with Engine.restore(…, max_rows=…)"
+    "The rows of all earlier tuples have been delivered, and none of this one; the engine accepts no further tuples: "
+    "continue from a saved state with Engine.restore(…, max_rows=…)"
 )
 
 
@@ -237,7 +237,7 @@ class Worker(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes held."""
+        """The size in memory, in bytes."""
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -317,7 +317,7 @@ class RunningQuery(ABC):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of its rows: those of the question, perhaps with types that only the stream tells."""
+        """The columns of its rows: those of the question, perhaps with types that only the stream determines."""
         columns: tuple[str, ...] = self.question.columns
         return columns
 

@@ -148,7 +148,7 @@ class Query(_Options):
 
     def __post_init__(self) -> None:
         self._check_expression()
-        dfa = compiled(self.expression)
+        dfa = automaton_of(self.expression)
         columns = selected_columns(self.select, self.expression)
         object.__setattr__(self, "select", None if columns == PAIR else columns)
         self._check_options()
@@ -449,7 +449,7 @@ class PatternQuery(Query):
         object.__setattr__(self, "_pattern", pattern)
         join = pattern.joined(paths=self.paths)
         object.__setattr__(self, "_join", join)
-        paths = tuple((atom, compiled(str(atom.expression))) for atom in join.atoms if atom.edge is None)
+        paths = tuple((atom, automaton_of(str(atom.expression))) for atom in join.atoms if atom.edge is None)
         object.__setattr__(self, "_path_atoms", paths)
         if pattern.has_values:
             self._check_values(pattern)
@@ -689,7 +689,7 @@ class EdgeValuesQuery(PatternQuery):
 
     @property
     def joined(self) -> PatternQuery:
-        """The pattern of which this has the solutions, filtered and with values in place of edges."""
+        """The pattern that is joined. Its solutions, filtered and with values in place of edges, are those of this one."""
         joined = object.__new__(PatternQuery)
         options = {"select": None, "filter": None, "distinct": False, "semantics": "explicit", "report": "change"}
         joined.__dict__.update(self.__dict__ | options | {"matching": "homomorphism", "_pattern": self.join})
@@ -703,7 +703,7 @@ def labels_of(atoms: Iterable[Atom]) -> LabelSet:
     >>> sorted(labels_of(parse_pattern("?x a/b+ ?y . ?y ^c ?z")).named)
     ['a', 'b', 'c']
     """
-    paths = [compiled(str(atom.expression)) for atom in atoms]
+    paths = [automaton_of(str(atom.expression)) for atom in atoms]
     conditions = frozenset().union(*(path.conditions_of_others for path in paths))
     named = frozenset().union(*(path.labels for path in paths))
     return LabelSet.of(named, lambda label: any(path.is_relevant(label) for path in paths), conditions)
@@ -726,7 +726,7 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
             options["language"] = language
         return _classes[language]()(text, **options)
     if language == "path":
-        compiled(text)  # raises an error if `Query` would detect another notation
+        automaton_of(text)  # raises an error if `Query` would detect another notation
     return Query(text, **options)
 
 
@@ -755,17 +755,17 @@ def _any_query(language: Language, text: str, **options: Any) -> Query:
     return query_in(language, text, window=Window(size=1, slide=1), **reports, **options)
 
 
-def tells_leaving(text: str) -> bool:
+def shows_removals(text: str) -> bool:
     """Return whether the rows of a text show which answers leave.
 
-    The rows of a report of what enters, and of one of whole answers, do not.
+    Rows of reports of entering answers (ISTREAM) or of whole answers (RSTREAM) do not.
 
-    >>> tells_leaving("a+"), tells_leaving("REGISTER RSTREAM <r> AS SELECT ?x { ?x <a> ?y }")
+    >>> shows_removals("a+"), shows_removals("REGISTER RSTREAM <r> AS SELECT ?x { ?x <a> ?y }")
     (True, False)
     """
     language = language_of(text)
-    tells: bool = language != "sparql" or getattr(_any_query(language, text), "tells_leaving", True)
-    return tells
+    shows: bool = language != "sparql" or getattr(_any_query(language, text), "shows_removals", True)
+    return shows
 
 
 def selected_columns(select: Sequence[str] | None, expression: str) -> tuple[str, ...]:
@@ -824,7 +824,7 @@ def properties_in(
         return found
     read: frozenset[str] = frozenset()
     if language == "path":
-        compiled(text)  # raises the error that the query would
+        automaton_of(text)  # raises the error that the query would
         trees = [parse_expression(text)]
     else:
         pattern = Pattern.read(text, select, filter)
@@ -840,7 +840,7 @@ def register_class(language: Language, load: Callable[[], type[Query]]) -> None:
     _classes[language] = load
 
 
-def compiled(expression: str) -> automata.DFA:
+def automaton_of(expression: str) -> automata.DFA:
     """Return the automaton of an expression, which all queries with that expression share.  Raises `ExpressionError`."""
     dfa = _automata.get(expression)
     if dfa is None:

@@ -59,7 +59,7 @@ from rpq.language.notation import (
     unsuitable_option,
 )
 from rpq.language.pattern import Pattern
-from rpq.language.query import Query, Vertex, compiled, path_columns, query_in, selected_columns
+from rpq.language.query import Query, Vertex, automaton_of, path_columns, query_in, selected_columns
 from rpq.language.time_order import LENGTHS, Order, length_of_text, time_order
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
@@ -309,7 +309,7 @@ def _parse_text(
             return query.name, language, query.columns, None, None
         is_path = language == "path"
         path_select = selected_columns(select, text) if is_path else None
-        dfa, pattern = (compiled(text), None) if is_path else (None, Pattern.read(text, select, values.get("filter")))
+        dfa, pattern = (automaton_of(text), None) if is_path else (None, Pattern.read(text, select, values.get("filter")))
     except automata.ExpressionError as error:
         what = "expression" if language == "path" else "pattern"
         raise place.error(f"the {what} is not understood\n{error}", field="query") from error

@@ -159,7 +159,7 @@ def named_graphs_of(question: Any) -> frozenset[str]:
 
 
 def over_dataset(question: Any, graphs: Iterable[str]) -> Any:
-    """Return a question, whose GRAPH with a variable reads all of these graphs if it names none itself."""
+    """Return the question in which GRAPH with a variable reads all of these graphs, unless its text lists some."""
     reads_dataset = getattr(question, "reads_dataset", False)
     return question.over_dataset(sorted(graphs)) if reads_dataset else question
 

@@ -149,9 +149,9 @@ class Slice(Protocol):
     @property
     def size(self) -> int: ...
 
-    def where(self, row: int) -> str: ...
+    def place_of(self, row: int) -> str: ...
 
-    def rejected(self, row: int, reason: str) -> Rejected: ...
+    def rejection(self, row: int, reason: str) -> Rejected: ...
 
 
 def push_slice(
@@ -181,7 +181,7 @@ def push_slice(
             raise error
         reason = str(error).removeprefix(f"row {error.row}: ")
         if stops or not isinstance(error, InputError):
-            bad = part.rejected(row, reason)
+            bad = part.rejection(row, reason)
             error.args = (f"{bad.place}: {bad.reason}",)
             if not isinstance(error, InputError):
                 raise error
@@ -189,7 +189,7 @@ def push_slice(
             break
         count = len(pushed.rejected)
         event = f"; its event of {count:,} tuples is left out" if count > 1 else ""
-        on_rejected(part.rejected(row, reason + event), count)
+        on_rejected(part.rejection(row, reason + event), count)
     for bad in part.bad:
         if stops:
             if stop is None:
@@ -232,11 +232,11 @@ class SliceSource(Protocol):
     def sequence(self) -> int:
         """Return the sequence number of the position, which grows with every slice and survives a restart."""
 
-    def again(self, last: int) -> Iterator[Slice]:
+    def replay_until(self, last: int) -> Iterator[Slice]:
         """Yield the slices again that follow the position, up to the one with the sequence number `last`."""
 
     def synchronise(self) -> None:
-        """Put on disk what `again` needs to yield the slices before the position."""
+        """Put on disk what `replay_until` needs to yield the slices before the position."""
         return
 
 
@@ -408,7 +408,7 @@ class Run:
         if self.resumed is None:  # from now on the run has a name that survives a crash
             self._write_checkpoint()
             return
-        for part in self.source.again(self.sink.committed()):
+        for part in self.source.replay_until(self.sink.committed()):
             self._push(part, again=True)
         self.sink.note_committed()
 
@@ -480,7 +480,7 @@ class Run:
         self.sink.write(pushed.tuples, changes)
         for report in changes.set_aside:
             query = f"query {report.query!r}: " if self._names_queries else ""
-            where = "at a boundary" if report.row is None else part.where(pushed.start + report.row)
+            where = "at a boundary" if report.row is None else part.place_of(pushed.start + report.row)
             self._on_set_aside(
                 f"{query}root {report.root} set aside {where}, at time {report.timestamp}: "
                 f"its search took {report.size:,} nodes",

@@ -56,7 +56,7 @@ Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")
 
 MOST_NULLS = 256
-"""The number of ways in which empty values of an answer are taken for nulls, at most."""
+"""The maximum number of ways in which the empty values of an answer are read as nulls."""
 
 SMALL_BODY = 1 << 12
 """The size in bytes up to which bodies are parsed at once; larger ones are parsed in another thread."""
@@ -135,28 +135,28 @@ class Application:
 
     @operation(
         "POST /tuples",
-        "Apply tuples, in their order.",
-        description="The response says that they were applied and, of a server with a checkpoint, are on disk. Where a body "
-        "is not understood none of it is applied. It has at most {limits.body_bytes:,} bytes.",
+        "Apply tuples in the order of the body.",
+        description="When the response arrives, the tuples have been applied and, if the server has a checkpoint, are on "
+        "disk. If a body is invalid, none of its tuples is applied. A body has at most {limits.body_bytes:,} bytes.",
         parameters=models.PostedStream,
         takes=TUPLE_SCHEMAS,
         gives=models.Applied,
         refusals=(507,),
     )
-    async def post_tuples(self, request: Request, wanted: models.PostedStream) -> Response:
+    async def post_tuples(self, request: Request, parameters: models.PostedStream) -> Response:
         arrived = time.monotonic()
         self._check_service()
         type_ = content_type(request)
         if type_ not in TUPLE_TYPES:
             expected = ", ".join(TUPLE_TYPES)
             raise Problem(415, "TypeRefused", f"tuples are not read from {type_ or 'no content type'}; expected {expected}")
-        stream = wanted.stream
+        stream = parameters.stream
         async with self.bodies.read(request) as body:
             unit = self.service.defaults.time_unit
             read = partial(read_tuple_body, stream=stream, time_unit=unit, further=self.service.further_columns)
-            read = partial(read, documents=self.service.documents, timestamp=wanted.timestamp)
+            read = partial(read, documents=self.service.documents, timestamp=parameters.timestamp)
             read = partial(read, rules=self.service.rules, names=self.service.names)
-            read = partial(read, renamed=wanted.columns, label=wanted.label)
+            read = partial(read, renamed=parameters.columns, label=parameters.label)
             if len(body) <= SMALL_BODY:
                 columns, warnings = read(body, type_)
             else:
@@ -182,18 +182,18 @@ class Application:
         if self.service.is_stopping:
             raise Problem(503, "Stopping", "the server is stopping", None, {"Retry-After": "5"})
         if not self.service.is_alive:
-            raise problem_of(ServiceFailed("the engine's thread has ended; the server has to be started anew"))
+            raise problem_of(ServiceFailed("the engine's thread has ended; restart the server"))
 
     # --- queries ---------------------------------------------------------------------------------------------
 
-    @operation("GET /queries", "All queries.", gives=models.Queries)
+    @operation("GET /queries", "List all queries.", gives=models.Queries)
     async def list_queries(self, request: Request) -> Response:
         return json_response(await self.figures.queries())
 
     @operation(
         "POST /queries",
         "Register a query.",
-        description="There may be {limits.queries:,}.",
+        description="At most {limits.queries:,} queries can be registered.",
         takes=models.QueryRequest,
         gives=models.Query,
         status=201,
@@ -222,11 +222,11 @@ class Application:
             self._compiler, lambda: self._kernels.compile(query, integers=integers, witness=witness)
         )
 
-    @operation("GET /queries/{name}", "One query.", gives=models.Query)
+    @operation("GET /queries/{name}", "Describe a query.", gives=models.Query)
     async def get_query(self, request: Request, name: str) -> Response:
         return json_response(await self.service.call(lambda: self._describe(name)))
 
-    @operation("DELETE /queries/{name}", "Take a query away.", status=204, refusals=(507,))
+    @operation("DELETE /queries/{name}", "Drop a query.", status=204, refusals=(507,))
     async def drop_query(self, request: Request, name: str) -> Response:
         self._check_service()
         await self.service.call(lambda: self.service.drop(name), writes=True)
@@ -238,16 +238,16 @@ class Application:
 
     @operation(
         "GET /queries/{name}/answers",
-        "The answers of a query that hold now.",
+        "Return the current answers of a query.",
         parameters=models.AnswersParameters,
         gives={"application/json": models.Answers, "text/csv": TEXT, "application/vnd.apache.arrow.stream": {}},
         headers={
-            "X-Rpq-Total": {"description": "How many there are.", "schema": {"type": "integer", "minimum": 0}},
-            "X-Rpq-Position": {"description": "When they hold.", "schema": {"type": "integer", "minimum": 0}},
+            "X-Rpq-Total": {"description": "The number of answers.", "schema": {"type": "integer", "minimum": 0}},
+            "X-Rpq-Position": {"description": "The position of the answers.", "schema": {"type": "integer", "minimum": 0}},
         },
     )
-    async def get_answers(self, request: Request, name: str, wanted: models.AnswersParameters) -> Response:
-        format = FORMATS[wanted.format]
+    async def get_answers(self, request: Request, name: str, parameters: models.AnswersParameters) -> Response:
+        format = FORMATS[parameters.format]
 
         def read() -> AnswersRead:
             query = self.service.query_named(name)
@@ -255,7 +255,7 @@ class Application:
             return AnswersRead(
                 columns=tuple(query.columns),
                 answers=answers,
-                limit=wanted.limit,
+                limit=parameters.limit,
                 time=self.service.engine.time,
                 position=self.service.position,
             )
@@ -268,12 +268,12 @@ class Application:
 
     @operation(
         "GET /queries/{name}/witness",
-        "What makes an answer: the edges of a path, or those behind the atoms of a pattern or of MATCH.",
+        "Return the edges behind an answer: those of a path, or those that match the atoms of a pattern or of MATCH.",
         parameters=models.WitnessParameters,
         gives=models.Witness,
     )
-    async def get_witness(self, request: Request, name: str, wanted: models.WitnessParameters) -> Response:
-        values = wanted.value
+    async def get_witness(self, request: Request, name: str, parameters: models.WitnessParameters) -> Response:
+        values = parameters.value
         query = await self.service.call(lambda: self.service.query_named(name))
         if language_of(query) == "path":
             await self._compile_kernels(query, witness=True)
@@ -297,7 +297,7 @@ class Application:
 
         return json_response(await self.service.call(find))
 
-    @operation("GET /queries/{name}/explain", "What a query means, and how it is evaluated.", gives=models.Explained)
+    @operation("GET /queries/{name}/explain", "Explain what a query means and how it is evaluated.", gives=models.Explained)
     async def explain_query(self, request: Request, name: str) -> Response:
         def find() -> tuple[Any, str | None]:
             query = self.service.query_named(name)
@@ -310,7 +310,7 @@ class Application:
 
     @operation(
         "POST /check",
-        "See whether a query is understood; nothing is registered.",
+        "Check a query without registering it.",
         takes=models.QueryRequest,
         gives=models.Understood,
     )
@@ -326,8 +326,8 @@ class Application:
         "Follow changes as server-sent events.",
         description="Events `start` (position, time), `changes` (position, time, changes: query, op, timestamp, values, and "
         "message with `?message=`), "
-        "`gap` (message, from, to: changes that are no longer kept; read the answers again) and `end` (reason). To "
-        "continue after an event, send its id back.",
+        "`gap` (message, from, to: changes that are no longer available; read the answers again) and `end` (reason). To "
+        "continue after an event, send its id as Last-Event-ID or `after`.",
         parameters=models.ChangesParameters,
         more_parameters=(
             {"name": "Last-Event-ID", "in": "header", "schema": {**TEXT, "pattern": f"^{models.EVENT_ID}$"}},
@@ -337,7 +337,7 @@ class Application:
     )
     async def follow_changes(self, request: Request, options: models.ChangesParameters) -> ASGIApp:
         hub, limits = self.service.hub, self.service.limits
-        wanted = frozenset(options.query) or None
+        selection = frozenset(options.query) or None
         text = request.headers.get("last-event-id") or options.after
         after = None if text is None else Place.of(text)
         if text is not None and after is None:
@@ -346,19 +346,19 @@ class Application:
             message = f"there are {limits.followers:,} followers, which is the limit"
             raise Problem(429, "TooManyFollowers", message, None, {"Retry-After": "5"})
 
-        def see() -> Any:
-            for name in wanted or ():
+        def read_time() -> Any:
+            for name in selection or ():
                 self.service.query_named(name)
             return self.service.engine.time
 
-        now = await self.service.call(see, even_if_failed=True)
+        now = await self.service.call(read_time, even_if_failed=True)
         row_text = None if options.message is None else await self._row_text(options.message, options.query)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
         begin = event_text(
             "start", {"position": hub.position, "time": json_value(now)}, id=None if after else f"{hub.position}-{hub.run}"
         )
-        return FollowedChanges(hub, hub.follow(wanted, after, row_text), self._encoder, begin)
+        return FollowedChanges(hub, hub.follow(selection, after, row_text), self._encoder, begin)
 
     async def _row_text(self, text: str, queries: Sequence[str]) -> RowText:
         """Return the text for rows of the one query followed.  Raises `Problem` for one that its rows cannot fill."""
@@ -375,66 +375,70 @@ class Application:
 
     @operation(
         "POST /flush",
-        "The next report of each query that reports at slides or times, as if the stream ended here.",
-        description="Nothing changes: the stream's time does not move, followers are not told, and the report comes again "
-        "when it is due, with what has come since. The engine copies its windows for it, while others wait.",
+        "Return the next report of each query that reports at slides or times, as if the stream ended here.",
+        description="The state does not change: the stream's time does not move, followers are not notified, and the report "
+        "is repeated when it is due, with the changes until then. Other requests wait while the engine copies its windows.",
         parameters=models.FlushParameters,
         gives=models.Flushed,
         refusals=(404, 507),
     )
-    async def flush(self, request: Request, wanted: models.FlushParameters) -> Response:
+    async def flush(self, request: Request, parameters: models.FlushParameters) -> Response:
         self._check_service()
 
-        def tell() -> tuple[Changes, Any, int]:
-            for name in wanted.query:
+        def flush_engine() -> tuple[Changes, Any, int]:
+            for name in parameters.query:
                 self.service.query_named(name)
             return self.service.engine.flush(), self.service.engine.time, self.service.position
 
-        changes, now, position = await self.service.call(tell)
+        changes, now, position = await self.service.call(flush_engine)
         loop = asyncio.get_running_loop()
-        rows = await loop.run_in_executor(self._encoder, encode_rows, changes, frozenset(wanted.query) or None)
-        shown = [Raw(row) for row in rows[: wanted.limit]]
+        rows = await loop.run_in_executor(self._encoder, encode_rows, changes, frozenset(parameters.query) or None)
+        shown = [Raw(row) for row in rows[: parameters.limit]]
         content = models.Flushed(changes=shown, total=len(rows), time=json_value(now), position=position)  # type: ignore[arg-type]
         return json_response(content)
 
     # --- the server itself -----------------------------------------------------------------------------------
 
-    @operation("GET /statistics", "What the server has counted.", gives=models.Statistics)
+    @operation("GET /statistics", "Return the figures of the server.", gives=models.Statistics)
     async def statistics(self, request: Request) -> Response:
         return json_response(await self.figures.statistics())
 
-    @operation("GET /playback", "How the input is played, where it is files.", gives=models.Playback, refusals=(404,))
+    @operation("GET /playback", "Return the state of the playback of input files.", gives=models.Playback, refusals=(404,))
     async def get_playback(self, request: Request) -> Response:
-        return json_response(self._played().model())
+        return json_response(self._current_playback().model())
 
     @operation(
         "POST /playback",
-        "Let the input play or pause, at a speed.",
+        "Play or pause the input, or change its speed.",
         takes=models.ChangedPlayback,
         gives=models.Playback,
         refusals=(404,),
     )
     async def change_playback(self, request: Request) -> Response:
-        playback = self._played()
+        playback = self._current_playback()
         try:
             playback.change(await self.bodies.json(request))
         except models.FieldsError as error:
             raise Problem(422, "BadPlayback", str(error), {"field": error.field}) from error
         return json_response(playback.model())
 
-    def _played(self) -> Playback:
+    def _current_playback(self) -> Playback:
         if self.playback is None:
             raise Problem(404, "NoPlayback", "no file is played: start the server with --input FILE")
         return self.playback
 
-    @operation("GET /healthz", "Whether the engine's thread lives.", gives=models.Status, refusals=(503,), is_open=True)
+    @operation("GET /healthz", "Check that the engine's thread runs.", gives=models.Status, refusals=(503,), is_open=True)
     async def healthz(self, request: Request) -> Response:
         if not self.service.is_alive and not self.service.is_stopping:
             raise Problem(503, "ServiceFailed", self.service.failure or "the engine's thread has ended")
         return json_response(models.Status("alive"))
 
     @operation(
-        "GET /readyz", "Whether it takes tuples, and can save them.", gives=models.Status, refusals=(503,), is_open=True
+        "GET /readyz",
+        "Check that the server accepts tuples and can save them.",
+        gives=models.Status,
+        refusals=(503,),
+        is_open=True,
     )
     async def readyz(self, request: Request) -> Response:
         self._check_service()
@@ -442,12 +446,12 @@ class Application:
             raise Problem(503, "StorageUnavailable", outage.reason, None, {"Retry-After": str(outage.retry_after)})
         return json_response(models.Status("ready"))
 
-    @operation("GET /metrics", "Figures for Prometheus.", gives={"text/plain": TEXT})
+    @operation("GET /metrics", "Return the metrics for Prometheus.", gives={"text/plain": TEXT})
     async def metrics(self, request: Request) -> Response:
         body, type_ = await self.figures.metrics()
         return Response(body, headers={"Content-Type": type_})
 
-    @operation("GET /openapi.json", "This text.", gives={"application/json": {"type": "object"}}, is_open=True)
+    @operation("GET /openapi.json", "Return this document.", gives={"application/json": {"type": "object"}}, is_open=True)
     async def openapi(self, request: Request) -> Response:
         return Response(self._document, media_type="application/json")
 
@@ -464,7 +468,7 @@ class Application:
 
 
 def _with_nulls(answer: list[Any]) -> Iterator[list[Any]]:
-    """Yield an answer with and without nulls in place of empty values, as which they are written in an address.
+    """Yield an answer with and without nulls in place of its empty values, since an address writes both alike.
 
     >>> [*_with_nulls(["a", "", ""])]
     [['a', '', ''], ['a', None, None], ['a', '', None], ['a', None, '']]
@@ -481,16 +485,16 @@ def _with_nulls(answer: list[Any]) -> Iterator[list[Any]]:
 async def ignore_disconnect(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
     """Return the result of `work`; if the client disconnects, cancel it and raise `ClientDisconnect`."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(wait_for_disconnect(request.receive))
+    disconnect = asyncio.ensure_future(wait_for_disconnect(request.receive))
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, disconnect), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
         raise ClientDisconnect
     finally:
-        for one in (task, gone):
+        for one in (task, disconnect):
             one.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
+        await asyncio.gather(task, disconnect, return_exceptions=True)
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

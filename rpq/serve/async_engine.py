@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 class FollowerTooSlow(RpqError):
     """A follower of changes was dropped because too many rows were waiting for it.
 
-    `rows` is how many were waiting, `limit` how many may.
+    `rows` is the number of rows that were waiting, and `limit` the maximum.
 
     >>> FollowerTooSlow("12 rows wait for this follower, and 10 may", rows=12, limit=10).limit
     10
@@ -65,7 +65,7 @@ class FollowerQueue(Generic[Item]):
         if self.ended is not None:
             return
         if self.rows > self.limit:
-            message = f"{self.rows:,} rows of changes wait for this follower, and {self.limit:,} may: it reads too slowly"
+            message = f"{self.rows:,} rows of changes wait for this follower, of at most {self.limit:,}: it reads too slowly"
             self.end(FollowerTooSlow(message, rows=self.rows, limit=self.limit))
             self._items.clear()
             return
@@ -147,7 +147,7 @@ class AsyncEngine:
     - Changes as they happen, from all callers: `follow`
     - To continue later: `save`
 
-    The arguments are those of `rpq.Engine`, or `engine`, an existing engine that nobody else may call from then on.  The
+    The arguments are those of `rpq.Engine`, or `engine`, an existing engine that no other code may call from then on.  The
     methods mean the same as those of `rpq.Engine` and raise the same errors.  `async with` closes the engine.
 
     >>> import asyncio, rpq
@@ -201,7 +201,7 @@ class AsyncEngine:
     async def _call(self, call: Callable[[], Result]) -> Result:
         """Call a function in the engine's thread.  Cancelling the caller does not cancel the call."""
         if self._thread.is_stopping:
-            raise EngineClosed("this engine was closed; it takes no more calls")
+            raise EngineClosed("this engine was closed; it accepts no more calls")
         self._thread.start()
         result: Result = await self._thread.call(call)
         return result
@@ -209,7 +209,7 @@ class AsyncEngine:
     async def _change(self, call: Callable[[], Changes]) -> Changes:
         """Call a function and pass its changes to followers, also after an error or if the caller is cancelled."""
 
-        def called() -> Changes:
+        def run_call() -> Changes:
             try:
                 changes = call()
             except RpqError as error:
@@ -219,7 +219,7 @@ class AsyncEngine:
             self._thread.announce(partial(self._followers.publish, changes))
             return changes
 
-        return await self._call(called)
+        return await self._call(run_call)
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class AsyncEngine:
     async def register(
         self, query: Query | Iterable[Query], *, start: Literal["window", "empty"] = "window"
     ) -> Changes:
-        """Add a query, or several as one step; followers have its first rows too.
+        """Add a query, or several as one step; followers receive the first rows, too.
 
         >>> import asyncio, rpq
         >>> engine = AsyncEngine()
@@ -312,7 +312,7 @@ class AsyncEngine:
         return await self._change(lambda: self._engine.register(query, start=start))
 
     async def unregister(self, name: str | Iterable[str]) -> None:
-        """Take a query away, or several as one step.
+        """Remove a query, or several as one step.
 
         >>> import asyncio, rpq
         >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -393,7 +393,7 @@ class AsyncEngine:
 
 
 class _ChangeIterator:
-    """The iterator of `follow`; it collects changes from its creation on, not from the first `async for` on."""
+    """The iterator of `follow`, which collects changes from its creation on, not only from the first `async for` on."""
 
     def __init__(self, waiting: FollowerQueue[Changes], followers: set[FollowerQueue[Changes]]) -> None:
         self._waiting = waiting

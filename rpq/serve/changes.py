@@ -25,18 +25,18 @@ from rpq.serve.async_engine import FollowerQueue, FollowerTooSlow
 from rpq.serve.models import EVENT_ID, json_text, json_value
 
 PART_ROWS = 1000
-"""Rows of one event, at most: those of a large push come in several."""
+"""The maximum number of rows of an event; the changes of a large push are divided into several events."""
 
 FEW_ROWS = 64
 """The number of rows up to which rows are encoded one by one; more are encoded column by column."""
 
-Wanted = frozenset[str] | None
-"""The names of the queries whose changes a follower wants; None for all queries."""
+Selection = frozenset[str] | None
+"""The names of the queries whose changes a follower receives; None for all queries."""
 
 
 @dataclass(frozen=True)
 class RowText:
-    """A text for each row of a query with these columns, as a follower wants it."""
+    """The text that a follower requests for each row of a query with these columns."""
 
     template: MessageTemplate
     columns: tuple[str, ...]
@@ -59,36 +59,36 @@ class PublishedChanges:
         self._run = run
         self._lock = threading.Lock()
         self._lines: tuple[list[bytes], np.ndarray | None, list[str]] | None = None
-        self._parts: dict[tuple[Wanted, RowText | None], list[bytes]] = {}
+        self._parts: dict[tuple[Selection, RowText | None], list[bytes]] = {}
 
     def id_of(self, part: int, parts: int) -> str:
         """Return the event id of a part: position, part and run; the last part has no part number."""
         return f"{self.position}-{self._run}" if part == parts else f"{self.position}.{part}-{self._run}"
 
-    def is_encoded(self, wanted: Wanted, text: RowText | None = None) -> bool:
+    def is_encoded(self, selection: Selection, text: RowText | None = None) -> bool:
         """Return whether `parts` is cheap: already encoded, or a few rows."""
-        return (wanted, text) in self._parts or self.rows <= FEW_ROWS
+        return (selection, text) in self._parts or self.rows <= FEW_ROWS
 
-    def parts(self, wanted: Wanted, text: RowText | None = None) -> list[bytes]:
+    def parts(self, selection: Selection, text: RowText | None = None) -> list[bytes]:
         """Return the server-sent events for followers of these queries; the list is empty if none of the rows are theirs.
 
         With a `text` rows have a message.  O(rows), the first time; may be called from any thread.
         """
-        key = wanted, text
+        key = selection, text
         found = self._parts.get(key)
         if found is None:
             with self._lock:
                 found = self._parts.get(key)
                 if found is None:
-                    found = self._parts[key] = self._encode(wanted, text)
+                    found = self._parts[key] = self._encode(selection, text)
         return found
 
-    def _encode(self, wanted: Wanted, text: RowText | None) -> list[bytes]:
+    def _encode(self, selection: Selection, text: RowText | None) -> list[bytes]:
         if self._lines is None:
             assert self._changes is not None
             self._lines = _lines_of(self._changes)
             self._changes = None
-        lines = _rows_of_queries(*self._lines, wanted)
+        lines = _rows_of_queries(*self._lines, selection)
         if text is not None:
             lines = [text.add_to(line) for line in lines]
         count = -(-len(lines) // PART_ROWS)
@@ -159,22 +159,22 @@ def _split_row(line: bytes) -> tuple[bytes, bytes, bytes]:
     return query, op, timestamp
 
 
-def encode_rows(changes: Changes, wanted: Wanted) -> list[bytes]:
+def encode_rows(changes: Changes, selection: Selection) -> list[bytes]:
     """Return the rows of some queries as JSON objects, in the order of time. O(rows)."""
     lines, numbers, names = _lines_of(changes) if len(changes) else ([], None, [])
-    return _rows_of_queries(lines, numbers, names, wanted)
+    return _rows_of_queries(lines, numbers, names, selection)
 
 
-def _rows_of_queries(lines: list[bytes], numbers: np.ndarray | None, names: list[str], wanted: Wanted) -> list[bytes]:
-    if wanted is None or not lines:
+def _rows_of_queries(lines: list[bytes], numbers: np.ndarray | None, names: list[str], selection: Selection) -> list[bytes]:
+    if selection is None or not lines:
         return lines
     if numbers is None:
-        return lines if names[0] in wanted else []
-    of_them = np.array([name in wanted for name in names])
+        return lines if names[0] in selection else []
+    of_them = np.array([name in selection for name in names])
     return [lines[place] for place in np.flatnonzero(of_them[numbers]).tolist()]
 
 
-class Ended(RpqError):
+class FollowerEnded(RpqError):
     """A follower receives nothing more; the message gives the reason."""
 
 
@@ -210,12 +210,12 @@ class Gap:
 
 
 class Follower:
-    """A follower of changes: the queries it wants, the text it wants for each row, and the events that wait for it."""
+    """A follower of changes: its queries, the text that it requests for each row, and the events that wait for it."""
 
-    def __init__(self, wanted: Wanted, *, lag_rows: int, text: RowText | None = None) -> None:
-        self.wanted = wanted
+    def __init__(self, selection: Selection, *, lag_rows: int, text: RowText | None = None) -> None:
+        self.selection = selection
         self.text = text
-        self.live = set(wanted or ())
+        self.live = set(selection or ())
         """The queries among them that are still registered."""
         self.queue: FollowerQueue[PublishedChanges | None] = FollowerQueue(limit=lag_rows)
         """Events, and None for a comment that keeps the connection alive."""
@@ -224,12 +224,12 @@ class Follower:
 
 
 class ChangeHub:
-    """The most recent changes, up to `kept_rows` rows, and their followers; only the thread of the event loop may use it.
+    """The most recent changes, up to `history_rows` rows, and their followers; only the thread of the event loop may use it.
 
-    `position` is the number of the last push; changes up to `complete_after` are no longer kept.
+    `position` is the number of the last push; changes up to `complete_after` are no longer stored.
     """
 
-    def __init__(self, *, run: str, position: int, kept_rows: int, lag_rows: int) -> None:
+    def __init__(self, *, run: str, position: int, history_rows: int, lag_rows: int) -> None:
         self.run = run
         self.position = position
         self.complete_after = position
@@ -237,16 +237,16 @@ class ChangeHub:
         self.dropped = 0
         self._history: deque[PublishedChanges] = deque()
         self._rows = 0
-        self._kept_rows = kept_rows
+        self._history_rows = history_rows
         self._lag_rows = lag_rows
-        self._end: Ended | None = None
+        self._end: FollowerEnded | None = None
 
     def publish(self, events: Iterable[PublishedChanges], *, position: int) -> None:
         """Pass events to all followers; O(events · followers)."""
         for event in events:
             self._history.append(event)
             self._rows += event.rows
-            while self._rows > self._kept_rows:
+            while self._rows > self._history_rows:
                 old = self._history.popleft()
                 self._rows -= old.rows
                 self.complete_after = old.position
@@ -256,27 +256,27 @@ class ChangeHub:
                 self.dropped += is_live and follower.queue.ended is not None
         self.position = position
 
-    def follow(self, wanted: Wanted, after: Place | None, text: RowText | None = None) -> Follower:
+    def follow(self, selection: Selection, after: Place | None, text: RowText | None = None) -> Follower:
         """Return a new follower, from now on or from a place on; its `gap` says which changes are no longer available."""
-        follower = Follower(wanted, lag_rows=self._lag_rows, text=text)
+        follower = Follower(selection, lag_rows=self._lag_rows, text=text)
         if after is not None:
-            self._go_on(follower, after)
+            self._resume(follower, after)
         if self._end is not None:
             follower.queue.end(self._end)
         self.followers.add(follower)
         return follower
 
-    def _go_on(self, follower: Follower, after: Place) -> None:
-        whole = after.position - (after.part is not None)  # the last push of which nothing is asked for
+    def _resume(self, follower: Follower, after: Place) -> None:
+        whole = after.position - (after.part is not None)  # the last push that the follower has completely
         foreign = after.run is not None and after.run != self.run
         if foreign or after.position > self.position or whole < self.complete_after:
             why = "these are positions of another run of the server" if foreign or after.position > self.position else (
-                f"changes are kept from position {self.complete_after + 1} on"
+                f"changes are stored from position {self.complete_after + 1} on"
             )
             follower.gap = Gap(
                 after.position,
                 self.position,
-                f"the changes behind position {after.position} cannot all be given: {why}; read the answers anew",
+                f"the changes after position {after.position} are not all available: {why}; read the answers again",
             )
             return
         for event in self._history:
@@ -296,11 +296,11 @@ class ChangeHub:
             if name in follower.live:
                 follower.live.discard(name)
                 if not follower.live:
-                    follower.queue.end(Ended(f"the query {name!r} was dropped"))
+                    follower.queue.end(FollowerEnded(f"the query {name!r} was dropped"))
 
     def end(self, reason: str) -> None:
         """End all present and future followers."""
-        self._end = Ended(reason)
+        self._end = FollowerEnded(reason)
         for follower in self.followers:
             follower.queue.end(self._end)
 
@@ -397,11 +397,11 @@ class FollowedChanges:
     async def _parts(self, event: PublishedChanges | None, follower: Follower) -> list[bytes]:
         if event is None:
             return [b": ping\n\n"]
-        if event.is_encoded(follower.wanted, follower.text):
-            parts = event.parts(follower.wanted, follower.text)
+        if event.is_encoded(follower.selection, follower.text):
+            parts = event.parts(follower.selection, follower.text)
         else:
             loop = asyncio.get_running_loop()
-            parts = await loop.run_in_executor(self._encoder, event.parts, follower.wanted, follower.text)
+            parts = await loop.run_in_executor(self._encoder, event.parts, follower.selection, follower.text)
         if follower.skipped_parts:
             parts, follower.skipped_parts = parts[follower.skipped_parts :], 0
         return parts

@@ -171,7 +171,7 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
     "Maximum number of rows that wait for a follower; a slower follower is disconnected.",
 )
 @_limit(
-    "--kept-changes", "kept_rows", click.IntRange(min=0), 100_000,
+    "--kept-changes", "history_rows", click.IntRange(min=0), 100_000,
     "Number of rows of changes that are stored for followers that reconnect.",
 )
 @click.option("--kafka-config", metavar="FILE", help="For topics: file with librdkafka settings as NAME=VALUE.")

@@ -59,9 +59,9 @@ def _refusal(status: str, type_: str, message: str, *headers: str) -> bytes:
 
 
 TOO_MANY = _refusal(
-    "503 Service Unavailable", "TooManyConnections", "there are as many connections as may be", "retry-after: 5"
+    "503 Service Unavailable", "TooManyConnections", "the limit on connections is reached", "retry-after: 5"
 )
-TOO_SLOW = _refusal("408 Request Timeout", "RequestTooSlow", "the request did not come in time")
+TOO_SLOW = _refusal("408 Request Timeout", "RequestTooSlow", "the request did not arrive in time")
 
 
 class Connection(H11Protocol):
@@ -98,7 +98,7 @@ class Connection(H11Protocol):
     def _is_followed(self) -> bool:
         return self._is_answering and self.scope["path"] == FOLLOWED
 
-    def look(self, now: float) -> None:
+    def close_if_idle(self, now: float) -> None:
         """Close the connection if it has waited too long: for a request, for the rest of one, or for its client to read."""
         unread = self.transport.get_write_buffer_size()
         if unread:
@@ -160,7 +160,7 @@ class Connections:
         for listener in sockets:
             listener.setblocking(False)
             self._accepting.append(self._begin(self._accept(listener)))
-        self._begin(self._look())
+        self._begin(self._close_idle_connections())
 
     async def stop_accepting(self) -> None:
         """Stop accepting; existing connections stay open and are checked."""
@@ -192,7 +192,7 @@ class Connections:
                     await asyncio.sleep(0)
                 continue
             self._begin(self._serve(connection))
-            await asyncio.sleep(0)  # existing connections get their turn
+            await asyncio.sleep(0)  # to serve existing connections
 
     async def _serve(self, connection: socket.socket) -> None:
         """Serve a connection until it is closed."""
@@ -201,7 +201,7 @@ class Connections:
         if self.open < self._limits.connections:
             protocol = Connection(self._config, self._state, self._limits)
         else:
-            self._log(f"there are {self.open:,} connections, as many as may be (--most-connections); others are turned away")
+            self._log(f"there are {self.open:,} connections, which is the limit (--most-connections); others are refused")
             self.refused += 1
             if self._leaving >= MOST_GOODBYES:
                 connection.close()
@@ -233,14 +233,14 @@ class Connections:
         finally:
             self.open, self._leaving = self.open - change[0], self._leaving - change[1]
 
-    async def _look(self) -> None:
+    async def _close_idle_connections(self) -> None:
         shortest = min(self._limits.request_seconds, self._limits.idle_seconds)
         while True:
             await asyncio.sleep(min(LOOK_SECONDS, max(shortest / 4, 0.01)))
             now = time.monotonic()
             for connection in list(self._state.connections):
                 if isinstance(connection, Connection):
-                    connection.look(now)
+                    connection.close_if_idle(now)
 
     # --- exhausted descriptors -------------------------------------------------------------------------------
 
@@ -280,7 +280,7 @@ class Connections:
         now = time.monotonic()
         if now - self._last_log >= LOG_SECONDS:
             refused = self.refused - self._refused_before
-            more = f"; {refused:,} were turned away since this was last said" if refused else ""
+            more = f"; {refused:,} were refused since the last message" if refused else ""
             LOG.warning("%s%s", message, more)
             self._last_log, self._refused_before = now, self.refused
 
@@ -294,7 +294,7 @@ async def _cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:
 class Repetitions(logging.Filter):
     """A filter that passes a repeated message a few times per period, so that bad requests do not fill the disk.
 
-    The next message that passes tells how many were left out.
+    The next message that passes states how many were left out.
     """
 
     def __init__(self, most: int = 10, seconds: float = LOG_SECONDS) -> None:

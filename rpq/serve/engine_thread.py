@@ -73,7 +73,7 @@ class Result(NamedTuple):
 class EngineThread:
     """A thread that executes calls one after the other, submitted by any thread.
 
-    Results go to the threads of those event loops whose calls they are of. An announcement is a function that is called in
+    A result is delivered in the thread of the event loop that waits for it. An announcement is a function that is called in
     the thread of the event loop, before the results that are delivered with it.
 
     A `BaseException` that escapes from a job, or any exception from the thread's own work, is a permanent failure: jobs in
@@ -82,7 +82,7 @@ class EngineThread:
     A subclass may execute other jobs, several of them together, and do work between them.
     """
 
-    failure_noun, failure_hint = "the engine failed in a call", "it takes no more calls"
+    failure_noun, failure_hint = "the engine failed in a call", "it accepts no more calls"
 
     def __init__(self, *, on_failure: Callable[[RpqError], object] | None = None) -> None:
         self._on_failure = on_failure
@@ -164,7 +164,7 @@ class EngineThread:
         """Return the error for calls that are no longer accepted."""
         if self.failure is not None:
             return EngineFailed(self.failure)
-        return EngineClosed("this engine was closed; it takes no more calls")
+        return EngineClosed("this engine was closed; it accepts no more calls")
 
     # --- in the engine's thread --------------------------------------------------------------------------------
 

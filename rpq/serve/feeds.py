@@ -41,7 +41,7 @@ State = Literal["playing", "paused", "ended"]
 
 
 class Playback:
-    """The clock that tells the reading thread how many tuples are due; other threads change its state and speed.
+    """The clock that determines for the reading thread how many tuples are due; other threads change its state and speed.
 
     `speed` is in seconds of the stream per second, or in its units if `time_unit` is None; None means full speed.
 
@@ -61,13 +61,13 @@ class Playback:
         self._since = 0.0
 
     def model(self) -> models.Playback:
-        """Return the state for a response; `time` is how far the stream was played."""
+        """Return the state for a response; its `time` is the stream time that was reached."""
         with self._changed:
             now = self._now()
             return models.Playback(state=self.state, speed=self.speed, time=None if now is None else math.floor(now))
 
     def change(self, fields: Any) -> None:
-        """Change state and speed as a request asks.  Raises `FieldsError`."""
+        """Change state and speed as a request describes.  Raises `FieldsError`."""
         update = read_model(fields, models.ChangedPlayback)
         if not fields:
             raise FieldsError('expected "state" or "speed", or both')
@@ -126,7 +126,7 @@ class Playback:
 LOG = logging.getLogger("rpq.serve")
 
 PART_ROWS = 4096
-"""Tuples that are posted at once."""
+"""The number of tuples that are submitted together."""
 
 AHEAD = 1
 """Maximum number of parts that wait for the engine besides the one that it processes."""
@@ -161,7 +161,7 @@ class Feed(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """Post nothing more."""
+        """Stop submitting tuples."""
         self._is_stopped.set()
         self._thread.join(10)
 
@@ -223,7 +223,7 @@ def _progress_behind(progress: Callable[[int], Any], start: int, rows: int) -> A
 
 
 class FileFeed(Feed):
-    """A feed of files, whose tuples are submitted when a playback says that they are due.
+    """A feed of files, whose tuples are submitted when they are due by a playback.
 
     `paths` are those of files and sources that can be read again: if the state that the server resumes contains some of
     their tuples, reading continues after these.  `sources` are closed at the end.
@@ -253,7 +253,7 @@ class FileFeed(Feed):
             self._skipped = int(progress["tuples"])
 
     def stop(self) -> None:
-        """Post nothing more."""
+        """Stop submitting tuples."""
         self._is_stopped.set()
         self._playback.stop()
         self._close_sources()  # whose `read` may be waiting
@@ -272,7 +272,7 @@ class FileFeed(Feed):
         done = self._skipped
         for columns in self._parts():
             start = 0
-            times = self._played(columns.column("timestamp").to_numpy())
+            times = self._due_times(columns.column("timestamp").to_numpy())
             while start < columns.num_rows:
                 count = self._playback.due(times[start:])
                 self._check()
@@ -289,8 +289,8 @@ class FileFeed(Feed):
             waiter.result()
         LOG.info("the input has ended: %s tuples", f"{done:,}")
 
-    def _played(self, times: np.ndarray) -> np.ndarray:
-        """Return when tuples are due; one too far ahead of the stream time, which will be refused, at the time before it."""
+    def _due_times(self, times: np.ndarray) -> np.ndarray:
+        """Return when tuples are due. One too far ahead, which will be rejected, is due with the tuple before it."""
         limit = self._service.engine._ahead_limit()
         if limit is None:
             return times

@@ -96,7 +96,7 @@ class QueryRequest(RequestFields, frozen=True):
 
 
 class Query(Struct, frozen=True):
-    """A query that runs."""
+    """A registered query."""
 
     name: str
     expression: str
@@ -130,7 +130,7 @@ class Understood(Explained, frozen=True):
 
 
 class AnswersParameters(RequestFields, frozen=True):
-    limit: Annotated[int, Meta(ge=0, le=1_000_000, description="So many, at most.")] = 1000
+    limit: Annotated[int, Meta(ge=0, le=1_000_000, description="The maximum number of answers.")] = 1000
     format: Literal["json", "csv", "arrow"] = "json"
 
 
@@ -143,8 +143,8 @@ class Answers(Struct, frozen=True):
 
 
 class FlushParameters(RequestFields, frozen=True):
-    query: Annotated[list[str], Meta(description="Of these queries alone.")] = []
-    limit: Annotated[int, Meta(ge=0, le=1_000_000, description="So many rows, at most.")] = 1000
+    query: Annotated[list[str], Meta(description="The names of the queries; by default all.")] = []
+    limit: Annotated[int, Meta(ge=0, le=1_000_000, description="The maximum number of rows.")] = 1000
 
 
 class Change(Struct, frozen=True):
@@ -155,7 +155,7 @@ class Change(Struct, frozen=True):
 
 
 class Flushed(Struct, frozen=True):
-    """The next reports, told before their time; `total` rows, of which `changes` may be a part."""
+    """The next reports, ahead of their time: `total` rows, of which `changes` contains the first ones up to the limit."""
 
     changes: list[Change]
     total: Count
@@ -194,12 +194,12 @@ class Witness(Struct, frozen=True):
 
 
 class PostedStream(RequestFields, frozen=True):
-    stream: Annotated[str | None, Meta(description="The stream that all belong to.")] = None
+    stream: Annotated[str | None, Meta(description="The stream of all tuples.")] = None
     timestamp: Annotated[Integer | None, Meta(description="The time of all triples of RDF.")] = None
     columns: Annotated[
         str | None, Meta(description="The names of columns, as in --columns: source=user.id,target=item,timestamp=ts.")
     ] = None
-    label: Annotated[str | None, Meta(description="The label of all edges, which then need no column for it.")] = None
+    label: Annotated[str | None, Meta(description="The label of all edges, in place of a column of labels.")] = None
 
 
 class Applied(Struct, frozen=True):
@@ -211,10 +211,10 @@ class Applied(Struct, frozen=True):
 
 
 class ChangesParameters(RequestFields, frozen=True):
-    query: Annotated[list[str], Meta(description="Of these queries alone.")] = []
+    query: Annotated[list[str], Meta(description="The names of the queries; by default all.")] = []
     after: Annotated[
         str | None,
-        Meta(description="Go on behind this position, or event.", extra_json_schema={"pattern": f"^{EVENT_ID}$"}),
+        Meta(description="Continue after this position or event.", extra_json_schema={"pattern": f"^{EVENT_ID}$"}),
     ] = None
     message: Annotated[
         str | None,
@@ -245,19 +245,19 @@ class Statistics(Struct, frozen=True):
     late: Count
     seconds: Seconds
     tuples_per_second: Seconds
-    latency_ms: Annotated[dict[str, float | None], Meta(description="p50, p99 and max, from when posts came to their end.")]
+    latency_ms: Annotated[dict[str, float | None], Meta(description="p50, p99 and max, from arrival to end of posts.")]
     memory_bytes: Count
     edges: Count
     vertices: Count
     followers: Count
     followers_dropped: Count
     failure: str | None
-    storage: Annotated[str | None, Meta(description="Why journal or checkpoint cannot be written now.")]
+    storage: Annotated[str | None, Meta(description="The reason why the journal or the checkpoint cannot be written now.")]
     queries: list[QueryFigures]
 
 
 class Playback(Struct, frozen=True):
-    """The playback of the input; `time` is how far it has come."""
+    """The playback of the input; `time` is the stream time that it has reached."""
 
     state: Literal["playing", "paused", "ended"]
     speed: float | None
@@ -411,8 +411,9 @@ def json_text(value: Any) -> bytes:
 class ServeLimits:
     """Limits of a server: `body_bytes` of one request, `queries` registered over HTTP, `followers` at the same time.
 
-    `lag_rows` is how many rows of changes may wait for a follower before it is dropped, `kept_rows` how many are kept for
-    returning followers, `waiting_bytes` how many bytes of bodies may wait for the engine, including those being received.
+    `lag_rows` is the number of rows of changes that may wait for a follower before it is dropped, `history_rows` the number
+    stored for returning followers, `waiting_bytes` the number of bytes of bodies that may wait for the engine, including
+    those being received.
 
     At most `connections` are open. The head of a request, and each further part of a body, must arrive within
     `request_seconds`; a connection without a request, or whose client does not read, is closed after `idle_seconds`.
@@ -427,7 +428,7 @@ class ServeLimits:
     queries: int = 1000
     followers: int = 1000
     lag_rows: int = 100_000
-    kept_rows: int = 100_000
+    history_rows: int = 100_000
     waiting_bytes: int = 256 << 20
     connections: int = 2000
     request_seconds: float = 20.0

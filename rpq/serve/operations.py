@@ -38,22 +38,22 @@ TEXT: Json = {"type": "string"}
 DESCRIPTION = """Persistent queries over a streaming graph. Tuples (source, target, label, timestamp) are posted, path
 expressions, graph patterns and queries in SPARQL are registered, and their answers are read or followed as they change.
 
-`position` is the number of the last thing that was done to the engine: a push, a query that came or went."""
+`position` is the number of the last change of the engine: a push, or a query that was registered or dropped."""
 
 REFUSALS = {
     400: ("Bad", "The body is no JSON, or `Origin` is no origin."),
     401: ("Token", "The token is missing or wrong."),
-    403: ("Origin", "Pages of that origin may not ask."),
+    403: ("Origin", "Pages of that origin may not send requests."),
     404: ("Missing", "There is no query of that name, or nothing at that path."),
-    408: ("Slow", "The body did not come in time."),
-    409: ("Taken", "There is a query of that name, or edges that its window would hold were not kept."),
+    408: ("Slow", "The body did not arrive in time."),
+    409: ("Taken", "Another query has that name, or edges of the window were not stored."),
     413: ("Large", "The body is too large."),
-    415: ("Type", "The content type, or coding, is none of those that are read."),
-    421: ("Host", "The server is not called by that name."),
+    415: ("Type", "The content type or the coding is not supported."),
+    421: ("Host", "The server does not answer to that host name."),
     422: ("Refused", "The request is invalid or cannot be fulfilled; `line`, `column` and `length` locate the error."),
-    429: ("Many", "There are as many queries, or followers, as may be."),
+    429: ("Many", "The limit on queries or followers is reached."),
     503: ("Away", "The engine accepts no requests now; `Retry-After` says when to retry."),
-    507: ("Limit", "The engine met its limit of memory or rows."),
+    507: ("Limit", "The engine reached its limit on memory or rows."),
 }
 
 _NAME: Json = {
@@ -144,11 +144,11 @@ class Operations:
         """Return a decorator for the handler of an address such as `GET /queries`."""
         method, path = address.split()
 
-        def keep(handler: AnyHandler) -> AnyHandler:
+        def register(handler: AnyHandler) -> AnyHandler:
             self._all.append(Operation(method=method, path=path, handler=handler, summary=summary, **about))
             return handler
 
-        return keep
+        return register
 
     def _operations_by_path(self) -> dict[str, dict[str, Operation]]:
         found: dict[str, dict[str, Operation]] = {}
@@ -249,8 +249,8 @@ class Admission:
             return Problem(
                 421,
                 "HostRefused",
-                f"this server is not called {hosts[0] if hosts else 'nothing'!r}: ask it by its address, or start it with "
-                "--allow-host NAME",
+                f"this server does not answer to the host name {hosts[0] if hosts else ''!r}: use its address, or start it "
+                "with --allow-host NAME",
             )
         origin = headers.get("origin")
         try:
@@ -261,7 +261,8 @@ class Admission:
             return Problem(
                 403,
                 "OriginRefused",
-                f"pages of {origin} may not ask this server; start it with --allow-origin {origin} if they are to",
+                f"pages of {origin} may not send requests to this server; to admit them, start it with "
+                f"--allow-origin {origin}",
             )
         if self.token is not None and path not in OPEN_PATHS and not path.startswith("/page/"):
             scheme, _, given = headers.get("authorization", "").encode("latin-1").partition(b" ")

@@ -107,7 +107,7 @@ class QueryChecks:
 
     async def _request(self, what: str, arguments: tuple[Any, ...], limits: ServeLimits) -> Any:
         if self._waiting > MOST_WAITING:
-            raise Problem(503, "TooManyChecks", "other queries are being compiled; ask again", None, {"Retry-After": "1"})
+            raise Problem(503, "TooManyChecks", "other queries are being compiled; try again", None, {"Retry-After": "1"})
         job = _Job(pickle.dumps((what, arguments)), limits.check_seconds)
         self._waiting += 1
         try:
@@ -140,10 +140,10 @@ class QueryChecks:
             if job.is_stopped:
                 return "stopped", None
             if job.is_too_slow:
-                message = f"to compile and explain the query takes more than {job.seconds:g} seconds; expected a smaller one"
+                message = f"compiling and explaining the query takes over {job.seconds:g} seconds; expected a smaller one"
                 return "problem", Problem(422, "QueryTooLarge", message, {"field": "expression"})
             if isinstance(error, EOFError):  # it was killed, or its stack overflowed
-                message = "the process that compiles queries ended over this one; expected a smaller one"
+                message = "the process that compiles queries crashed at this one; expected a smaller one"
                 return "problem", Problem(422, "QueryTooLarge", message, {"field": "expression"})
             message = f"no process can be started to compile the query: {error.strerror or error}"
             return "problem", Problem(503, "NoProcess", message, None, {"Retry-After": "5"})

@@ -233,11 +233,11 @@ class RequestBodies:
                         if size > limits.body_bytes:
                             raise too_large
                         if self.waiting_bytes > limits.waiting_bytes:
-                            message = "more tuples wait for the engine than may; send these again"
+                            message = "too many tuples wait for the engine; send these again later"
                             raise Problem(503, "TooMuchWaits", message, None, {"Retry-After": "1"})
             except TimeoutError:
-                seconds = f"{BODY_SECONDS:.0f} seconds, or no part of it came in {limits.request_seconds:g}"
-                message = f"the body was not there after {seconds}"
+                seconds = f"{BODY_SECONDS:.0f} seconds, or no part of it arrived in {limits.request_seconds:g}"
+                message = f"the body was not complete after {seconds}"
                 raise Problem(408, "BodyTooSlow", message, None, {"Connection": "close"}) from None
             yield b"".join(parts)
         finally:
@@ -275,7 +275,7 @@ TUPLE_TYPES = (*JSON_LINES, JSON, *CSV, *ARROW, *SYNTAX_OF_TYPE)
 TUPLE_SCHEMAS = {
     JSON_LINES[0]: {
         "type": "string",
-        "description": "An object a line: source, target, label, timestamp[, op or delete][, stream].",
+        "description": "One object per line: source, target, label, timestamp[, op or delete][, stream].",
         "examples": ['{"source":"x","target":"y","label":"a","timestamp":1}\n'],
     },
     JSON: {
@@ -284,7 +284,7 @@ TUPLE_SCHEMAS = {
     },
     CSV[0]: {
         "type": "string",
-        "description": "Fields in that order, or with a header in any.",
+        "description": "Fields in that order, or in any order with a header.",
         "examples": ["source,target,label,timestamp\nx,y,a,1\n"],
     },
     ARROW[0]: {"description": "A stream of Arrow's IPC format, with these columns."},
@@ -324,12 +324,12 @@ def read_tuple_body(
 ) -> PostedTuples:
     """Read the tuples of a body whose content type is one of `TUPLE_TYPES`, in their order.
 
-    All of them belong to `stream`, unless it is None.  `further` columns are read where they are there: properties of
+    All of them belong to `stream`, unless it is None.  `further` columns are read if they are present: properties of
     edges, and `edge` where edges have ids.  Raises `InputError`, with a line number for formats that have lines;
     then none of the tuples may be applied.  JSON lines and CSV are read as files are.  RDF is read by `documents`, with the
-    `timestamp`, if it is not None.  With `rules` JSON lines and CSV are records that they make edges of; `names` has the
-    format of their times and the kind of their vertices.  `renamed` and `label` are `--columns` and `--label` for this body.
-    O(bytes).
+    `timestamp`, if it is not None.  With `rules`, JSON lines and CSV are records, from which the rules derive edges; `names`
+    has the format of their times and the kind of their vertices.  `renamed` and `label` are `--columns` and `--label` for
+    this body.  O(bytes).
     """
     if stream is not None:
         check_stream(stream)

@@ -165,13 +165,13 @@ class ServingFigures:
         self._of_queries: dict[str, dict[str, Any]] = {}
         self._counted: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
-    async def _fresh(self) -> None:
-        """Compute the figures anew if they are too old."""
+    async def _update(self) -> None:
+        """Compute the figures again if they are too old."""
         if time.monotonic() - self._taken > FRESH_SECONDS:
-            self._of_engine, self._of_queries = await self._service.call(self._take, even_if_failed=True)
+            self._of_engine, self._of_queries = await self._service.call(self._compute, even_if_failed=True)
             self._taken = time.monotonic()
 
-    def _take(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def _compute(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         engine = self._service.engine
         of_engine = asdict(engine.statistics())
         of_engine["time"] = engine.time
@@ -186,12 +186,12 @@ class ServingFigures:
             figures = {one.name: known.get(one.name) or asdict(engine.statistics(one.name)) for one in engine.queries}
             return [describe_query(one, answers=figures[one.name]["answers_live"]) for one in engine.queries]
 
-        await self._fresh()
+        await self._update()
         return models.Queries(queries=await self._service.call(describe, even_if_failed=True))
 
     async def statistics(self) -> models.Statistics:
         """Return the statistics that the page shows."""
-        await self._fresh()
+        await self._update()
         service, engine = self._service, self._of_engine
         now = time.monotonic()
         self._counted.append((now, service.tuples))
@@ -238,7 +238,7 @@ class ServingFigures:
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
         from prometheus_client.registry import Collector
 
-        await self._fresh()
+        await self._update()
         figures = self
 
         class Figures(Collector):
@@ -260,17 +260,17 @@ class ServingFigures:
         yield CounterMetricFamily("rpq_followers_dropped", "followers that were too slow", value=service.hub.dropped)
         if self.connections is not None:
             yield GaugeMetricFamily("rpq_connections", "connections that are open", value=self.connections.open)
-            about = "connections that were turned away: there were as many as may be"
+            about = "connections that were refused because the limit was reached"
             yield CounterMetricFamily("rpq_connections_refused", about, value=self.connections.refused)
         has_failed = service.failure is not None
-        yield GaugeMetricFamily("rpq_failed", "whether the engine takes nothing more", value=int(has_failed))
+        yield GaugeMetricFamily("rpq_failed", "whether the engine failed and accepts no more tuples", value=int(has_failed))
         if service.storage.age is not None:
             age = service.storage.age
             yield GaugeMetricFamily("rpq_checkpoint_age_seconds", "time since the last checkpoint", value=age)
-            about = "whether journal or checkpoint cannot be written now"
+            about = "whether the journal or the checkpoint cannot be written now"
             yield GaugeMetricFamily("rpq_storage_unavailable", about, value=int(bool(service.storage.outages)))
             yield GaugeMetricFamily("rpq_journal_bytes", "size of the journal", value=service.storage.journal_bytes)
-        about = "seconds from when a post came until it was applied, and saved where there is a checkpoint"
+        about = "seconds from the arrival of a post until it was applied, and saved if there is a checkpoint"
         yield latency_family(service.latency, about)
 
 

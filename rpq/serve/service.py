@@ -78,7 +78,7 @@ class Applied:
 
 @dataclass(eq=False)
 class Push:
-    """Tuples to be pushed; `progress` returns how far an input has come after the given number of them.
+    """Tuples to be pushed; `progress` returns the progress of their input after the given number of them.
 
     While they cannot be saved, tuples of an input wait (`waits_for_storage`), and others are refused.
     """
@@ -128,7 +128,7 @@ class Service(EngineThread):
     Raises `JournalError`, `ServedStateError` and the errors of the engine for a checkpoint that cannot be resumed.
     """
 
-    failure_noun, failure_hint = "the engine's thread failed", "the server has to be started anew"
+    failure_noun, failure_hint = "the engine's thread failed", "restart the server"
 
     def __init__(
         self,
@@ -173,14 +173,16 @@ class Service(EngineThread):
         except BaseException:
             self.storage.close()
             raise
-        self._take(loaded)
+        self._set_engine(loaded)
         self.run = loaded.state.run
         self.resumed = loaded.resumed
-        self.hub = ChangeHub(run=self.run, position=self.position, kept_rows=limits.kept_rows, lag_rows=limits.lag_rows)
+        self.hub = ChangeHub(
+            run=self.run, position=self.position, history_rows=limits.history_rows, lag_rows=limits.lag_rows
+        )
 
     # --- state and journal -----------------------------------------------------------------------------------
 
-    def _take(self, loaded: LoadedEngine) -> None:
+    def _set_engine(self, loaded: LoadedEngine) -> None:
         """Set the engine and the counters to a loaded state."""
         state = loaded.state
         self.engine: Engine = loaded.engine
@@ -206,7 +208,7 @@ class Service(EngineThread):
         """True if vertices are integers, as far as the engine knows."""
         return self.engine._evaluation.vertices.kind == "int64"
 
-    def _keep_checkpoint(self, *, is_last: bool) -> None:
+    def _write_checkpoint_if_due(self, *, is_last: bool) -> None:
         """Write the checkpoint if it is due."""
         storage = self.storage
         if isinstance(storage, NoStorage) or self.failure is not None or self._is_engine_ahead:
@@ -272,7 +274,7 @@ class Service(EngineThread):
     def _do_between(self) -> None:
         if self.is_stopping or self._has_ended:
             self._refuse_deferred()
-        self._keep_checkpoint(is_last=self._has_ended)
+        self._write_checkpoint_if_due(is_last=self._has_ended)
 
     def _abandon(self) -> list[Any]:
         self.storage.discard()
@@ -303,7 +305,7 @@ class Service(EngineThread):
         pushes: list[Push] = []
         for job in jobs:
             if _writes(job) and self.storage.outage is not None:
-                self._put_off(job)
+                self._defer(job)
                 continue
             if isinstance(job, Push):
                 if pushes and not can_concatenate(pushes[-1].columns.schema, job.columns.schema):
@@ -316,7 +318,7 @@ class Service(EngineThread):
             self._call(job)
         self._push(pushes)
 
-    def _put_off(self, job: Push | Call) -> None:
+    def _defer(self, job: Push | Call) -> None:
         """Defer a job until the disk can be written, or refuse it."""
         if isinstance(job, Push):
             job.take_back()
@@ -337,7 +339,7 @@ class Service(EngineThread):
         if outage is None:  # just over
             return StorageUnavailable("unsaved changes were undone; send them again", is_full=False, retry_after=1)
         return StorageUnavailable(
-            f"{outage.reason}; nothing of this was done, send it again later",
+            f"{outage.reason}; nothing of this request was done; send it again later",
             is_full=outage.errno in (errno.ENOSPC, errno.EDQUOT),
             retry_after=outage.retry_after,
         )
@@ -383,7 +385,7 @@ class Service(EngineThread):
         """Restore the engine from disk; it stays ahead of the disk if that cannot be read now."""
         self.storage.discard()
         try:
-            self._take(self.storage.reload())
+            self._set_engine(self.storage.reload())
         except OSError as problem:
             LOG.error("the engine cannot be restored from %s now: %s", self.storage.path, problem)
         except RpqError as problem:
@@ -402,7 +404,7 @@ class Service(EngineThread):
             if not self._is_engine_ahead:
                 storage.check_room()
             else:
-                storage.outage.again()
+                storage.outage.note_failure()
         if storage.outage is None and self._deferred:
             jobs, self._deferred = self._deferred, []
             self._batch = [*jobs, *self._batch]
@@ -432,7 +434,7 @@ class Service(EngineThread):
                 rows += post.rows - post.done
             try:
                 tuples = concatenate([post.columns.slice(post.done) for post in together])
-            except Exception:  # what one client sends is no matter of others
+            except Exception:  # tuples of one client must not affect those of others
                 LOG.exception("tuples of several posts cannot be joined")
                 together, tuples = together[:1], together[0].columns.slice(together[0].done)
             assert tuples is not None
@@ -461,7 +463,7 @@ class Service(EngineThread):
                 post.error = ServiceFailed(str(self.failure))
             return
         if count:
-            self._applied(posts, tuples.slice(0, count), changes, until=count)
+            self._note_applied(posts, tuples.slice(0, count), changes, until=count)
         self._slice.update(tuples.num_rows, rows=len(changes), seconds=time.perf_counter() - began)
         if error is not None:
             bad = next(post for post in posts if post.done < post.rows)
@@ -472,7 +474,7 @@ class Service(EngineThread):
         if is_broken:
             self._recover(error)
 
-    def _applied(self, posts: list[Push], tuples: pa.RecordBatch, changes: Changes, *, until: int) -> None:
+    def _note_applied(self, posts: list[Push], tuples: pa.RecordBatch, changes: Changes, *, until: int) -> None:
         self.position += 1
         self.tuples += until
         self.late += len(changes.late_rows)
@@ -520,13 +522,13 @@ class Service(EngineThread):
     def _recover(self, error: Exception | None) -> None:
         """Resume from the saved state, without the tuple at which the engine reached a limit; fail without a checkpoint."""
         if self.storage.path is None:
-            self._fail(f"the engine met a limit, and there is no checkpoint from which it could continue: {error}")
+            self._fail(f"the engine reached a limit, and there is no checkpoint from which it could continue: {error}")
             return
         self._commit()
         try:
-            self._take(self.storage.reload())
+            self._set_engine(self.storage.reload())
         except (RpqError, OSError) as problem:
-            self._fail(f"the engine met a limit ({error}), and cannot be restored: {problem}")
+            self._fail(f"the engine reached a limit ({error}), and cannot be restored: {problem}")
 
     # --- queries ---------------------------------------------------------------------------------------------
 
@@ -541,12 +543,12 @@ class Service(EngineThread):
         if any(one.name == query.name for one in queries):
             raise NameTaken(f"there is a query named {query.name!r} already; give this one another name, or drop that one")
         if len(queries) >= self.limits.queries:
-            raise TooManyQueries(f"{len(queries):,} queries are registered, and {self.limits.queries:,} may be; drop one")
+            raise TooManyQueries(f"{len(queries):,} queries are registered; the limit is {self.limits.queries:,}: drop one")
         properties = properties_of(query)
         if self.input_columns is not None and (missing := properties.difference(self.input_columns)):
             raise QueryError(
-                f"query {query.name!r} reads {', '.join(sorted(missing))}, and the input of the server is read without; "
-                "expected such a query among those with which the server begins, as arguments of rpq serve"
+                f"query {query.name!r} reads {', '.join(sorted(missing))}, and the server does not read this from its "
+                "input; pass a query that reads it as an argument of rpq serve when the server starts"
             )
         changes = self.engine.register(query, start=start)  # type: ignore[arg-type]  # it was looked at
         if properties:
@@ -557,7 +559,7 @@ class Service(EngineThread):
         registered.pop("start", None)
         with self._or_fail():
             self.position += 1
-            self.storage.note_done(self.position, {"registered": self._complete(registered), "start": start})
+            self.storage.note_query_change(self.position, {"registered": self._complete(registered), "start": start})
             self._publish(changes)
             return int(self.engine.statistics(query.name).answers_live)
 
@@ -582,7 +584,7 @@ class Service(EngineThread):
             self._set_further_columns()
         with self._or_fail():
             self.position += 1
-            self.storage.note_done(self.position, {"dropped": name})
+            self.storage.note_query_change(self.position, {"dropped": name})
             self._dropped.append(name)
 
     def query_named(self, name: str) -> Query:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from rpq.readers.rdf.rdf_format import RdfDocuments
 
 SWITCH_SECONDS = 0.001
-"""The longest time that the engine's thread keeps the interpreter while a request waits."""
+"""The longest time that the engine's thread occupies the interpreter while a request waits."""
 
 _DEFAULTS = (
     "window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS, *MATCH_OPTIONS
@@ -130,7 +130,7 @@ def serve_with(
 
         def ready(end: object) -> None:
             if is_open:
-                click.echo("warning: whoever reaches this address may ask for everything (--open)", err=True)
+                click.echo("warning: anyone who reaches this address can use the server (--open)", err=True)
             if limits.connections < option_limits.connections:
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
                 click.echo(f"warning: {fewer}, not {option_limits.connections:,} (--most-connections)", err=True)
@@ -198,7 +198,7 @@ def _refuse_strangers(host: str, port: int, token: str | None, *, is_open: bool)
     if is_reached and token is None and not is_open:
         raise click.UsageError(
             f"--host {host}: other machines reach it, and there is no token: give one (--token, or better RPQ_TOKEN), or "
-            "say --open to admit everybody who reaches it"
+            "pass --open to admit everybody who reaches it"
         )
 
 
@@ -289,7 +289,7 @@ def _service(
             raise QueryError(f"--times {settings.times}: the checkpoint is of a server that writes times as numbers")
         multigraph = engine._evaluation.multigraph
         if multigraph is not None:
-            # The queries of a checkpoint were taken, so static edges have no other values of what they read.
+            # The checkpoint accepted these queries, so its static edges have all values of the properties that they read.
             multigraph.statics.known = multigraph.statics.properties.union(*map(properties_of, engine.queries))
         return engine
 
@@ -310,7 +310,7 @@ def _service(
 
 
 def _keep_window(settings: RunSettings) -> rpq.Window | None:
-    """Return the window whose edges are all kept; None without --keep."""
+    """Return the window whose edges are all stored; None without --keep."""
     if settings.keep is None:
         return None
     try:
@@ -348,7 +348,7 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
         return None, []
     if any(map(is_topic, settings.inputs)):
         if not all(map(is_topic, settings.inputs)):
-            raise click.UsageError("--input: are topics and files; give one of the two, and post the rest")
+            raise click.UsageError("--input: topics and files cannot be combined; name one of the two, and post the rest")
         return None, [_topic_feed(service, settings)]
     service.input_columns = service.further_columns
     opened = open_input(settings, properties=service.further_columns)

@@ -77,11 +77,11 @@ class JournalName:
 
 @dataclass(frozen=True)
 class Record:
-    """The change at a position: pushed tuples, or a change of the queries, which `done` describes."""
+    """The change at a position: pushed tuples, or a change of the queries, which `details` describe."""
 
     position: int
     tuples: pa.RecordBatch | None
-    done: dict[str, Any]
+    details: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,9 +144,9 @@ class TupleJournal:
         about = json.dumps({"position": position, "progress": progress, **of_rdf}).encode()
         self._log.add(b"T", _LENGTH.pack(len(about)), about, plain.serialize().to_pybytes())
 
-    def write_done(self, position: int, done: dict[str, Any]) -> None:
+    def write_query_change(self, position: int, change: dict[str, Any]) -> None:
         """Append a change of the queries."""
-        self._log.add(b"Q", json.dumps({**done, "position": position}).encode())
+        self._log.add(b"Q", json.dumps({**change, "position": position}).encode())
 
     def synchronise(self) -> None:
         """Put written records on disk.  If this raises `OSError`, they are not on disk and still wait."""
@@ -231,8 +231,8 @@ def journal_in(log: LogContent, *, path: str) -> JournalContent:
 def _read_record(content: memoryview, schema: pa.Schema | None) -> Record:
     kind, data = bytes(content[:1]), bytes(content[1:])  # a copy, since Arrow requires alignment
     if kind == b"Q":
-        done = json.loads(data)
-        return Record(done["position"], None, done)
+        about = json.loads(data)
+        return Record(about["position"], None, about)
     if kind != b"T":
         raise ValueError(f"there are no records of kind {kind!r}")
     length = _LENGTH.unpack_from(data)[0]
@@ -347,7 +347,7 @@ class Outage:
         self._last = self.began
         self._backoff = self._wait = FIRST_RETRY
 
-    def again(self, *, least_wait: float = 0.0) -> None:
+    def note_failure(self, *, least_wait: float = 0.0) -> None:
         """Note another failure, and double the interval."""
         self._last = time.monotonic()
         self._backoff = min(LAST_RETRY, 2 * self._backoff)
@@ -396,7 +396,7 @@ class NoStorage:
     ) -> None:
         """Note nothing, as the other methods do."""
 
-    def note_done(self, position: int, done: dict[str, Any]) -> None: ...
+    def note_query_change(self, position: int, change: dict[str, Any]) -> None: ...
 
     def synchronise(self) -> None: ...
 
@@ -599,29 +599,29 @@ class Storage:
         """Replay the records of the journal after the checkpoint."""
         replayed = 0
         for record in () if content is None else content.records:
-            state = self._redone(engine, state, record)
+            state = self._redo(engine, state, record)
             replayed += 0 if record.tuples is None else record.tuples.num_rows
         return LoadedEngine(engine=engine, state=state, resumed=True, replayed=replayed)
 
-    def _redone(self, engine: Engine, state: ServedState, record: Record) -> ServedState:
+    def _redo(self, engine: Engine, state: ServedState, record: Record) -> ServedState:
         if record.tuples is not None:
             try:
                 changes = engine.push(record.tuples, collect=False)
             except ConflictBudgetError as error:
                 changes = error.changes
-            progress = record.done.get("progress")
+            progress = record.details.get("progress")
             state = replace(
                 state,
                 tuples=state.tuples + record.tuples.num_rows,
                 late=state.late + len(changes.late_rows),
                 progress=state.progress if progress is None else progress,
-                rdf_times=record.done.get("rdf_times", state.rdf_times),
+                rdf_times=record.details.get("rdf_times", state.rdf_times),
             )
-        elif "registered" in record.done:
-            query = parse_query(record.done["registered"], self._defaults)
-            engine.register(query, start=record.done["start"])
+        elif "registered" in record.details:
+            query = parse_query(record.details["registered"], self._defaults)
+            engine.register(query, start=record.details["start"])
         else:
-            engine.unregister(record.done["dropped"])
+            engine.unregister(record.details["dropped"])
         return replace(state, position=record.position)
 
     # --- writing ---------------------------------------------------------------------------------------------
@@ -632,9 +632,9 @@ class Storage:
         """Record applied tuples, which the next `synchronise` writes to disk."""
         self.journal.write_tuples(position, tuples, progress, rdf_times)
 
-    def note_done(self, position: int, done: dict[str, Any]) -> None:
+    def note_query_change(self, position: int, change: dict[str, Any]) -> None:
         """Record a change of the queries, which the next `synchronise` writes to disk."""
-        self.journal.write_done(position, done)
+        self.journal.write_query_change(position, change)
 
     def synchronise(self) -> None:
         """Write the recorded changes to disk.  If this raises `OSError`, none of them is on disk, and they are discarded."""
@@ -663,7 +663,7 @@ class Storage:
         try:
             self.journal.check_room(min(MOST_ROOM, max(LEAST_ROOM, 2 * self._failed_bytes)))
         except OSError:
-            self.outage.again()
+            self.outage.note_failure()
             return False
         LOG.warning("%s can be written again, after %.1f s", self.journal.path, self.outage.seconds)
         self.outage = None
@@ -705,7 +705,7 @@ class Storage:
                 "%s; acknowledged changes are in the journal meanwhile; the server keeps trying",
                 self.checkpoint_outage.reason,
             )
-        self.checkpoint_outage.again(least_wait=least_wait)
+        self.checkpoint_outage.note_failure(least_wait=least_wait)
 
 
 def _is_empty(path: str) -> bool:

@@ -140,13 +140,13 @@ def test_schemes_that_are_not_read_are_refused_as_such(run, stream, option, path
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(a)-[e:follows]->(b)", "patterns with arrows are of MATCH: MATCH (a)-[:knows]->(b) RETURN a, b"),
+        ("(a)-[e:follows]->(b)", "a pattern with arrows begins with MATCH: MATCH (a)-[:knows]->(b) RETURN a, b"),
         ("MATHC (a)-[e:follows]->(b) RETURN a", "or the end; did you mean MATCH?"),
         ("SELCT ?x { ?x <follows> ?y }", "'^'; did you mean SELECT?"),
         ("SELECTT * { ?x <follows> ?y }", "'^'; did you mean SELECT?"),
         (
             "p1 spawned+/connected host",
-            "or the end; paths from or to a vertex are a pattern with a variable, p1 spawned+/connected ?y or ?x "
+            "or the end; for paths from or to a vertex, write a pattern with a variable, p1 spawned+/connected ?y or ?x "
             "spawned+/connected host, or the path alone with --source p1",
         ),
     ],
@@ -271,7 +271,7 @@ def test_labels_known_for_hints_are_bounded(monkeypatch, tmp_path):
     path = tmp_path / "edges"
     path.write_text("".join(f"a b l{number} {number}\n" for number in range(1000)))
     assert sum(map(len, seen.monitor(open_reader("edges", path, batch_rows=100)))) == 1000
-    assert seen.unseen == ["nothing"]
+    assert seen.missing_labels == ["nothing"]
     assert len(seen._others) == 10
 
 

@@ -142,7 +142,7 @@ def test_count_windows(expression: str, seed: int, size: int, step: int, threads
         ({"select": "length"}, "select: expected a list of columns"),
         ({"paths": "trail"}, "paths='trail', no edge twice, is not available: a walk"),
         ({"cost": "amount"}, "cost='amount', the smallest sum of a property along a path, is not available yet"),
-        ({"rings": "once"}, "rings='once', which tells a cycle once, is not available yet"),
+        ({"rings": "once"}, "rings='once', which reports a cycle once, is not available yet"),
         ({"select": SELECT, "paths": "simple"}, "select: length does not go with paths='simple'"),
         ({"select": SELECT, "order": "increasing"}, "select: length does not go with order='increasing'"),
         ({"select": SELECT, "semantics": "implicit"}, 'select: length does not go with semantics="implicit"'),

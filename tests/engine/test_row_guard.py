@@ -76,7 +76,7 @@ def test_when_time_alone_brings_them():
 def test_a_query_that_would_begin_with_too_many_is_refused_and_the_engine_goes_on(query):
     engine = rpq.Engine(rpq.Query("?x b ?z . ?z a ?x", window=W, name="first"), max_rows=8)
     engine.push_rows([*HUB, ("hub", "z", "b", 3)])
-    with pytest.raises(rpq.RowLimitError, match="registering it would bring .* can be used on") as caught:
+    with pytest.raises(rpq.RowLimitError, match="registering it would bring .* remains usable") as caught:
         engine.register(rpq.Query(query, window=W, name="late"))
     assert caught.value.query == "late" and caught.value.row is None and caught.value.number > 8
     assert [query.name for query in engine.queries] == ["first"]

@@ -314,7 +314,7 @@ def test_rows_in_cypher(text, rows):
         (
             "MATCH (a)-->(b) OPTIONAL MATCH (b)-[f:T]->(c) MATCH (a)-->(d) WHERE f.n > 1 RETURN a",
             (1, 69),
-            "f is bound by an OPTIONAL MATCH before",
+            "f is bound by an earlier OPTIONAL MATCH",
         ),
         (
             "MATCH (a)-->(b) OPTIONAL MATCH (b)-->(c) WHERE d.id = 'x' MATCH (a)-->(d) RETURN a",

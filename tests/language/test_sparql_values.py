@@ -10,7 +10,7 @@ import pytest
 
 from rpq.language.sparql.algebra import Project, children
 from rpq.language.sparql.syntax.reading import read
-from rpq.language.sparql.values.formula_values import judge, value_or_unbound
+from rpq.language.sparql.values.formula_values import evaluator, value_or_unbound
 from rpq.language.sparql.values.regular_expressions import UnsupportedPattern, compile_pattern, replace_matches
 from rpq.language.sparql.values.terms import XSD, literal_text, read_literal, resolve_iri
 from rpq.language.sparql.values.typed_values import NoValue
@@ -23,7 +23,7 @@ def value(expression: str, **binding: str) -> str | None:
     question = read(f"PREFIX xsd: <{XSD}> SELECT ({expression} AS ?result) {{}}")
     assert isinstance(question.body, Project)
     (extend,) = children(question.body)
-    return value_or_unbound(judge(extend.formula), binding)
+    return value_or_unbound(evaluator(extend.formula), binding)
 
 
 def short(term: str | None) -> str | None:
@@ -467,7 +467,7 @@ def test_an_iri_is_relative_to_the_base():
     question = read('BASE <http://example/a/b> SELECT (IRI("../c") AS ?x) (<d> AS ?y) {}')
     (second,) = children(question.body)
     (first,) = children(second)
-    assert judge(first.formula)({}) == "http://example/c" and judge(second.formula)({}) == "http://example/a/d"
+    assert evaluator(first.formula)({}) == "http://example/c" and evaluator(second.formula)({}) == "http://example/a/d"
 
 
 @pytest.mark.parametrize(

@@ -133,9 +133,9 @@ def test_what_no_engine_raises_ends_it_and_everybody_is_told(monkeypatch, error)
             with pytest.raises(rpq.RpqError, match="the engine failed in a call"):
                 await engine.push_rows([("x", "y", "a", 1)])
         for call in (lambda: engine.insert("x", "y", "a", 1), engine.answers, lambda: anext(follower)):
-            with pytest.raises(rpq.RpqError, match="it takes no more calls"):
+            with pytest.raises(rpq.RpqError, match="it accepts no more calls"):
                 await asyncio.wait_for(call(), 60)
-        with pytest.raises(rpq.RpqError, match="it takes no more calls"):
+        with pytest.raises(rpq.RpqError, match="it accepts no more calls"):
             await anext(engine.follow())
         await engine.close()
 

@@ -165,7 +165,7 @@ def test_a_start_alone_is_a_place_to_come_back_to():
 
 
 def test_what_is_kept_no_more_is_told_as_a_gap():
-    with Served(PATH, limits=ServeLimits(kept_rows=10)) as served:
+    with Served(PATH, limits=ServeLimits(history_rows=10)) as served:
         with served.follow() as events:
             events.next("start")
             last = events.id
@@ -174,7 +174,7 @@ def test_what_is_kept_no_more_is_told_as_a_gap():
         with served.follow(header=last) as events:
             events.next("start")
             gap = events.next("gap")
-            assert gap["from"] == 1 and gap["to"] == 21 and "read the answers anew" in gap["message"]
+            assert gap["from"] == 1 and gap["to"] == 21 and "read the answers again" in gap["message"]
             answers = served.of("a+", "answers").json()
             assert answers["position"] == gap["to"] and answers["total"] == 20
             served.post(("x", "new", "a", 30))

@@ -132,7 +132,7 @@ def test_connections_above_the_cap_are_turned_away_and_followers_count(caplog):
         assert waited_for(lambda: served.connections() == 3)
         found = [rest_of(connected(served)) for _ in range(5)]
         assert all(b"503" in one and b"retry-after" in one and b"TooManyConnections" in one for one in found)
-        assert len([one for one in caplog.records if "as many as may be" in one.getMessage()]) == 1
+        assert len([one for one in caplog.records if "which is the limit" in one.getMessage()]) == 1
         for other in others:
             other.close()
         assert waited_for(lambda: served.connections() == 1)

@@ -319,7 +319,7 @@ def test_a_posted_pattern_has_edge_variables_and_a_filter(edges, tmp_path):
         served.service.input_columns = ("m", "n")  # as of a server with an --input
         refused = served.register("?x ?e:a[k > 1] ?y", window=10, slide=5, paths="simple", filter="?e.m <> 'x'")
         assert refused.status_code == 422
-        assert "reads k, and the input of the server is read without" in error_of(refused)["message"]
+        assert "reads k, and the server does not read this from its input" in error_of(refused)["message"]
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_a_query_that_reads_what_the_input_is_read_without_is_refused(served):
     served.service.input_columns = ("m",)  # as of a server with an --input
     refused = served.register("a[n > 1 and m > 1]", window=10, slide=1)
     assert refused.status_code == 422
-    assert "reads n, and the input of the server is read without" in error_of(refused)["message"]
+    assert "reads n, and the server does not read this from its input" in error_of(refused)["message"]
     assert served.register("a[m > 1]", window=10, slide=1).status_code == 201
 
 
@@ -639,7 +639,7 @@ def test_a_flush_beyond_the_limit_on_rows_leaves_the_engine_as_it_is():
     with Served({"expression": REPORTS, **window}, max_rows=2) as served:
         served.post(*(["x", str(number), "a", 1] for number in range(3)))
         refused = served.client.post("/flush")
-        assert refused.status_code == 507 and "the engine can be used on" in refused.json()["error"]["message"]
+        assert refused.status_code == 507 and "the engine remains usable" in refused.json()["error"]["message"]
         assert served.post(*(["x", str(number), "a", 2, "-"] for number in range(2))).status_code == 200
         assert served.client.post("/flush").json()["total"] == 1
 

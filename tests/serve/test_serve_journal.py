@@ -76,15 +76,15 @@ def test_records_are_read_as_they_were_written(tmp_path):
     first, second = batch(("x", "ü", "a", 1)), batch((1, 2, "b", 5), (3, 4, "b", 6))
     journal.write_tuples(4, first, {"files": ["x"], "tuples": 1})
     journal.synchronise()
-    journal.write_done(5, {"registered": {"expression": "a"}, "start": "window"})
+    journal.write_query_change(5, {"registered": {"expression": "a"}, "start": "window"})
     journal.write_tuples(6, second)
     assert read_tuple_journal(path).position == 4
     journal.synchronise()
     content = read_tuple_journal(path)
     found = content.records
     assert [one.position for one in found] == [4, 5, 6] and content.position == 6
-    assert found[0].tuples.to_pylist() == first.to_pylist() and found[0].done["progress"] == {"files": ["x"], "tuples": 1}
-    assert found[1].done["registered"] == {"expression": "a"} and found[1].tuples is None
+    assert found[0].tuples.to_pylist() == first.to_pylist() and found[0].details["progress"] == {"files": ["x"], "tuples": 1}
+    assert found[1].details["registered"] == {"expression": "a"} and found[1].tuples is None
     assert found[2].tuples.to_pylist() == second.to_pylist()
     assert content.name == name and content.damage is None and content.dropped == 0
     assert journal.size == os.path.getsize(path)
@@ -121,7 +121,7 @@ class Saved:
         for position in range(1, 6):
             if position == 1:
                 fields = {"expression": "a", "window": 100, "semantics": "explicit"}
-                opened.note_done(position, {"registered": fields, "start": "window"})
+                opened.note_query_change(position, {"registered": fields, "start": "window"})
             else:
                 opened.note_tuples(position, batch((f"v{position}", "w", "a", position)), None)
             opened.synchronise()
@@ -651,7 +651,7 @@ FAULTS = {
         "rpq.serve.storage.TupleJournal.write_tuples",
         raising(pa.ArrowInvalid("bang")),
     ),
-    "as a query is written down": lambda served: ("rpq.serve.storage.TupleJournal.write_done", bang),
+    "as a query is written down": lambda served: ("rpq.serve.storage.TupleJournal.write_query_change", bang),
     "on disk": lambda served: ("rpq.serve.storage.TupleJournal.synchronise", bang),
     "as changes are published": lambda served: ("rpq.serve.service.PublishedChanges", bang),
     "as changes are told": lambda served: ("rpq.serve.changes.ChangeHub.publish", raising(KeyError("bang"))),

@@ -34,7 +34,7 @@ from rpq.language.sparql.algebra import (
     name_of,
 )
 from rpq.language.sparql.values.aggregates import accumulator
-from rpq.language.sparql.values.formula_values import holds, judge, value_or_unbound
+from rpq.language.sparql.values.formula_values import evaluator, holds, value_or_unbound
 
 Triples = frozenset[tuple[str, str, str]]
 Solution = dict[str, str]
@@ -52,7 +52,7 @@ def solutions(operator: Operator, triples: Triples, given: Solution) -> list[Sol
         return solutions(inner, triples, given)
 
     def judged(formula):
-        return judge(formula, lambda exists, binding: bool(of(exists.body, {**given, **binding})))
+        return evaluator(formula, lambda exists, binding: bool(of(exists.body, {**given, **binding})))
 
     match operator:
         case Conjunction(atoms):

@@ -32,7 +32,7 @@ from rpq.stream.window import CountWindow, Window
 
 
 class Evaluated(Protocol):
-    """An engine, as far as it matters to edges with properties."""
+    """The part of an engine that matters to edges with properties."""
 
     identity: Identity
     share: Share
@@ -116,7 +116,7 @@ def _reason_against_count(question: Question, readings: Sequence[Reading], evalu
 
 
 def refuse_counted_before(running: Iterable[RunningQuery], question: Question) -> None:
-    """Raise `QueryError` for a query with conditions that comes to a query over a count window that knew of none."""
+    """Raise `QueryError` if a query with conditions is added to one over a count window that began without conditions."""
     for one in running:
         if any(window.kind == "count" for window in one.windows):
             raise QueryError(
@@ -164,7 +164,7 @@ def refuse_late_counts(
 ) -> None:
     """Raise `RegistrationError` for a count window that is to begin empty in mid-stream, unless paths are in time order.
 
-    So for any query where the window of all `is_decided` before the graph.
+    The same holds for any query where the window of all `is_decided` before the graph.
     """
     late = (one for one in questions if is_decided or has_counted_window(one, readings[one.name][0], identity))
     if (question := next(late, None)) is not None:
@@ -191,7 +191,7 @@ def refuse_order(question: Question, identity: Identity) -> None:
 def refuse_hidden_statics(questions: Iterable[Question], evaluation: Evaluated) -> None:
     """Raise `QueryError` where edges of the window would hide static edges and a query, or the engine, does not allow it.
 
-    What leaves the window then brings static edges back, so that one window is decided for all queries.
+    A static edge then returns when an edge leaves the window, so that one window is decided for all queries.
     """
     questions = [*questions]
     if not questions:
@@ -203,7 +203,7 @@ def refuse_hidden_statics(questions: Iterable[Question], evaluation: Evaluated) 
     )
     if evaluation.graph.time is not None:
         raise RegistrationError(
-            f"query {questions[-1].name!r}: {what}, and of the edges of the window it is not known which do; register it "
+            f"query {questions[-1].name!r}: {what}, and it is not known which edges of the window do so; register the query "
             "before the first tuple",
             available_from=None,
         )
@@ -229,7 +229,7 @@ def _refuse_hiding(question: Question, evaluation: Evaluated, what: str) -> None
         reason = "paths in time order, on which no static edge lies, need static edges without ids"
     elif evaluation.events is not None:
         reason = "events of several tuples do not go with that"
-    elif evaluation.multigraph is not None and evaluation.multigraph.kept_window is not None:
+    elif evaluation.multigraph is not None and evaluation.multigraph.keep_window is not None:
         reason = "keep, which is another window, does not go with that"
     if reason is not None:
         raise QueryError(f"query {question.name!r} with static edges: {what}; {reason}")
@@ -248,7 +248,7 @@ def _refuse_unkept_statics(question: Question, evaluation: Evaluated) -> None:
 
 
 def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated) -> None:
-    """Raise `RegistrationError` where conditions come to an engine in mid-stream that knew none from the beginning."""
+    """Raise `RegistrationError` if queries with conditions are added in mid-stream to an engine that began without any."""
     if evaluation.graph.time is None:
         return
     name = next(question.name for question in questions if has_conditions(question))
@@ -273,9 +273,9 @@ def refuse_unread_conditions(
 ) -> None:
     """Raise `RegistrationError` where a query in mid-stream has conditions, or reads values, that no query reads now.
 
-    Of edges in its window it is not known then which of them satisfy the conditions, or which values they have; where the
-    window has no edges with the labels, there is nothing to know. The query may begin `empty` where each insert is an edge
-    of its own. `to_timestamp` turns integers into times of the stream.
+    It is then not known which edges in its window satisfy the conditions, or which values they have. If the window has no
+    edges with the labels, the query is accepted. The query may begin `empty` where each insert is an edge of its own.
+    `to_timestamp` turns integers into times of the stream.
     """
     multigraph, time = evaluation.multigraph, evaluation.graph.time
     if time is not None and is_ordered(question):
@@ -289,7 +289,7 @@ def refuse_unread_conditions(
             available_from=None,
         )
     for reading in readings_of(question):
-        unkept = sorted(multigraph.unevaluated(reading.labels), key=str)
+        unkept = sorted(multigraph.underived_labels(reading.labels), key=str)
         lost = (values_read_by(question) or frozenset()) - multigraph.readings.values
         if unkept:
             why = f"which edges satisfy {unkept[0]} was not kept"
@@ -335,7 +335,7 @@ def _refuse_if_edges_came(
 def _latest_in_graph(reading: Reading, evaluation: Evaluated) -> int:
     """Return the largest timestamp of edges in the graph with labels of a reading, plain or derived, or one before all.
 
-    Under `keep` the graph has edges that no query evaluates, and those derived for a query that has gone, which no tuple
+    Under `keep` the graph has edges that no query evaluates, and those derived for a removed query, which no tuple
     removes any more. O(edges).
     """
     edges, live = evaluation.graph.edges, evaluation.graph.live_edges()

@@ -169,12 +169,12 @@ class EdgeVertexLinks:
         pieces: list[TupleEdges] = []
         old_rows, old = self._replace_current(chunk, vertex, effects)
         if len(old):
-            gone = self._vertices.edges.columns(old)
-            for label in np.unique(gone.label).tolist():
+            ended = self._vertices.edges.columns(old)
+            for label in np.unique(ended.label).tolist():
                 for walk in self._walks(label):
-                    some = gone.label == label
-                    bound = gone.twin[some] if walk.is_second else old[some]
-                    pieces += walk.links(old_rows[some], gone.source[some], gone.target[some], bound, is_deleted=True)
+                    some = ended.label == label
+                    bound = ended.twin[some] if walk.is_second else old[some]
+                    pieces += walk.links(old_rows[some], ended.source[some], ended.target[some], bound, is_deleted=True)
         pieces = [piece for piece in [*pieces, *inserts] if len(piece.row)]
         return TupleEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
 
@@ -206,17 +206,17 @@ class EdgeVertexLinks:
     def links_of_left(self, applied: Applied) -> list[tuple[int, TupleEdges]]:
         """Return the links of edges that left a window, by stages. These edges stop being current. O(edges)."""
         found: list[tuple[int, TupleEdges]] = []
-        gone = [one for one in applied.left if one[2].vertex != NO_VERTEX]
-        for stage, label in sorted({(stage, edge.label) for _, stage, edge in gone}):
-            mine = [(row, edge) for row, of_edge, edge in gone if (of_edge, edge.label) == (stage, label)]
+        ended = [one for one in applied.left if one[2].vertex != NO_VERTEX]
+        for stage, label in sorted({(stage, edge.label) for _, stage, edge in ended}):
+            mine = [(row, edge) for row, of_edge, edge in ended if (of_edge, edge.label) == (stage, label)]
             rows = np.array([row for row, _ in mine], np.int64)
             ends = [(edge.source, edge.target, edge.vertex, edge.twin) for _, edge in mine]
             source, target, first, second = np.array(ends, np.int32).T
             for walk in self._walks(label):
                 bound = second if walk.is_second else first
                 found += [(stage, one) for one in walk.links(rows, source, target, bound, is_deleted=True)]
-        self._vertices.edges.end(np.array([edge.vertex for *_, edge in gone], np.int64))
-        self._vertices.edges.end(np.array([edge.twin for *_, edge in gone if edge.twin != NO_VERTEX], np.int64))
+        self._vertices.edges.end(np.array([edge.vertex for *_, edge in ended], np.int64))
+        self._vertices.edges.end(np.array([edge.twin for *_, edge in ended if edge.twin != NO_VERTEX], np.int64))
         return found
 
     def walk(self, label: str) -> bool:
@@ -341,9 +341,9 @@ class EdgeVertexLinks:
         ):
             if ends:
                 is_by_id = edges.names is not None and number >= 0
-                gone = edges.take_numbered(number) if is_by_id else edges.take_current((u, label, v))
-                old += gone
-                rows += [row] * len(gone)
+                ended = edges.take_numbered(number) if is_by_id else edges.take_current((u, label, v))
+                old += ended
+                rows += [row] * len(ended)
             if begins:
                 edges.make_one_current((u, label, v), number, mine)
         return np.array(rows, np.int64), np.array(old, np.int32)

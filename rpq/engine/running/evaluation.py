@@ -127,7 +127,7 @@ class Evaluation:
         """The names of properties that static edges had; None where they are not known."""
         self.witness = witness
         self.keeps_values = witness or keeps_values
-        """True if values of properties are kept for witnesses."""
+        """True if values of properties are stored for witnesses."""
         self._sharing: Literal["auto", "always", "never"] = sharing
         self.share = share
         self.graph = SnapshotGraph(capacity=capacity)
@@ -138,8 +138,8 @@ class Evaluation:
         self.labels = self.intake.labels
         self.running = RunningQueries(report_empty=report_empty)
         self.report_empty = report_empty
-        self.awaits_first = False  # whether rows precede the first tuple, which has not come
-        self.midway = False  # whether the last call began to apply tuples and did not come to their end
+        self.awaits_first = False  # whether rows precede the first tuple, which has not arrived
+        self.midway = False  # whether the last call began to apply tuples and did not finish
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.edge_bytes)
         self.row_guard = RowGuard(max_rows)
         self.output = Output(
@@ -149,14 +149,14 @@ class Evaluation:
         self._upcoming: _Upcoming | None = None
         self._single = SingleTuple()
         self._uncounted = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
-        self._singles = 0  # since the last look whether to collect, which costs as much as a tuple
+        self._singles = 0  # single tuples since the last check whether to collect, which costs as much as a tuple
         self._look_every = min(64, capacity)
-        self._vertex_room = 0  # vertex ids below need no more room, as of the last time when some was made
-        self._is_divided = False  # and whether a query has to know of every new one
+        self._vertex_room = 0  # there is room for vertex ids below this
+        self._is_divided = False  # whether a query must be informed of every new vertex
         self._threads = threads
         self._capacity = capacity
         self.collector = Collector(self.intake, self.graph, self.running)
-        self._kept_window: Window | None = None
+        self._keep_window: Window | None = None
         if edges != "triple":
             self.begin_multigraph()
 
@@ -185,13 +185,13 @@ class Evaluation:
             capacity=self._capacity,
             keeps_values=self.keeps_values,
         )
-        self.multigraph.kept_window = self._kept_window
+        self.multigraph.keep_window = self._keep_window
         questions = [running.question for running in self.running]
         self._record_statics(self.multigraph)
         self.multigraph.add(questions, {question.name: readings_in(question, self) for question in questions})
 
     def _record_statics(self, multigraph: Multigraph) -> None:
-        """Enter the static edges that were loaded before the multigraph, whose values nobody read."""
+        """Enter the static edges that were loaded before the multigraph, whose values no query read."""
         edges = self.graph.static_edges()
         if len(edges):
             multigraph.statics.add(self.graph.chunk_of(edges), {}, self.static_properties or ())
@@ -201,10 +201,10 @@ class Evaluation:
 
     @property
     def chunk_size(self) -> int:
-        """The number of tuples between two chances to collect: about half a window.
+        """The number of tuples after which collection is considered: about half a window.
 
-        Where each event is alone a window is next to nothing, and looking after each handful of events would cost more than
-        the events. Several threads wait for each other at the end of each chunk.
+        Where each event is evaluated alone, a window contains next to nothing, and a check after every few events would cost
+        more than the events. Several threads wait for each other at the end of each chunk.
         """
         if self.output.has_present_witnesses and any(running.has_witnesses for running in self.running):
             return 1
@@ -266,7 +266,7 @@ class Evaluation:
         return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
 
     def _hides_times(self, tuples: Columns) -> bool:
-        """Return whether the timestamps that edges of count windows had at a tuple are known only if it is a chunk."""
+        """Return whether each tuple must be a chunk, so that the timestamps of edges in count windows are known for it."""
         has_count_window = any(isinstance(running.question.window, CountWindow) for running in self.running)
         return has_count_window and (tuples.stream is not None or bool(self.graph.statics))
 
@@ -299,7 +299,7 @@ class Evaluation:
         return self.intake.finish(upcoming.naming.result())
 
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
-        """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
+        """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not returned."""
         self.guard.row = self.row_guard.row = first
         taken = self._take_in(tuples, first, count)
         # Edges that are vertices get ids before another thread gives some to names.
@@ -362,13 +362,13 @@ class Evaluation:
             elif collect:
                 rows = self.output.rows(deltas, edge_times)
         self.guard.places = self.row_guard.places = None
-        if running.overrunning:
+        if running.queries_with_budget:
             self.output.note_overruns(first)
         if failure is None:
             if self._upcoming is None:
                 self.collector.collect_if_due()
             elif self.multigraph is None:
-                self.collector.collect_if_due(self._upcoming.named)
+                self.collector.collect_if_due(self._upcoming.named_chunk)
             self.midway = False
         is_late = outcome == LATE
         late_rows = is_late.nonzero()[0] + first if np.count_nonzero(is_late) else _NONE
@@ -512,7 +512,7 @@ class Evaluation:
                 else:
                     counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
                     rows = self.output.rows(deltas, edge_times) if collect else []
-        if running.overrunning:
+        if running.queries_with_budget:
             self.output.note_overruns(0)
         self.guard.places = self.row_guard.places = None
         if failure is None:
@@ -697,7 +697,7 @@ class Evaluation:
     def begin(self, time: int, *, row: int | None) -> Applied:
         """Enter static edges at the time of the first tuple and before it, as an event of their own.
 
-        `row` is None where a time comes and no tuple. Raises `LimitError`.
+        `row` is None if the time moves without a tuple. Raises `LimitError`.
         """
         self.guard.row, self.row_guard.row = 0, row
         self.midway = True
@@ -830,7 +830,7 @@ class Evaluation:
     def add(self, *questions: Question, is_late: bool = False) -> list[RunningQuery]:
         """Add queries, with empty windows, all or none. O(labels) for each, and for a host that is new O(vertices).
 
-        With `is_late` no window will be loaded, though there is one.
+        With `is_late` the windows stay empty, although the stream has begun.
         """
         questions = tuple(for_identity(question, self.identity) for question in questions)
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
@@ -927,7 +927,7 @@ class Evaluation:
         if running.has_content:
             return self.graph.chunk_of(_NONE), [_NONE for _ in running.windows]
         of_windows = list(zip(running.windows, self.running.keys(running), strict=True))
-        tracked = None if self.multigraph is None else self.multigraph.tracked(running.question.name)
+        tracked = None if self.multigraph is None else self.multigraph.tracker_of(running.question.name)
         return contents.of(of_windows, is_ordered=is_ordered(running.question), tracked=tracked)
 
     def window_contents(self, *, empty: bool = False) -> WindowContents:
@@ -939,15 +939,15 @@ class Evaluation:
         """Remove queries, with everything that only they needed."""
         queries = [self.running.named(name) for name in names]
         reports = map(self.running.reports_of, queries)
-        gone: list[Any] = [one for one in reports if one is not None]
+        dropped: list[Any] = [one for one in reports if one is not None]
         workers = {part: part.workers for running in queries for part in self.running.parts_of(running)}
         questions = [running.question for running in queries]
         is_less_read = self.running.remove(names, self.labels, self.graph)
         if self.multigraph is not None:
             self.multigraph.remove(names)
         self._drop_edges(self.running.narrow(questions, self.labels, self.graph))
-        gone += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
-        self.guard.drop(gone)
+        dropped += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
+        self.guard.drop(dropped)
         if is_less_read:
             self.collector.collect()
 
@@ -975,9 +975,9 @@ class Evaluation:
 
     def keep(self, window: Window) -> None:
         """Keep all edges of a window, in the integers of the stream, from the first tuple on."""
-        self._kept_window = window
+        self._keep_window = window
         if self.multigraph is not None:
-            self.multigraph.kept_window = window
+            self.multigraph.keep_window = window
         self.running.keep(window, self.labels, self.graph)
 
     def check(self) -> None:
@@ -994,9 +994,9 @@ class Evaluation:
 
 
 def _named_ends(tuples: Columns, first: int, count: int) -> np.ndarray | None:
-    """Return for which tuples the ends get ids whatever their label (uint8), None for those of labels that are read.
+    """Return which tuples get ids for their ends whatever their label (uint8); None if only those with labels that are read.
 
-    Where edges have ids, an edge is known under a label that nobody reads, too; a delete with an id needs no ends.
+    Where edges have ids, an edge is known under a label that no query reads, too; a delete with an id needs no ends.
     """
     if tuples.edge is None:
         return None
@@ -1020,15 +1020,15 @@ class _Upcoming(NamedTuple):
     naming: Future[NamedChunk]
 
     def wait(self) -> None:
-        """Wait until its names have ids, or cannot have any: that is raised when its turn comes."""
+        """Wait until its names have ids. An error in them is raised when the chunk is applied."""
         wait([self.naming])
 
     @property
-    def named(self) -> NamedChunk | None:
-        """The chunk with the ids of its names; None where they cannot have any. Waits for it."""
+    def named_chunk(self) -> NamedChunk | None:
+        """The chunk with the ids of its names; None if a name is invalid. Waits for the thread."""
         return self.naming.result() if self.naming.exception() is None else None
 
     def drop(self, intake: Intake) -> None:
         """Release its new names, since it will not be applied."""
-        if (named := self.named) is not None:
+        if (named := self.named_chunk) is not None:
             intake.forget(named)

@@ -25,7 +25,7 @@ from rpq.stream.names.vertices import FREE, VertexDictionary
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import UnboundedWindow, Window
 
-# --- Answering each event by itself, with nothing kept between them: time is the number of the event ---
+# --- Answering each event by itself, with nothing stored between them: time is the number of the event ---
 #
 # A window of one event that slides by one is then a window of time like any other. What leaves it when the next event comes
 # is not reported, and rows have the time of their event, not its number.
@@ -140,7 +140,7 @@ class Intake:
     def __init__(self, *, capacity: int, edges: EdgeFilter, make_room: MakeRoom, admit_labels: AdmitLabels) -> None:
         self.vertices = VertexDictionary(capacity=capacity)
         self.labels = LabelDictionary(remembered=16 * capacity)
-        self.interned = 0  # names that came since the last collection
+        self.interned = 0  # names that arrived since the last collection
         self._capacity = capacity
         self._filter = edges
         self._make_room = make_room
@@ -163,9 +163,9 @@ class Intake:
     ) -> NamelessChunk:
         """Return tuples of a push with ids for their labels: the first of three steps, before `name_ends` and `finish`.
 
-        `is_read` returns of label ids whether any query reads them, and `read` says so of each id, if it is given. With
-        `keeps_all` the filter plays no part. `names` says which tuples get ids for their ends (uint8); by default those with
-        a label that is read.
+        `is_read` returns whether any query reads each of some label ids, and `read`, where it is given, says so of each label
+        id. With `keeps_all` the filter is ignored. `names` says which tuples get ids for their ends (uint8); by default those
+        with a label that is read.
         """
         if read is not None and tuples.texts is not None and count == len(tuples):
             found = self.labels.read_labels(tuples.texts, count, has_streams=tuples.stream is not None, is_read=read)
@@ -195,7 +195,7 @@ class Intake:
     def name_ends(self, chunk: NamelessChunk) -> NamedChunk:
         """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.
 
-        While no other thread uses that, this one may take it while others apply the chunk before.
+        If no other thread uses that dictionary, a thread can execute this step while others apply the preceding chunk.
         """
         tuples, first, end = chunk.tuples, chunk.first, chunk.first + len(chunk.label)
         fresh = np.zeros(0, np.int32)
@@ -304,19 +304,19 @@ class Collector:
 
     @property
     def is_due(self) -> bool:
-        """True if enough tuples have come since the last collection to pay for another one."""
+        """True if enough tuples have arrived since the last collection to make another one worthwhile."""
         edges, labels = self._graph.edge_count, self._intake.labels
         if self.multigraph is not None and self.multigraph.wants_collection:
             return True
         return self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget()
 
     def collect_if_due(self, upcoming: NamedChunk | None = None) -> None:
-        """Collect where enough tuples have come since the last time to pay for it; `upcoming` as that of `collect`."""
+        """Collect if this `is_due`; `upcoming` is that of `collect`."""
         if self.is_due:
             self.collect(upcoming)
 
     def collect(self, upcoming: NamedChunk | None = None) -> None:
-        """Release everything that has left every window, but for the ids that tuples to come have already."""
+        """Release everything that has left every window, except the ids that the `upcoming` tuples already have."""
         intake, graph = self._intake, self._graph
         for worker in self._running.workers:
             worker.sweep()
@@ -327,7 +327,7 @@ class Collector:
             self.multigraph.collect(graph.time)
             twins = intake.vertices.edges.used_by_twins(unused)
             retained = np.concatenate([retained, self.multigraph.vertices(), twins])
-            bearing = self.multigraph.bearing(bearing)
+            bearing = self.multigraph.edges_per_label(bearing)
         if upcoming is not None:
             retained = np.concatenate([retained, upcoming.source, upcoming.target])
             bearing = _with_labels(bearing, upcoming.begun)
@@ -347,7 +347,7 @@ class Collector:
         intake.interned = 0
 
     def collect_if_quiet(self) -> None:
-        """Collect where time alone has emptied a good part of the windows."""
+        """Collect if time alone has emptied a large part of the windows."""
         time = self._graph.time
         if self._collected_at is None:
             self._collected_at = time

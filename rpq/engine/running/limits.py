@@ -22,7 +22,7 @@ _CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.
 
 
 def machine_memory() -> int:
-    """Return bytes of memory of this machine, or of the container; 8 GiB where neither can be found out."""
+    """Return bytes of memory of this machine, or of the container; 8 GiB if neither can be determined."""
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -63,18 +63,18 @@ def peak_memory_bytes() -> int:
 
 
 class MemoryGuard:
-    """The bytes that the workers of all queries hold, known without looking at each of them whenever one grows.
+    """The memory of the workers of all queries, known without examining each of them whenever one grows.
 
-    With thousands of queries, looking at all of them at each growth would dominate the run time.
+    With thousands of queries, examining all of them at each growth would dominate the run time.
     """
 
     def __init__(self, limit: int, *, others: Callable[[], int]) -> None:
         self.limit = limit
         self.row = 0  # of the push, at which the chunk begins
-        self.places: np.ndarray | None = None  # for each edge of the chunk the tuple that it is of, if these differ
+        self.places: np.ndarray | None = None  # the tuple of each edge of the chunk; None if every edge is one
         self._others = others  # bytes of what queries share
-        self._workers: dict[Any, int] = {}  # bytes, as of the last look at each
-        self._grown: dict[Any, None] = {}  # and not looked at since
+        self._workers: dict[Any, int] = {}  # bytes, when each was last measured
+        self._grown: dict[Any, None] = {}  # workers that have grown since
 
     @property
     def nbytes(self) -> int:

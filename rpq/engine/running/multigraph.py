@@ -1,15 +1,15 @@
 """Edges with an identity and with properties, as edges with derived labels.
 
-The snapshot graph and the queries know edges by source, label and target, and nothing of properties. `Multigraph` stands
-before them: from each tuple it makes the inserts and deletes of its derived labels (`ConditionLabel`), which are one event,
-and of its own label where a query reads that without a condition. Behind it a derived label is a label like any other.
+The snapshot graph and the queries know edges by source, label and target, and nothing of properties. `Multigraph` prepares
+tuples for them: from each tuple it makes the inserts and deletes of its derived labels (`ConditionLabel`), which are one
+event, and of its own label where a query reads that without a condition. For them a derived label is like any other label.
 
 - With `triple` an insert replaces the edge that the longest window holds, unless it is older: the derived labels that only
   the version before had are deleted. `EdgeVersions` knows the version of every edge.
 - With `parallel` each insert is an edge of its own. A derived label has an edge between two vertices as long as some of the
   parallel edges that satisfy its condition lasts: inserts alone, whose largest timestamp counts. A delete removes them all.
 - With `id` an insert replaces the edge with its id, whatever the ends and labels of the two. Several edges with equal ends
-  may have a label, and `EdgesById` knows which of them is left when one goes.
+  may have a label, and `EdgesById` knows which of them is left when one is removed.
 
 Over a count window, and over any window where edges hide the static edges of their identity, what the window has is decided
 before the graph (`WindowDerivation`), and queries see an unbounded one. Paths in time order number the inserts of their
@@ -66,7 +66,7 @@ from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Identity = Literal["triple", "parallel", "id"]
-"""When two inserts are the same edge: with equal source, label and target, never, or with equal ids."""
+"""The inserts that are the same edge: those with equal source, label and target, none, or those with equal ids."""
 
 _IDENTITIES: Mapping[Identity, str] = {
     "triple": "triple: an insert replaces the edge with its source, label and target",
@@ -139,13 +139,13 @@ class Multigraph:
         self.hides = False
         """True if edges of the window hide the static edges of their identity."""
         self._versions = self.by_id or EdgeVersions(keeps_all=keeps_all, capacity=capacity)
-        self.kept_window: Window | None = None
-        """The window whose edges are all kept, if there is one."""
+        self.keep_window: Window | None = None
+        """The window whose edges are all stored, if there is one."""
         self.inserts = 0
-        """The number of well-formed inserts so far, whatever became of them."""
+        """The number of well-formed inserts so far, whatever their outcome."""
         self.parallel: ParallelEdges | None = None
         """All edges that queries about paths in time order read; None while there is no such query."""
-        self.kept_values: EdgeValues | None = EdgeValues() if keeps_values else None
+        self.witness_values: EdgeValues | None = EdgeValues() if keeps_values else None
         """The values of edges by source, label in the graph and target, or by id; None where no witnesses show them."""
         self.statics = StaticEdges()
         """The static edges one by one."""
@@ -160,7 +160,7 @@ class Multigraph:
         self.readings = EdgeReadings(labels)
         """The queries, with what they read."""
         self._tracked: dict[str, Hashable] = {}
-        """For each query about paths in time order whose content does not follow from timestamps the key of its tracker."""
+        """The keys of trackers, by the queries about paths in time order whose content does not follow from timestamps."""
         self._capacity = capacity
         self._sets_after_collect = 1024
 
@@ -190,11 +190,11 @@ class Multigraph:
 
     @property
     def _values_of_vertices(self) -> frozenset[str]:
-        """The properties whose values the edges that are vertices have, those that witnesses show included."""
-        return self.readings.values if self.kept_values is None else self.sets.properties
+        """The properties whose values are stored for edges that are vertices, including those that witnesses show."""
+        return self.readings.values if self.witness_values is None else self.sets.properties
 
-    def unevaluated(self, labels: LabelSet) -> list[ConditionLabel]:
-        """Return the labels with conditions in a set that are not made from tuples now."""
+    def underived_labels(self, labels: LabelSet) -> list[ConditionLabel]:
+        """Return the labels with conditions in a set that are not derived from tuples at present."""
         if labels.conditions:
             return [] if self.readings.reads_open(labels) else [ConditionLabel(None, one) for one in labels.conditions]
         named = [label for label in labels.named if isinstance(label, ConditionLabel)]
@@ -241,7 +241,7 @@ class Multigraph:
         if key not in self.parallel.trackers:
             self.parallel.track(key, ContentTracker(reading.window, partial(self.readings.counted_labels, reading.labels)))
 
-    def tracked(self, name: str) -> Hashable | None:
+    def tracker_of(self, name: str) -> Hashable | None:
         """Return the key of the tracker of a query, None where its content follows from timestamps."""
         return self._tracked.get(name)
 
@@ -285,7 +285,7 @@ class Multigraph:
             sets=self.sets,
             links=self._links,
             outcome_counts=self.outcome_counts,
-            keeps_values=self.kept_values is not None,
+            keeps_values=self.witness_values is not None,
         )
 
     def hides_statics(self, labels: Iterable[str], *, have_ids: bool = False) -> bool:
@@ -374,7 +374,7 @@ class Multigraph:
 
     # --- labels ----------------------------------------------------------------------------------------------
 
-    def bearing(self, edges: np.ndarray) -> np.ndarray:
+    def edges_per_label(self, edges: np.ndarray) -> np.ndarray:
         """Return how many edges bear each label, with the versions and derived labels counted, so that none is forgotten."""
         versions = np.bincount(self.versions.ends()[1], minlength=len(edges))
         found: np.ndarray = np.add(edges, versions.astype(edges.dtype))
@@ -428,7 +428,7 @@ class Multigraph:
             )
         else:
             bounds = {window: lower_bounds(window, now) for window in {*self.outcome_counts.windows}}
-            kept = [] if self.kept_window is None else [lower_bounds(self.kept_window, now)]
+            kept = [] if self.keep_window is None else [lower_bounds(self.keep_window, now)]
             bound_of_all = reduce(np.minimum, [*bounds.values(), *kept] if bounds else [now, *kept])
             whole = _Tuples(chunk, tuples, now, satisfied, properties, timestamp, bounds, bound_of_all)
             if self.by_id is not None:
@@ -450,7 +450,7 @@ class Multigraph:
             links = self._links_of(tuples, effects_by_id(chunk, ids, before, tuples.bound_of_all))
         has_more = () if links is None else links.row
         derived = chunk_of_operations(made, chunk, tuples.view, tuples.now, outcome=outcome, has_more=has_more)
-        self._keep_values_by_id(edges, chunk, ids, tuples.properties)
+        self._store_values_by_id(edges, chunk, ids, tuples.properties)
         return derived if links is None else derived.merge(links, chunk.timestamp)
 
     def _derive_versions(self, versions: EdgeVersions, tuples: _Tuples, in_streams: np.ndarray | None) -> DerivedChunk:
@@ -479,7 +479,7 @@ class Multigraph:
             has_more=() if links is None else links.row,
         )
         self.inserts += int(np.count_nonzero(chunk.delete == 0))
-        self._keep_values(derived, tuples.properties, bound)
+        self._store_values(derived, tuples.properties, bound)
         return derived if links is None else derived.merge(links, chunk.timestamp)
 
     def _links_of(self, tuples: _Tuples, effects: EdgeEffects) -> TupleEdges | None:
@@ -567,8 +567,8 @@ class Multigraph:
 
     @property
     def is_bare(self) -> bool:
-        """True if edges have no ids, are no vertices and have no values to tell: then `derive_one` is enough."""
-        return self.by_id is None and not self._links.are_read and self.kept_values is None
+        """True if edges have no ids, are no vertices and have no values for witnesses, so that `derive_one` suffices."""
+        return self.by_id is None and not self._links.are_read and self.witness_values is None
 
     def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the values that conditions need of one tuple; None where one has another type than its property."""
@@ -598,7 +598,7 @@ class Multigraph:
         now = timestamp if time is None else max(time, timestamp)
         bounds = [lower_bound(window, now) for window in self.outcome_counts.windows]
         self.inserts += not is_delete
-        if chunk.source.item(0) < 0:  # nobody reads it
+        if chunk.source.item(0) < 0:  # no query reads the edge
             single.outcome[0] = judge((-1, label, -1), timestamp, is_delete, ABSENT_VERSION, bounds)
             return [label], [int(is_delete)]
         bound = min(bounds, default=now)
@@ -639,43 +639,43 @@ class Multigraph:
 
     @property
     def values(self) -> ValuesOf | None:
-        """The function that returns the values of edges; None where none are kept, or no query reads any."""
-        return self._values_of if self.kept_values is not None and self.sets.properties else None
+        """The function that returns the values of edges; None where none are stored, or no query reads any."""
+        return self._values_of if self.witness_values is not None and self.sets.properties else None
 
-    def _keep_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
-        """Keep the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
-        if self.kept_values is None:
+    def _store_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
+        """Store the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
+        if self.witness_values is None:
             return
         chunk, names = derived.chunk, sorted(self.sets.properties)
         of_tuples = range(len(chunk.label)) if derived.row is None else derived.row.tolist()
         columns = (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete)
         for row, u, label, v, time, is_delete in zip(of_tuples, *(column.tolist() for column in columns), strict=True):
             if is_delete:
-                self.kept_values.drop((u, label, v))
+                self.witness_values.drop((u, label, v))
             elif u >= 0 and time > bound[row]:
-                self.kept_values.put((u, label, v), time, values_at(properties, names, row))
+                self.witness_values.put((u, label, v), time, values_at(properties, names, row))
 
-    def _keep_values_by_id(
+    def _store_values_by_id(
         self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, properties: Mapping[str, pa.Array]
     ) -> None:
-        """Keep the values of the inserts that are the current versions of their edges: of equally old ones, the last."""
-        if self.kept_values is None:
+        """Store the values of the inserts that are the current versions of their edges: of equally old ones, the last."""
+        if self.witness_values is None:
             return
         names = sorted(self.sets.properties)
         is_current = edges.are_held(edge, chunk.timestamp) & (chunk.delete == 0)
         for row in np.flatnonzero(is_current).tolist():
-            self.kept_values.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
+            self.witness_values.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
 
     def _values_of(self, source: int, label: LabelName | int, target: int) -> Mapping[str, Any] | None:
         """Return the values of the edge that the graph has between two vertices with a label, None if unknown."""
-        assert self.kept_values is not None
+        assert self.witness_values is not None
         number = label if isinstance(label, int) else self._labels.ids[label]
         name = self._labels.names[number]
         if isinstance(name, EdgeEnd):
             return None  # the edge is a vertex, which has the values
         found: Mapping[str, Any] | None = None
         if self._window is None and self.by_id is None:
-            found = self.kept_values.of((source, number, target))
+            found = self.witness_values.of((source, number, target))
         else:
             is_derived = isinstance(name, ConditionLabel)
             ends = source, self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number, target
@@ -684,22 +684,22 @@ class Multigraph:
             elif self.by_id is not None:
                 for edge in self.by_id.youngest_first(*ends):
                     if not is_derived or number in self.sets.labels_of(self.by_id.satisfied(edge)):
-                        found = self.kept_values.of(edge)
+                        found = self.witness_values.of(edge)
                         break
         return None if found is None else {name: value for name, value in found.items() if name in self.sets.properties}
 
-    # --- what is held ----------------------------------------------------------------------------------------
+    # --- memory and collection -------------------------------------------------------------------------------
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes held."""
-        values = 0 if self.kept_values is None else self.kept_values.nbytes
+        """The size in memory, in bytes."""
+        values = 0 if self.witness_values is None else self.witness_values.nbytes
         values += 0 if self.parallel is None else self.parallel.nbytes
         return self.versions.nbytes + self._vertices.edges.nbytes + self.statics.nbytes + values
 
     @property
     def wants_collection(self) -> bool:
-        """True if enough edges came since the last collection to pay for another one."""
+        """True if enough edges have arrived since the last collection to make another one worthwhile."""
         return self.versions.wants_collection or (self.parallel is not None and self.parallel.wants_collection)
 
     def lower_bound(self, time: int | None) -> int:
@@ -707,8 +707,8 @@ class Multigraph:
         if time is None:
             return ABSENT_VERSION
         windows = [window for window in self.outcome_counts.windows if not isinstance(window, CountWindow)]
-        if self.kept_window is not None:
-            windows.append(self.kept_window)
+        if self.keep_window is not None:
+            windows.append(self.keep_window)
         return min((lower_bound(window, time) for window in windows), default=time)
 
     def collect(self, time: int | None) -> None:
@@ -720,8 +720,8 @@ class Multigraph:
             self.by_id.release_others([*self._window.edges.keys(), *self.statics.edge[self.statics.edge >= 0].tolist()])
         if self.parallel is not None:
             self.parallel.collect(bound, self._timed_labels())
-        if self.kept_values is not None:
-            self.kept_values.collect(bound, self.outcome_counts.held_by_count())
+        if self.witness_values is not None:
+            self.witness_values.collect(bound, self.outcome_counts.held_by_count())
         if self.sets.count > self._sets_after_collect:
             self.versions.renumber(self.sets.retain(self.versions.all_columns()[4]))
             self._sets_after_collect = 1024 + 2 * self.sets.count

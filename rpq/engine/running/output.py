@@ -157,7 +157,7 @@ class Output:
 
     def note_overruns(self, first: int | None) -> None:
         """Add the roots that went over their budget in the chunk from row `first` on to `overruns`, with their names."""
-        for running in self._running.overrunning:
+        for running in self._running.queries_with_budget:
             reports = [
                 SetAside(
                     running.question.name,

@@ -67,10 +67,10 @@ class Reports:
         return report_boundary(time, self._steps)
 
     def take(self, deltas: Sequence[Delta], times: np.ndarray) -> Delta | None:
-        """Queue what a chunk brought; return what is reported in it, if anything.
+        """Queue the changes of a chunk. Return the reports that are due within it, None if there are none.
 
         `times` are the largest timestamps up to each of its tuples. Deltas are of one query: all its workers'.
-        O(rows) where nothing is reported, amortised; else O(rows log rows), those that waited included. Raises
+        O(rows) if nothing is reported, amortised; otherwise O(rows log rows), including the waiting rows. Raises
         `MemoryLimitError`.
         """
         for delta in deltas:
@@ -101,7 +101,7 @@ class Reports:
         return self._report(changes, is_due, place)
 
     def _request_memory(self) -> None:
-        """Ask the guard for twice the memory in use if it has not granted that much. Raises `MemoryLimitError`."""
+        """Request twice the memory in use from the guard if it has not granted that much. Raises `MemoryLimitError`."""
         if self.nbytes > self._granted:
             self._granted = 2 * self.nbytes
             self._guard(self._granted + self._granted // 4, 0)

@@ -1,7 +1,7 @@
-"""The edges that an engine keeps for queries that are registered later, and the window contents of these.
+"""The edges that an engine stores for queries that are registered later, and the contents of the windows of these queries.
 
-An edge is kept while some query reads its label over a window that holds it, or while the window `keep` of the engine holds
-it. A query that comes in mid-stream is refused where one of its windows would hold an edge that was not kept.
+An edge is stored while some query reads its label over a window that contains it, or while the window `keep` of the engine
+contains it. A query is refused in mid-stream if one of its windows would contain an edge that was not stored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class KeepOption:
         return "keep"
 
     def over(self, window: Any) -> Self:
-        """Return the same over another window."""
+        """Return the option with another window."""
         return replace(self, window=window)
 
 
@@ -57,7 +57,7 @@ def count_key(reading: Reading, origin: str | None) -> Hashable:
 
 
 class _Refusal(NamedTuple):
-    """The reason why a window is refused, and the time from which it is not, if that is known."""
+    """The reason why a window is refused, and the time from which it will be accepted, if that is known."""
 
     why: str
     available_from: int | None
@@ -75,7 +75,7 @@ def refuse_if_lost(
     """Raise if a window of a new query would contain an edge that was not stored.
 
     `to_timestamp` turns integers into times of the stream, `begins_empty` is whether the query may begin with empty windows.
-    Where windows of time alone refuse, the error tells the latest of the times from which they would not.
+    If only windows of time are refused, the error states the latest of the times from which they will be accepted.
     """
     if graph.time is None:
         return
@@ -156,7 +156,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 class WindowContents:
-    """The edges in windows now, once for all queries that have the same ones; nothing if these are to start `empty`."""
+    """The edges in windows now, collected once for all queries with the same windows; none if queries start `empty`."""
 
     def __init__(
         self, graph: SnapshotGraph, *, empty: bool, parallel: ParallelColumns | None = None

@@ -99,7 +99,7 @@ class RunningQueries:
         columns = running.question.columns
         if len(answer) != len(columns):
             if name is None and len(answer) == len(columns) + 1 and isinstance(last, str):
-                self.named(last)  # says that there is none
+                self.named(last)  # raises that there is none
             raise QueryError(
                 f"query {running.question.name!r}: an answer has the values of {', '.join(columns)}, "
                 f"{len(columns)} and not {len(answer)}, as in engine.witness({', '.join(columns)})"
@@ -164,7 +164,7 @@ class RunningQueries:
         return self._texts_by_number
 
     def number_of(self, running: RunningQuery) -> int:
-        """Return the number that its rows bear."""
+        """Return the number of a query in rows."""
         return self.numbers[running.question.name]
 
     @property
@@ -194,7 +194,7 @@ class RunningQueries:
         labels: tuple[np.ndarray, Sequence[LabelName]],
         guard_of_host: GuardOfHost,
     ) -> RunningQuery:
-        """Start a query with empty windows; `settle_added` lets it run. `labels` are the ids and the names."""
+        """Start a query with empty windows; `settle_added` activates it. `labels` are the ids and the names."""
         self.check_registration(question)
         kind = kind_of(question)
         if kind.host is not None:
@@ -253,9 +253,9 @@ class RunningQueries:
         self._forget_idle_host(kind_of(running.question).host)
 
     def remove(self, names: Sequence[str], labels: LabelDictionary, graph: SnapshotGraph) -> bool:
-        """Remove queries; return whether less is read now. O(labels) for each that goes.
+        """Remove queries. Return whether fewer edges are read now. O(labels) for each query.
 
-        Queries are numbered anew before the next rows are reported. O(queries) then.
+        The remaining queries are renumbered before the next rows are reported, in O(queries).
         """
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
         before = self._reading[ids] > 0
@@ -274,16 +274,16 @@ class RunningQueries:
                 names_of_some.discard(name)
         self._numbers = self._schemas = None
         self._by_number = self._reports = self._texts_by_number = None
-        gone = ids[(before & (self._reading[ids] == 0)).any(axis=1)]
+        unread = ids[(before & (self._reading[ids] == 0)).any(axis=1)]
         if any(not count for count in self._readers.values()):
             self._drop_unread_windows(graph)
             return True
-        if len(gone):
-            graph.set_labels(gone, self._reading[gone] > 0)
-        return bool(len(gone))
+        if len(unread):
+            graph.set_labels(unread, self._reading[unread] > 0)
+        return bool(len(unread))
 
-    def _needed(self, text: LabelSymbol) -> set[Ends]:
-        """Return which edges of a label, in any stream, queries or a kept window have a use for. O(those)."""
+    def _needs(self, text: LabelSymbol) -> set[Ends]:
+        """Return which edges of a label, in any stream, queries or the window `keep` need. O(those)."""
         if self._keep_window is not None:
             return {ALL}
         needed = {*self._users_of_edges.get(text, ())}
@@ -299,7 +299,7 @@ class RunningQueries:
     def narrow(
         self, removed: Iterable[Question], labels: LabelDictionary, graph: SnapshotGraph
     ) -> list[LabelSymbol]:
-        """Accept no longer what removed questions alone needed; return the labels of which less is accepted now.
+        """Stop accepting the edges that only removed queries needed. Return the labels of which fewer are accepted now.
 
         While all edges of a label are accepted nothing changes. O(edges accepted) where that ends.
         """
@@ -310,13 +310,13 @@ class RunningQueries:
             for text in _merge_named_labels(labels, question):
                 label, mine = labels.ids[text], edges_accepted_by(question, text)
                 accepted = graph.filter.accepted(label)
-                if ALL in accepted and (ALL not in mine or ALL in self._needed(text)):
+                if ALL in accepted and (ALL not in mine or ALL in self._needs(text)):
                     continue
                 # The needs of queries that read other labels are not counted. Without such, thousands need not be examined.
-                users = self._needed(text) if self._queries_of_other_labels else self._users_of_edges.get(text, Counter())
-                gone = [one for one in (accepted if ALL in accepted else mine) if one in accepted and one not in users]
-                if gone:
-                    graph.filter.retract(label, gone)
+                users = self._needs(text) if self._queries_of_other_labels else self._users_of_edges.get(text, Counter())
+                unneeded = [one for one in (accepted if ALL in accepted else mine) if one in accepted and one not in users]
+                if unneeded:
+                    graph.filter.retract(label, unneeded)
                     narrowed.add(text)
         return sorted(narrowed)
 
@@ -326,7 +326,7 @@ class RunningQueries:
         self._recount_readings(labels, graph)
 
     @property
-    def overrunning(self) -> Collection[RunningQuery]:
+    def queries_with_budget(self) -> Collection[RunningQuery]:
         """The queries with roots that can go over a budget."""
         return self._overrunning.values()
 
@@ -346,7 +346,7 @@ class RunningQueries:
         return [window for window, _ in self._windows]
 
     def are_read(self, questions: Iterable[Question], labels: LabelDictionary) -> bool:
-        """Return whether all that these read over their windows is read by others now."""
+        """Return whether running queries read everything that these queries would read over their windows."""
         for reading in (reading for question in questions for reading in readings_of(question)):
             number = None if reading.window.kind == "count" else self._windows.get((reading.window, None))
             if number is None or reading.labels.has_others:
@@ -480,7 +480,7 @@ class RunningQueries:
                 del self._queries_of_label[label], self._users_of_edges[label]
 
     def is_late(self, running: RunningQuery) -> bool:
-        """Return whether a query started empty in mid-stream, and holds less than one that did not would."""
+        """Return whether a query started empty in mid-stream, and so may still lack edges of its windows."""
         return running.question.name in self._late_queries
 
     def keys(self, running: RunningQuery) -> list[Hashable]:
@@ -502,15 +502,15 @@ class RunningQueries:
             self._reading[labels, self._windows[self._keep_window, None]] = [_is_kept(name) for name in names]
         for part in self._parts:
             part.set_labels(labels, names)
-        asking = dict.fromkeys(self._queries_of_other_labels) if names else {}
+        readers = dict.fromkeys(self._queries_of_other_labels) if names else {}
         for text in self._queries_of_label.keys() & map(merged_name, names):
-            asking |= self._queries_of_label[text]
-        for running in map(self._by_name.__getitem__, asking):
+            readers |= self._queries_of_label[text]
+        for running in map(self._by_name.__getitem__, readers):
             for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)
         for text in filter(_is_merged, names):
-            self._accept(text, self._needed(text), dictionary, graph)
+            self._accept(text, self._needs(text), dictionary, graph)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
@@ -532,7 +532,7 @@ class RunningQueries:
         return running.rows() - self.unreported_rows(running) if reports is None else reports.rows.copy()
 
     def count_unreported(self, running: RunningQuery, rows: np.ndarray) -> None:
-        """Count rows of a query, added and removed, that are not reported: within one event they come to nothing."""
+        """Count rows of a query, added and removed, that are not reported because they cancel out within one event."""
         if rows.any():
             self._unreported[running.question.name] = self.unreported_rows(running) + rows
 
@@ -566,7 +566,7 @@ class RunningQueries:
 
 
 def _is_kept(name: LabelName) -> bool:
-    """Return whether `keep` keeps edges with a label: derived ones no tuple removes once no query reads their condition."""
+    """Return whether `keep` applies to a label: not to a derived one, whose edges no tuple removes once it is not read."""
     return not isinstance(merged_name(name), ConditionLabel)
 
 

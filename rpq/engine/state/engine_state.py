@@ -236,7 +236,7 @@ def _edge_vertices_of(
 def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeValueArrays | None:
     """Return the values of edges that witnesses show, None where none are kept."""
     multigraph, edges = evaluation.multigraph, evaluation.graph.edges
-    if multigraph is None or multigraph.kept_values is None:
+    if multigraph is None or multigraph.witness_values is None:
         return None
     if multigraph.window_edges is not None:
         return None  # the edges of the window have them
@@ -245,7 +245,7 @@ def _edge_values_of(evaluation: Evaluation, window_edges: np.ndarray) -> EdgeVal
     else:
         ends = (edges.source[window_edges], edges.label[window_edges], edges.target[window_edges])
         keys = [*zip(*(column.tolist() for column in ends), strict=True)]
-    known, columns = multigraph.kept_values.columns(keys, multigraph.sets.types.known)
+    known, columns = multigraph.witness_values.columns(keys, multigraph.sets.types.known)
     return EdgeValueArrays(known, table_bytes(columns))
 
 
@@ -642,7 +642,7 @@ class SavedState:
     def _restore_edge_values(self, multigraph: Multigraph, identity: np.ndarray, numbers: np.ndarray | None) -> None:
         """Restore the values that witnesses show, where they are kept; `numbers` are those of the ids of edges, if any."""
         saved = self.edges
-        if saved.values is None or multigraph.kept_values is None:
+        if saved.values is None or multigraph.witness_values is None:
             return
         if numbers is not None:
             keys, timestamps = numbers.tolist(), saved.version_timestamp
@@ -651,7 +651,7 @@ class SavedState:
             keys, timestamps = [*zip(*(column.tolist() for column in ends), strict=True)], saved.timestamp
         table = saved.values.properties()
         columns = {name: table[name].combine_chunks() for name in table.column_names}
-        multigraph.kept_values.load(keys, timestamps.tolist(), saved.values.known.tolist(), columns)
+        multigraph.witness_values.load(keys, timestamps.tolist(), saved.values.known.tolist(), columns)
 
     def _restore_edges_by_id(
         self, state: EdgesByIdState, edges: EdgesById, multigraph: Multigraph, identity: np.ndarray
@@ -715,7 +715,7 @@ class SavedState:
             edge.vertex, edge.twin = (
                 NO_VERTEX if row[name] < 0 else int(identity[row[name]]) for name in ("vertex", "twin")
             )
-            edge.values = values_at(properties, sorted(properties), place) if multigraph.kept_values is not None else None
+            edge.values = values_at(properties, sorted(properties), place) if multigraph.witness_values is not None else None
             edges.append(edge)
         if len({edge.key for edge in edges}) < len(edges):
             raise Damage("an edge of a count window occurs twice")
@@ -776,7 +776,7 @@ class SavedState:
             keys = evaluation.running.keys(running)
             contents = evaluation.window_contents()
             multigraph, windows = evaluation.multigraph, list(zip(running.windows, keys, strict=True))
-            tracked = None if multigraph is None else multigraph.tracked(running.question.name)
+            tracked = None if multigraph is None else multigraph.tracker_of(running.question.name)
             parallel, its_slides = contents.of(windows, is_ordered=True, tracked=tracked)
             running.load(time, None if self.content.kind is None else parallel, *its_slides, quiet=True)
             return

@@ -1,7 +1,7 @@
-"""Paths behind ANY: pairs of their ends, which any walk between them brings once.
+"""Paths behind ANY, which have one row for each pair of vertices that some walk connects.
 
-A path whose inner nodes are bare is one path expression. Any other is joined edge by edge in a block of its own, of which
-the ends remain.
+A path whose inner nodes are bare is one path expression. Any other path is joined edge by edge in a block of its own, whose
+rows are projected on the two ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from operator import or_
 from typing import Protocol
 
 from rpq.language.match.block import Block, BoundEdge
-from rpq.language.match.condition_trees import condition_nodes, mentioned_in, variables_of_paths
+from rpq.language.match.condition_trees import condition_nodes, variables_of_paths, variables_of_pattern
 from rpq.language.match.labels import chain_text
 from rpq.language.match.path_expressions import PathExpressions, has_trails
 from rpq.language.match.scope import Binding, Scope, ValueReader
@@ -45,7 +45,7 @@ class Clauses(Protocol):
 
 
 def declare_inner(scope: Scope, element: Element, text: str) -> None:
-    """Add the variables inside a path whose ends alone are returned. Each may occur only once, as nothing compares them."""
+    """Add the variables inside a path of which only the ends are returned. Each may occur once, as nothing compares them."""
     if isinstance(element, Group):
         for part in element.elements:
             declare_inner(scope, part, text)
@@ -54,8 +54,8 @@ def declare_inner(scope: Scope, element: Element, text: str) -> None:
             raise match_error(
                 text,
                 element.at,
-                f"{element.variable} is inside a path of which only the ends are returned, and stands in another place as "
-                "well, which nothing would compare: name them apart, or write the path edge by edge",
+                f"{element.variable} is inside a path of which only the ends are returned, and occurs elsewhere, too; the "
+                "two would not be compared: name them apart, or write the path edge by edge",
             )
         scope.own[element.variable] = Binding("inner", element.variable)
 
@@ -76,7 +76,7 @@ def add_any_path(
             raise match_error(
                 expressions.text,
                 node.at,
-                f"{node.variable} is inside a path behind ANY, and known outside it: divide the path there, as in "
+                f"{node.variable} is inside a path behind ANY, and occurs outside it, too: divide the path there, as in "
                 f"ANY (a)-[…]->+({node.variable}), ANY ({node.variable})-[…]->+(b)",
             )
     target = clauses.add_node(block, nodes[-1])
@@ -136,7 +136,7 @@ def check_alone(path: PathPattern, later: Sequence[PathPattern], scope: Scope, t
         replace(one, where=None) if place in (0, last) and isinstance(one, NodePattern) else one
         for place, one in enumerate(path.elements)
     ]
-    for name, at in mentioned_in([replace(path, elements=tuple(inner))]):
+    for name, at in variables_of_pattern([replace(path, elements=tuple(inner))]):
         if name in names and scope.get(name) is None:
             raise match_error(text, at, _ALONE)
 

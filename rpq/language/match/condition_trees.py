@@ -20,7 +20,7 @@ from rpq.language.where import Comparison, In, IsNull, Logical, Name, Node, Not
 
 
 def conjuncts(condition: Any) -> list[Any]:
-    """Return the parts of a condition that must all hold; none of no condition."""
+    """Return the parts of a condition that must all hold; an absent condition has none."""
     if condition is None:
         return []
     if isinstance(condition, Logical) and condition.word == "and":
@@ -60,7 +60,7 @@ def _children(condition: Any) -> Sequence[Any]:
     return found
 
 
-def _changed(condition: Any, change: Any) -> Any:
+def _with_names(condition: Any, change: Any) -> Any:
     """Return a condition in which each name is replaced."""
     if isinstance(condition, Name):
         return change(condition)
@@ -68,15 +68,15 @@ def _changed(condition: Any, change: Any) -> Any:
     for name in ("parts", "inner", "values", "low", "high", "left", "right", "arguments"):
         part = getattr(condition, name, None)
         if isinstance(part, tuple):
-            changes[name] = tuple(_changed(one, change) for one in part)
+            changes[name] = tuple(_with_names(one, change) for one in part)
         elif part is not None:
-            changes[name] = _changed(part, change)
+            changes[name] = _with_names(part, change)
     return replace(condition, **changes) if changes else condition
 
 
 def rename(condition: Any, names: dict[Name, str]) -> Node:
     """Return a condition with other names."""
-    found: Node = _changed(condition, lambda name: replace(name, name=names[name]))
+    found: Node = _with_names(condition, lambda name: replace(name, name=names[name]))
     return found
 
 
@@ -105,15 +105,15 @@ def variables_of_paths(paths: Sequence[PathPattern]) -> Iterator[tuple[str, int]
         yield from of_elements(path.elements)
 
 
-def mentioned_in(paths: Sequence[PathPattern], where: Any = None) -> Iterator[tuple[str, int]]:
-    """Yield the variables of paths and those that conditions name, in EXISTS as well, and their places."""
+def variables_of_pattern(paths: Sequence[PathPattern], where: Any = None) -> Iterator[tuple[str, int]]:
+    """Yield the variables of paths and those in their conditions, including EXISTS, with their places."""
 
     def of_condition(condition: Any) -> Iterator[tuple[str, int]]:
         for node in condition_nodes(condition):
             if isinstance(node, Name):
                 yield node.name.partition(".")[0], node.column - 1
             elif isinstance(node, Exists):
-                yield from mentioned_in(node.pattern.paths, node.pattern.where)
+                yield from variables_of_pattern(node.pattern.paths, node.pattern.where)
 
     def of_elements(elements: Sequence[Element]) -> Iterator[tuple[str, int]]:
         for element in elements:

@@ -38,16 +38,16 @@ class EdgeLabels:
 
     @property
     def is_empty(self) -> bool:
-        """True if no label is among them."""
+        """True if the set contains no label."""
         return not self.names and not self.is_negated
 
     def overlaps(self, other: EdgeLabels) -> bool:
-        """Return whether some label is among these and among others."""
+        """Return whether the two sets have a label in common."""
         return not (self & other).is_empty
 
 
 def edge_labels(tree: LabelTree | None, node_label: str) -> EdgeLabels:
-    """Return the labels of an edge pattern; without an expression, any but that of the edges to the labels of nodes.
+    """Return the labels of an edge pattern. Without an expression these are all labels except `node_label`.
 
     >>> edge_labels(LabelTree("!", parts=(LabelTree("name", "a"),)), "type") == EdgeLabels(frozenset({"a", "type"}), True)
     True
@@ -95,5 +95,5 @@ def repeated_text(step: str, quantifier: Quantifier | None) -> str:
 
 
 def chain_text(steps: Sequence[str]) -> str:
-    """Return the path expression for several ones, one after the other."""
+    """Return the path expression of a sequence of steps."""
     return "/".join(steps)

@@ -38,7 +38,7 @@ class PathExpressions:
         raise match_error(self.text, at, message)
 
     def alternating(self, path: PathPattern) -> tuple[list[NodePattern], list[EdgePattern | Group]]:
-        """Return the nodes of a path and what connects each with the next; nodes that are not written have no name."""
+        """Return the nodes of a path, and the edge or group between each node and the next; omitted nodes have no name."""
         nodes: list[NodePattern] = []
         connectors: list[EdgePattern | Group] = []
         for element in path.elements:
@@ -61,7 +61,7 @@ class PathExpressions:
         return labels
 
     def has_common_labels(self, connectors: Sequence[EdgePattern]) -> bool:
-        """Return whether two edges of a path may be one edge."""
+        """Return whether two edge patterns of a path may match the same edge."""
         return any(one.overlaps(other) for one, other in combinations(map(self.labels, connectors), 2))
 
     def own_conditions(self, edge: EdgePattern) -> tuple[str, list[Node]]:
@@ -85,7 +85,7 @@ class PathExpressions:
         return self._condition_text(whole), others
 
     def _condition_text(self, tree: Node) -> str:
-        """Return a condition in the normal form of those in brackets. Raises `MatchError` for a misfit of types."""
+        """Return a condition in the normal form of those in brackets. Raises `MatchError` for incompatible types."""
         try:
             check_types(Where("", tree, frozenset(node.name for node in condition_nodes(tree) if isinstance(node, Name))))
         except WhereError as error:
@@ -117,7 +117,7 @@ class PathExpressions:
             self._fail(connector.at, "a quantified path has at least one edge")
         for node in nodes:
             if not node.is_bare:
-                self._fail(node.at, "the nodes inside a quantified path are bare: labels and conditions stand outside it")
+                self._fail(node.at, "nodes inside a quantified path are bare: write labels and conditions outside of it")
         texts = [self.step(step) for step in steps]
         labels = texts[0][1]
         for _, more in texts[1:]:

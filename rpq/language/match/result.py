@@ -51,12 +51,12 @@ class Result:
     body: Operator
     columns: tuple[Column, ...]
     variables: tuple[str, ...]
-    """The variables of the operator that are the columns."""
+    """The variables of the operator whose values are the columns."""
     properties: frozenset[str]
 
 
 def result_of(tree: MatchText, inner: Operator, scope: Scope, *, dialect: Dialect, values: ValueReader) -> Result:
-    """Return the rows that RETURN makes of the bindings of an operator. Raises `MatchError`. O(items · size)."""
+    """Return the rows that RETURN derives from the bindings of an operator. Raises `MatchError`. O(items · size)."""
     return _Items(tree, dialect, values).result(inner, scope)
 
 

@@ -105,6 +105,6 @@ class ValueReader:
         """Raise `MatchError` for a property of a node other than `id`."""
         self._fail(
             at,
-            f"{name}.{attribute} is refused: a node has no property but id, its name; what is known of it are edges, as in "
-            f"({name})-[:{attribute}]->(value)",
+            f"{name}.{attribute} is refused: a node has no property but id, its name; write other facts about it as edges, "
+            f"as in ({name})-[:{attribute}]->(value)",
         )

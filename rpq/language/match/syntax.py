@@ -62,7 +62,7 @@ class NodePattern:
 
 
 class Quantifier(NamedTuple):
-    """The number of repetitions of an edge or a path; any from `least` on if there is no `most`."""
+    """The number of repetitions of an edge or a path, at least `least`; without an upper bound, `most` is None."""
 
     least: int
     most: int | None
@@ -117,7 +117,7 @@ class GraphPattern:
     """The paths and the condition of a clause, or of an EXISTS."""
 
     different_edges: bool | None
-    """True if the edges of a solution must differ; None where the text does not say."""
+    """True if the edges of a solution must differ; None if the text does not specify it."""
     paths: tuple[PathPattern, ...]
     where: Node | None
     at: int
@@ -139,9 +139,9 @@ class Exists:
     pattern: GraphPattern
     column: int
     node: Name | None = None
-    """The node of which it asks for labels alone, as in `a:Account`."""
+    """The node whose labels the condition tests, as in `a:Account`; None for a pattern in braces."""
     returned: tuple[Any, ...] = ()
-    """The items after RETURN, which have no meaning, but may name only what is known."""
+    """The items after RETURN. They have no effect, but may name only variables in scope."""
 
 
 @dataclass(frozen=True)
@@ -726,8 +726,8 @@ def _reader(text: str) -> Any:
         def _refuse_path_variable(self, named: NameOf) -> NoReturn:
             refuse(
                 named.at,
-                f"the path variable {named.name} is refused: which of several it is would not be determined; leave it "
-                "out: rows have witnesses, which tell the edges of a path",
+                f"the path variable {named.name} is refused: several paths can have the same ends, and its value would not "
+                "be determined; leave it out: the witness of a row lists the edges of one path",
             )
 
         # --- clauses

@@ -4,8 +4,8 @@ Each clause becomes a block: pattern atoms, with the conditions on their binding
 two atoms, as in patterns with edge variables (`rpq.language.edge_variables`). A quantified path is one path atom. Blocks of
 MATCH are joined, OPTIONAL MATCH is a `LeftJoin`, EXISTS a `SemiJoin`, and RETURN groups, selects and makes distinct.
 
-Parallel edges are rows of their own, so every edge without a quantifier is bound, unless nobody can see how often a row
-occurs: under RETURN DISTINCT without aggregates, in EXISTS and behind ANY edges are bound only where something reads them.
+Parallel edges are rows of their own, so every edge without a quantifier is bound, unless the number of equal rows has no
+effect: under RETURN DISTINCT without aggregates, in EXISTS and behind ANY, an edge is bound only if something reads it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from rpq.language.match.condition_trees import (
     condition_nodes,
     conjuncts,
     disjuncts,
-    mentioned_in,
     names_read,
     variables_of_paths,
+    variables_of_pattern,
 )
 from rpq.language.match.labels import step_text
 from rpq.language.match.path_expressions import PathExpressions, has_trails
@@ -79,13 +79,13 @@ class Translation:
     """The properties of edges that columns and filters read."""
     has_edge_variables: bool
     differs: bool
-    """True if some clause asks for different edges."""
+    """True if some clause requires different edges."""
 
 
 def translate(tree: MatchText, *, dialect: Dialect, node_label: str, paths: str, is_triple: bool = False) -> Translation:
     """Return the algebra of a text. Raises `MatchError` at the place of what is refused. O(size²).
 
-    With `is_triple` there are no parallel edges with one label, so an edge that nobody reads need not be bound.
+    With `is_triple` there are no parallel edges with one label, so an edge that nothing reads need not be bound.
 
     >>> from rpq.language.match.syntax import parse
     >>> from rpq.language.sparql.algebra_text import algebra_text
@@ -134,7 +134,7 @@ class _Translator:
                 optional.append((clause.pattern, tuple(scope.own)))
                 perhaps_null.update(name for name, _ in variables_of_paths(clause.pattern.paths) if name not in scope.own)
             else:
-                self._check_sure(clause.pattern, perhaps_null)
+                self._refuse_nullable(clause.pattern, perhaps_null)
                 self._add_pattern(block, clause.pattern)
         if len(optional) == len(tree.clauses):
             self._fail(tree.clauses[0].at, "OPTIONAL MATCH is refused as the first clause: write a MATCH before it")
@@ -157,13 +157,13 @@ class _Translator:
             differs=self._differs,
         )
 
-    def _check_sure(self, pattern: GraphPattern, perhaps_null: Collection[str]) -> None:
-        """Refuse what an OPTIONAL MATCH binds in a later MATCH. Without it the order of the two does not matter."""
-        for name, at in mentioned_in(pattern.paths, pattern.where):
+    def _refuse_nullable(self, pattern: GraphPattern, perhaps_null: Collection[str]) -> None:
+        """Refuse a later MATCH with a variable of an OPTIONAL MATCH: its rows would depend on the order of the two."""
+        for name, at in variables_of_pattern(pattern.paths, pattern.where):
             if name in perhaps_null:
                 self._fail(
                     at,
-                    f"{name} is bound by an OPTIONAL MATCH before, and nothing matches where it is null: write MATCH in "
+                    f"{name} is bound by an earlier OPTIONAL MATCH, and nothing matches where it is null: write MATCH in "
                     "place of OPTIONAL MATCH, or the condition in the WHERE of the OPTIONAL MATCH",
                 )
 
@@ -189,7 +189,7 @@ class _Translator:
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def add_node(self, block: Block, node: NodePattern, *, is_lone: bool = False) -> Term:
-        """Return the term of a node, whose labels and conditions become those of the block; a lone one has no edge."""
+        """Add the labels and conditions of a node to a block, and return its term. A lone node has no edge in its path."""
         term: Term = Blank(self._fresh())
         name = node.variable
         if name is not None:
@@ -229,9 +229,9 @@ class _Translator:
         return term
 
     def _add_labels(self, block: Block, term: Term, label: LabelTree, at: int, *, is_lone: bool) -> None:
-        """Add the condition that a node has labels: edges of the node-label relation, which count once.
+        """Add the condition that a node has labels, as edges with the node label, which do not multiply rows.
 
-        One label of several is a test of values that edges give, but of a lone node it gives the values.
+        An alternative of labels tests a node that edges bind. If the node is alone, the alternative binds it.
         """
         if label.operator == "&":
             for part in label.parts:
@@ -271,7 +271,7 @@ class _Translator:
             if not known:
                 self._fail(
                     at,
-                    f"({name}) stands in no edge: nodes are known by their edges: write one, as in ({name})-->()",
+                    f"({name}) stands in no edge, and a node exists only as an end of edges: write one, as in ({name})-->()",
                 )
 
     # --- patterns --------------------------------------------------------------------------------------------------
@@ -425,7 +425,7 @@ class _Translator:
     # --- edges -----------------------------------------------------------------------------------------------------
 
     def _declare_edge(self, block: Block, connector: EdgePattern | Group) -> None:
-        """Make the variable of an edge known, and those inside a group."""
+        """Declare the variable of an edge, or those inside a group."""
         if isinstance(connector, Group):
             declare_inner(block.scope, connector, self._text)
             return
@@ -487,12 +487,12 @@ class _Translator:
                 bodies = [self._exists(block.scope, one) for one in choices]
                 block.tests.append((bodies[0] if len(bodies) == 1 else make_union(*bodies), negated))
                 continue
-            if self._is_id(block, part):
+            if self._fix_id(block, part):
                 continue
             self._add_filter(block, self._values.filter(block.scope, part))
 
-    def _is_id(self, block: Block, part: Node) -> bool:
-        """Return whether a conjunct fixes the name of a vertex of the block, which is noted as its constant then."""
+    def _fix_id(self, block: Block, part: Node) -> bool:
+        """Replace a vertex of the block by a constant if a conjunct fixes its name. Return whether it does."""
         if not (isinstance(part, Comparison) and part.sign == "==" and isinstance(part.left, Name)):
             return False
         name, dot, attribute = part.left.name.partition(".")
@@ -535,7 +535,10 @@ class _Translator:
         *,
         is_set: bool,
     ) -> Operator:
-        """Return the left join with an optional clause, and add its names to `of_optional`; `sure` are those before all."""
+        """Return the left join with an optional clause, and add its names to `of_optional`.
+
+        `sure` are the names that the MATCH clauses before it bind.
+        """
         scope = Scope()
         scope.own = {**sure, **of_optional}
         block = Block(Scope(scope), is_set)
@@ -548,7 +551,7 @@ class _Translator:
             if internal in of_block:
                 self._fail(
                     pattern.at,
-                    f"{name} is bound by an OPTIONAL MATCH before, and may be null: write both paths in one OPTIONAL MATCH",
+                    f"{name} is bound by an earlier OPTIONAL MATCH, and may be null: write both paths in one OPTIONAL MATCH",
                 )
         across: list[Node] = []
         for part in conditions:

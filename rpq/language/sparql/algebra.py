@@ -182,7 +182,7 @@ class Extend:
     variable: str
     formula: Formula
     is_joined: bool = False
-    """True if a value that the row around EXISTS gives the variable must be that of the formula; else it takes its place."""
+    """True to compare a value of the variable from the row around EXISTS with that of the formula, False to replace it."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class Values:
 
 @dataclass(frozen=True)
 class ReportTime:
-    """One solution, in which the variable `NOW` has the time of the report, another one at each report."""
+    """One solution, in which the variable `NOW` has the time of the report, which differs from report to report."""
 
 
 NOW = ".now"
@@ -231,7 +231,7 @@ class Slice:
     """ORDER BY, LIMIT and OFFSET: the solutions from position `offset` of their order on, at most `limit` of them.
 
     The order is that of the variables in `order`, each ascending or, with True, descending, by value; solutions that agree
-    in these are in the order of the `columns`, by value and then by text: the positions of different ones are certain.
+    in these are in the order of the `columns`, by value and then by text: so the position of a solution is determined.
     """
 
     inner: Operator
@@ -377,7 +377,7 @@ class SparqlQuestion:
         return any(triple.graph is not None for triple in self.template)
 
     @property
-    def tells_leaving(self) -> bool:
+    def shows_removals(self) -> bool:
         """True if rows show which answers leave."""
         return self.registration is None or self.registration.reporting == "DSTREAM"
 

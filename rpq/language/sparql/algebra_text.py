@@ -151,7 +151,7 @@ def _bound(operator: Operator) -> str:
 
 
 def atom_texts(atoms: Sequence[WindowAtom]) -> Iterator[str]:
-    """Yield the texts of atoms; the two atoms of an edge that is bound are one, as patterns have it."""
+    """Yield the texts of atoms. The two atoms of a bound edge are written as one, as in a pattern."""
     waiting: Atom | None = None
     for one in atoms:
         label = one.atom.expression.name if isinstance(one.atom.expression, Label) else None

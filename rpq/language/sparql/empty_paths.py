@@ -2,8 +2,7 @@
 
 By the standard (section 18.4) the pairs of such an atom are those that a nonempty path joins, every node of the active
 graph with itself, and a constant at an end of the atom with itself, whether or not the graph has it. Kernels join nonempty
-paths.
-So the solutions are those with a nonempty path between different ends, and those in which the ends are one:
+paths. So the solutions are those with a nonempty path between different ends, and those in which the ends are one:
 
     ?x <type> ?c . ?c <sub>* <Animal>    =    ?x <type> ?c . ?c <sub>+ <Animal> FILTER(?c is not Animal)
                                          ∪    ?x <type> <Animal>, with ?c = Animal
@@ -38,13 +37,13 @@ from rpq.language.sparql.algebra import (
 )
 
 MOST_BRANCHED = 4
-"""The number of paths of a conjunction that are divided into branches of all of it; the rest are each a part of a join."""
+"""The maximum number of paths by which a whole conjunction is divided into branches; other paths become parts of a join."""
 
 
 def with_empty_paths(operator: Operator, fresh: Callable[[], Blank]) -> Operator:
-    """Return a basic graph pattern in which atoms join nonempty paths, for one in which they join empty paths too.
+    """Return the equivalent of a basic graph pattern in which all atoms join nonempty paths.
 
-    It is a conjunction, or a join or union of some. `fresh` returns blank nodes that occur nowhere else.
+    The pattern is a conjunction, or a join or union of some. `fresh` returns blank nodes that occur nowhere else.
 
     >>> from rpq.automata import parse
     >>> from rpq.language.pattern import Atom
@@ -96,7 +95,7 @@ def _divide(atoms: Sequence[WindowAtom], fresh: Callable[[], Blank]) -> Operator
 
 
 Known = frozenset[tuple[Term, str | None]]
-"""Variables that are bound to nodes of the graphs of windows by what a conjunction is joined with."""
+"""Variables that other parts of the join bind to nodes, each with the window of these nodes."""
 
 
 class _Division:
@@ -117,7 +116,7 @@ class _Division:
             for term in (other.atom.subject, other.atom.object)
             if not isinstance(term, Constant)
         }
-        # One of which an end is bound comes first: the other end is so then.
+        # An atom with a bound end comes first, because it binds its other end.
         place = min(places, key=lambda number: (not _is_bound(atoms[number], bound), number))
         one, others = atoms[place], [*atoms[:place], *atoms[place + 1 :]]
         subject, object_ = one.atom.subject, one.atom.object

@@ -22,7 +22,7 @@ from rpq.language.pattern import (
     edges_accepted_on_paths,
     never_simple,
 )
-from rpq.language.query import Query, compiled, labels_of
+from rpq.language.query import Query, automaton_of, labels_of
 from rpq.language.readings import LabelSet, Reading, from_clauses
 from rpq.language.sparql.algebra import (
     Aggregate,
@@ -71,8 +71,8 @@ _QUAD = (*_TRIPLE, "graph")
 _NO_DEFAULT = "the query has no default window, so patterns outside WINDOW <name> { … } read only the edges without time"
 
 _FROM = (
-    "the edges of these graphs are those without time that --static '<graph>=FILE' or load_static(…, graph=…) brings; "
-    "without such ones, those that --static FILE or load_static brings without a name"
+    "these graphs contain the edges without time of --static '<graph>=FILE' or load_static(…, graph=…); if there are none, "
+    "those of --static FILE or load_static without a graph"
 )
 _NO_FROM = (
     "FROM NAMED without FROM: patterns outside GRAPH and WINDOW read the default window alone, not the edges without time"
@@ -132,7 +132,7 @@ class SparqlQuery(Query):
                 'aggregates, LIMIT, OFFSET and reports: omit semantics, or pass semantics="explicit"'
             )
         for path in self._paths:
-            compiled(path)
+            automaton_of(path)
         self._set_default_name()
 
     def _read(self) -> SparqlQuestion:
@@ -274,7 +274,7 @@ class SparqlQuery(Query):
     def named_labels(self) -> frozenset[LabelSymbol]:
         """The labels that the text names."""
         ends = {end for one in atoms_of(self.parsed.body) if (end := _edge_end(one.atom)) is not None}
-        return frozenset(ends).union(*(compiled(path).labels for path in self._paths))
+        return frozenset(ends).union(*(automaton_of(path).labels for path in self._paths))
 
     def reads(self, label: LabelSymbol) -> bool:
         """Return whether an atom can match edges with a label."""
@@ -301,7 +301,7 @@ class SparqlQuery(Query):
 
     @cached_property
     def _accepted_on_paths(self) -> tuple[dict[LabelSymbol, frozenset[Ends]], frozenset[Ends]]:
-        """Which edges paths accept of the labels that they name, and of each of the others, which may be thousands."""
+        """The edges that paths accept, by their ends: those with each label that a path names, and those with any other."""
         named = frozenset().union(*(dfa.labels for _, dfa in self._path_atoms))
         other = max(map(text_of, named), default="") + "?"
         of_named = {label: edges_accepted_on_paths(self._path_atoms, label) for label in named}
@@ -310,7 +310,7 @@ class SparqlQuery(Query):
     @cached_property
     def _path_atoms(self) -> list[tuple[Atom, automata.DFA]]:
         paths = dict.fromkeys(one.atom for one in atoms_of(self.parsed.body) if one.atom.edge is None)
-        return [(atom, compiled(str(atom.expression))) for atom in paths]
+        return [(atom, automaton_of(str(atom.expression))) for atom in paths]
 
     @cached_property
     def _edges_accepted(self) -> dict[LabelSymbol, frozenset[Ends]]:
@@ -348,7 +348,7 @@ class SparqlQuery(Query):
         object.__setattr__(other, "_original", None if original is None else original.over_dataset(graphs))
         object.__setattr__(other, "_parsed", read(self.expression, paths=self.paths, dataset=graphs))
         for path in other._paths:
-            compiled(path)
+            automaton_of(path)
         return other
 
     def in_unit(self, unit: str) -> Self:
@@ -376,13 +376,13 @@ class SparqlQuery(Query):
         return any(isinstance(one.extent, TimeExtent) and not one.extent.is_number for one in self.parsed.windows)
 
     @property
-    def tells_leaving(self) -> bool:
+    def shows_removals(self) -> bool:
         """True if rows show which answers leave.
 
-        >>> Query("REGISTER ISTREAM <r> AS ASK { ?x <a> ?y }", window=Window(size=9, slide=3)).tells_leaving
+        >>> Query("REGISTER ISTREAM <r> AS ASK { ?x <a> ?y }", window=Window(size=9, slide=3)).shows_removals
         False
         """
-        return self.parsed.tells_leaving
+        return self.parsed.shows_removals
 
     @property
     def reports_whole_answers(self) -> bool:
@@ -461,7 +461,7 @@ def _edge_end(atom: Atom) -> EdgeEnd | None:
 def _labels(atoms: Iterable[WindowAtom]) -> LabelSet:
     all_atoms = [one.atom for one in atoms]
     ends: frozenset[LabelSymbol] = frozenset(end for atom in all_atoms if (end := _edge_end(atom)) is not None)
-    paths = [compiled(str(atom.expression)) for atom in all_atoms if _edge_end(atom) is None]
+    paths = [automaton_of(str(atom.expression)) for atom in all_atoms if _edge_end(atom) is None]
     named = ends.union(*(path.labels for path in paths))
     conditions = frozenset().union(*(path.conditions_of_others for path in paths))
     return LabelSet.of(named, lambda label: label in ends or any(path.is_relevant(label) for path in paths), conditions)
@@ -515,10 +515,10 @@ def _bound_by_edges(operator: Operator) -> frozenset[str]:
 
 
 def _divides(operator: Operator, name: str) -> bool:
-    """Return whether a solution depends only on edges that have its own value of a variable wherever that stands.
+    """Return whether a solution depends only on edges that have its own value of a variable at each of its occurrences.
 
-    Whatever removes or extends a solution must have the value of the solution, and what joins several of them into one, as
-    a group or as a projection does, must leave values apart.
+    An operator that removes or extends solutions must read edges with the same value, and one that merges solutions, such as
+    a group or a projection, must keep different values apart.
     """
     for formula in formulas_of(operator):
         for body in bodies_of(formula):

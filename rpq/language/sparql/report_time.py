@@ -2,8 +2,8 @@
 
     FILTER(?until < NOW())    =    filter ?until < ?now over the join of the group with the time of the report
 
-So what a report changes is what a change of one row changes, and a comparison with NOW() is a join by value, which looks
-only at the rows between the times of two reports.
+So a report has the effect of a change of one row, and a comparison with NOW() is a join by value, which reads only the rows
+between the times of two reports.
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ def with_report_time(operator: Operator) -> Operator:
         case Project(inner) | Distinct(inner) | Slice(inner):
             return replace(operator, inner=with_report_time(inner))
         case Filter(inner, condition):
-            changed: Operator = Filter(_timed(inner, operator), _replace_call(condition))
+            changed: Operator = Filter(_join_report_time(inner, operator), _replace_call(condition))
         case Extend(inner, _, formula):
-            changed = replace(operator, inner=_timed(inner, operator), formula=_replace_call(formula))
+            changed = replace(operator, inner=_join_report_time(inner, operator), formula=_replace_call(formula))
         case LeftJoin(left, right, optional_condition):
             condition_of_both = None if optional_condition is None else _replace_call(optional_condition)
-            changed = LeftJoin(with_report_time(left), _timed(right, operator), condition_of_both)
+            changed = LeftJoin(with_report_time(left), _join_report_time(right, operator), condition_of_both)
         case Group(inner, keys, aggregates):
             replaced = tuple((name, _replace_in_aggregate(one)) for name, one in aggregates)
-            return Group(_timed(inner, operator), keys, replaced)
+            return Group(_join_report_time(inner, operator), keys, replaced)
         case _:
             assert_never(operator)
     return Project(changed, tuple(sorted(possible_variables(operator)))) if _calls_now(operator) else changed
@@ -100,8 +100,8 @@ def _calls_now(operator: Operator) -> bool:
     return any(map(calls, formulas_of(operator)))
 
 
-def _timed(inner: Operator, around: Operator) -> Operator:
-    """Return an operand of an operator, joined with the time of the report if a formula of that calls NOW."""
+def _join_report_time(inner: Operator, around: Operator) -> Operator:
+    """Return an operand, joined with the time of the report if a formula of the operator `around` it calls NOW."""
     timed = with_report_time(inner)
     return make_join(timed, ReportTime()) if _calls_now(around) else timed
 

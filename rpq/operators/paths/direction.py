@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rpq.automata import DFA, ExpressionError, parse, reversal
 from rpq.automata.expressions import SizeError
-from rpq.language.query import Query, Vertex, compiled
+from rpq.language.query import Query, Vertex, automaton_of
 from rpq.operators.paths.program import Compiled
 
 _LARGER = 8
@@ -57,7 +57,7 @@ def way_of(query: Query) -> Way:
 def _reversed(expression: str) -> DFA | None:
     """Return the automaton of the reversal, if there is one: thousands of queries may ask for that of one expression."""
     try:
-        return compiled(str(reversal(parse(expression))))
+        return automaton_of(str(reversal(parse(expression))))
     except (ExpressionError, SizeError):
         return None
 

@@ -1,20 +1,20 @@
-"""Chains of atoms as one: `?x a2q ?m . ?m c2a* ?y` is `?x a2q/c2a+ ?y` where no column shows ?m.
+"""The merging of chains of atoms into one atom: `?x a2q ?m . ?m c2a* ?y` is `?x a2q/c2a+ ?y` where no column shows ?m.
 
-Under DISTINCT it does not matter how many values a variable has that no other atom reads and no column shows, only
-whether there is one. Then the two atoms at it say that there is a walk of the first expression followed by one of
-the second: a path atom of the concatenation of their non-empty words, since no path atom is about empty paths. One index
-answers it, in place of two and of a join whose rows are mostly repetitions.
+Consider a variable that only two atoms read and no column shows. Under DISTINCT the number of its values has no effect, only
+whether there is one: the two atoms hold if there is a walk of the first expression followed by one of the second. This is
+a path atom of the concatenation of their non-empty words, since path atoms match non-empty paths. One index answers it, in
+place of two and of a join whose rows are mostly repetitions.
 
 An atom that is a single edge takes part where its part of the pattern is one chain: then the pairs that the index finds
-are the answers, and never more than the bindings that a join would go through (a2q/c2a on MathOverflow: 0.3 s, the join
+are the answers, and never more than the bindings that a join would enumerate (a2q/c2a on MathOverflow: 0.3 s, the join
 with DISTINCT 7 s). It also becomes the beginning or the end of a path where that brings it to a constant, or to a variable
 that an edge joins to one: then few trees are grown. Elsewhere the join finds only those pairs that other atoms let through,
 where the index would hold all.
 
 Chains stay as they are where paths are simple (two simple paths in a row may cross each other) and under isomorphism
 (the vertex between them has to differ from others), and where the edges of a path are in an order in time, which would
-become that of the whole. Chains whose other ends are one variable are not merged either: all
-pairs would have to be found to see which of them are of the form (x, x).
+become that of the whole. Chains whose other ends are one variable are not merged either: all pairs would have to be found
+to select those of the form (x, x).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ to the thread; the other atoms read all edges. So each solution is found by one 
 is bound to, and nothing is compared between threads. The variable is a column of the rows, so equal rows come from one
 thread, and DISTINCT, netting and groups by the variable are right in each.
 
-What this costs is the upkeep of edges that several threads have. It is least where the variable stands in all atoms: then
+The cost is the maintenance of edges that several threads have. It is least where the variable stands in all atoms: then
 each thread has its part of the edges alone. Patterns without such a variable may be divided by a pair of variables: then
 each thread has all edges, and keeps the solutions whose two values belong to it (`joins/delta_join.py`).
 """
@@ -31,17 +31,17 @@ from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 
 PAIR = "pair"
-"""In place of a variable: threads divide the solutions by the values of the two variables that plans bind first."""
+"""The division of solutions by the values of the two variables that plans bind first, in place of the name of one."""
 LARGEST_COST = 0.9
-"""The upkeep of one of two threads, compared with that of one thread alone, from which dividing does not pay."""
+"""The maintenance work of one of two threads, relative to that of a single thread, from which division does not pay."""
 
 
 def divide(edges: Sequence[MeaningEdge], columns: Sequence[str], *, by_pairs: bool = True) -> str | None:
     """Return the column by whose values threads best divide a pattern that is one part, `PAIR`, or None for one thread.
 
-    `edges` are those of its only meaning; columns are variables as plans have them. A column that all atoms have is best:
-    no edge is in two threads. Else it is a pair, which is even however uneven the values of one variable are, or without
-    `by_pairs` the column that is fewest joins away from all atoms, if threads then have fewer edges than one.
+    `edges` are those of its only meaning; columns are variables as plans name them. A column in all atoms is best, because
+    no edge is in two threads. Otherwise it is a pair, which divides evenly however uneven the values of one variable are, or
+    without `by_pairs` the column that is fewest joins away from all atoms, if threads then have fewer edges than one.
     O(columns × atoms²).
 
     >>> divide([("?x", "a", "?y"), ("?x", "b", "?z")], ["?x", "?y", "?z"])
@@ -51,7 +51,7 @@ def divide(edges: Sequence[MeaningEdge], columns: Sequence[str], *, by_pairs: bo
     """
 
     def upkeep(name: str) -> float:
-        """Return the relations of one of two threads, half a one counting as half."""
+        """Return the number of relations of one of two threads; a relation of which it has half the edges counts as 0.5."""
         relations = {(read, divided_end((source, target), name)) for source, read, target in edges}
         return sum(1.0 if end is None else 0.5 for _, end in relations)
 
@@ -65,7 +65,7 @@ def divide(edges: Sequence[MeaningEdge], columns: Sequence[str], *, by_pairs: bo
 
 
 def _distance(edges: Sequence[MeaningEdge], variable: str) -> int:
-    """Return how many joins each edge is away from one with the variable, in all; edges are connected by variables."""
+    """Return the sum over all edges of the number of joins between the edge and one with the variable."""
     reached: set[object] = {variable}
     waiting = [{term for term in (source, target) if isinstance(term, str)} for source, _, target in edges]
     total = steps = 0

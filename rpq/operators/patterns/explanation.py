@@ -1,7 +1,7 @@
 """The explanation of a pattern: its atoms, the relations that they read, and the order in which they are joined.
 
-For a running pattern it has measurements too: the values looked at and the rows written for each seed, the sizes of the
-relations and the other queries that read them, and whether support lists are kept, and why.
+For a running pattern it has measurements too: the values examined and the rows written for each seed, the sizes of the
+relations and the other queries that read them, and whether and why support lists are maintained.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from rpq.errors import QueryError
 from rpq.language.pattern import Blank, Constant, Pattern, Term, Variable, edges_accepted_on_paths
-from rpq.language.query import PatternQuery, Query, compiled
+from rpq.language.query import PatternQuery, Query, automaton_of
 from rpq.operators.patterns.joins.plan import Part, describe_seed, format_atom, plan_pattern, spanning_tree
 from rpq.operators.patterns.joins.supports import can_have_supports
 from rpq.operators.patterns.meanings import Meaning, NamedVertex, direct_atoms, meanings_of, name_of_read, variable
@@ -54,9 +54,9 @@ class ExplainedRelation:
     cells: int | None = None
     shared_with: tuple[str, ...] = ()
     accepts: tuple[str, ...] = ()
-    """The edges that are stored, as "any vertex to h7", others being passed by; empty where all are.
+    """The edges that are stored, such as "any vertex to h7", if others are ignored; empty if all are stored.
 
-    For a running pattern, what other queries accept of the label counts too."""
+    For a running pattern, the edges that other queries accept of the label are stored, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ class Explanation:
       ?y b ann changes (if a into ?y)
         ?x from a into ?y
     <BLANKLINE>
-    support lists: where the query looks at many values in vain; decided while it runs
+    support lists: where the query examines many values in vain; decided while it runs
     """
 
     pattern: str
@@ -209,7 +209,7 @@ class Explanation:
 _SHOWN = 10
 """The number of queries that are named among those that read a relation, and of kinds of edges that it stores."""
 _READS = {"edge": "edges labelled", "path": "paths along"}
-_WHERE_WORTH_IT = "where the query looks at many values in vain; decided while it runs"
+_WHERE_WORTH_IT = "where the query examines many values in vain; decided while it runs"
 
 
 def explain(query: Query) -> Explanation:
@@ -252,7 +252,7 @@ def explain_pattern(
             )
         )
 
-    paths = [(atom, compiled(str(atom.expression))) for atom in join.atoms if atom.edge is None]
+    paths = [(atom, automaton_of(str(atom.expression))) for atom in join.atoms if atom.edge is None]
 
     def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
         accepted = pattern.edges_accepted.get(name, frozenset({ALL})) | edges_accepted_on_paths(paths, name)
@@ -305,7 +305,7 @@ def explain_meaning(
     supports: Sequence[str],
     work: Callable[[int, int], tuple[int, int]] | None = None,
 ) -> ExplainedMeaning:
-    """Explain a meaning with its parts; `work` returns the values looked at and the rows written for (part, atom)."""
+    """Explain a meaning with its parts; `work` returns the values examined and the rows written for (part, atom)."""
 
     def seeds(number: int, part: Part) -> list[ExplainedSeed]:
         found = []
@@ -336,7 +336,7 @@ def _constant_texts(names: Sequence[str]) -> Callable[[int], str]:
 
 
 def _term_text(text: str) -> str:
-    """Return a term with blank nodes and edge variables written as in the pattern; a plan has them as variables."""
+    """Return a term with blank nodes and edge variables as the pattern writes them; in a plan they are variables."""
     return text.replace("?_:", "_:").replace("?.", "?")
 
 

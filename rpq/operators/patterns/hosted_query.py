@@ -30,16 +30,16 @@ _LARGEST_COUNT = 2**56
 
 
 class HostedQuery(RunningQuery, Member):
-    """A query that the host of patterns serves. A subclass sets `_names` and calls `_start` at the end of its `__init__`."""
+    """A query that the host of patterns evaluates. A subclass sets `_names` and calls `_start` last in its `__init__`."""
 
     _relations: ReadRelations | WindowedReads
     _names: Sequence[str]
     """The names of the vertices that the query names."""
 
     divided_by: str | None = None
-    """The variable, as plans have it, or the pair by which threads divide the query; None where it is not divided."""
+    """The variable, as plans name it, or the pair by which threads divide the query; None if it is not divided."""
 
-    question: Any  # a query of the subclass's kind, which says when it reports, and how paths are meant
+    question: Any  # a query of the subclass's kind, with attributes for its report and the kind of its paths
 
     def __init__(self, question: Any, resources: Resources) -> None:
         self.question = question
@@ -162,7 +162,7 @@ class HostedQuery(RunningQuery, Member):
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         counters = saved["counters"]
-        # Older states have no count of what was passed by.
+        # Older states have no count of the tuples that no query accepts.
         counts = [counters[name].whole(0, _LARGEST_COUNT) if name in counters else 0 for name in OUTCOMES]
         rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
         latency = np.zeros(LATENCY_BUCKETS, np.int64)

@@ -4,7 +4,7 @@
 expression: its pairs are found by growing trees from *roots*, and the end with fewer roots is where they begin. A constant
 is one root. A variable at which another edge atom has a constant (`?x role moderator`) can only be a vertex with such an
 edge: these are the roots. The same holds for the subject of a path at which another edge atom stands (`?x role ?what`),
-unless its paths begin with such edges themselves, when hardly a tree would be spared. Otherwise every vertex is a root.
+unless its paths begin with such edges themselves, when hardly a tree would be avoided. Otherwise every vertex is a root.
 
 This pays however many vertices are bound, so nothing is decided at run time. `?x role ?m . ?x a2q/c2a* ?y` on
 MathOverflow, with static edges: 0.5 s in place of 4.0 where 1 % of the vertices are bound, 1.5 for 5.7 at 30 %, 6.5 for 5.8
@@ -28,7 +28,7 @@ from rpq.automata.symbols import LabelSymbol, Symbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.pattern import Atom, Constant, Term, vertices_of
 from rpq.language.pattern import Term as AskedTerm
-from rpq.language.query import compiled
+from rpq.language.query import automaton_of
 from rpq.language.time_order import TimeOrder
 from rpq.operators.patterns.joins.plan import Atom as PlanAtom
 
@@ -73,7 +73,7 @@ class DirectedAtom(NamedTuple):
 
     @property
     def variables(self) -> tuple[str | None, str | None]:
-        """The names of the variables at its source and at its target, as plans have them; None for a constant."""
+        """The names of the variables at its source and at its target, as in plans; None for a constant."""
         source, target = (None if isinstance(term, Constant) else _name_of(term) for term in (self.source, self.target))
         return source, target
 
@@ -130,7 +130,7 @@ def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
         return forward
     try:
         reversal = str(automata.reversal(expression))
-        compiled(reversal)
+        automaton_of(reversal)
     except (SizeError, ExpressionError):  # the reversal is nested too deep, or its automaton is much larger
         return forward
     return DirectedAtom(atom.object, PathRead(reversal, roots, turned=True), atom.subject)
@@ -150,7 +150,7 @@ def _roots(term: Term, edges: Sequence[DirectedAtom]) -> Roots:
 
 def _bound_roots(term: Term, edges: Sequence[DirectedAtom], expression: Expression) -> Neighbours | None:
     """Return the vertices with an edge that some atom requires at a variable; None if paths begin with such an edge."""
-    dfa = compiled(str(expression))
+    dfa = automaton_of(str(expression))
     for source, label, target in edges:
         assert not isinstance(label, PathRead)
         for end, inward in ((source, False), (target, True)):
@@ -173,7 +173,7 @@ def _without_empty_word(expression: Expression) -> Expression:
         return expression
     try:
         nonempty = automata.nonempty(expression) or expression
-        compiled(str(nonempty))
+        automaton_of(str(nonempty))
     except (SizeError, ExpressionError):
         return expression
     return nonempty
@@ -195,7 +195,7 @@ MeaningEdge = tuple[str | NamedVertex, LabelSymbol | PathRead, str | NamedVertex
 class Meaning(NamedTuple):
     """The relations and paths that are read between terms.
 
-    Variables are written as `plan` has them (a blank node is a variable that is not selected), constants as names.
+    Variables are written as in `plan` (a blank node is a variable that is not selected), constants as names.
     """
 
     edges: tuple[MeaningEdge, ...]
@@ -225,7 +225,7 @@ def name_of_read(reads: LabelSymbol | PathRead) -> str:
 
 
 def variable(name: str) -> str:
-    """Return the name of a variable as `plan` has it."""
+    """Return the name of a variable in a `plan`."""
     return f"?{name}"
 
 

@@ -35,22 +35,22 @@ from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 
 MOST_DIVIDED = 64
-"""The number of queries from which others are not divided: each thread would repeat the plans of all of them."""
+"""The number of queries from which further ones are not divided, because each thread would repeat all their plans."""
 WORTH_DIVIDING = 100.0
 """The rows of a pattern that a change of an edge writes, from which threads divide it though each of them then keeps all
 edges: to enter and to remove an edge takes as long as to write some tens of rows."""
 _UNREAD = 1 << 20
 """The largest number of values in a piece of rows that are only counted."""
 _PIECES = 4
-"""The number of pieces of rows for which the guard is asked at once."""
+"""The number of pieces of rows for which memory is requested from the guard at once."""
 
 
 class Member(Protocol):
-    """A query that the host serves."""
+    """A query that the host evaluates."""
 
     @property
     def nbytes(self) -> int:
-        """The bytes held by this query alone."""
+        """The size in memory of this query alone, in bytes."""
 
     @property
     def contents(self) -> Collection[Content | PathContent]:
@@ -63,7 +63,7 @@ class Member(Protocol):
         """Link plans whose constants have ids now, and unlink others. Constants that are `fresh` have no edges yet."""
 
     def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
-        """Return the rows that changes of its parts make.
+        """Return the rows that follow from changes of its parts.
 
         `changed` are the changes of the parts of all queries by number, one object for all queries that have a part in them.
         """
@@ -73,7 +73,7 @@ class Member(Protocol):
 
 
 class _EnoughError(Exception):
-    """There are more answers than are wanted."""
+    """There are more answers than the caller needs."""
 
 
 class PatternHost:
@@ -96,8 +96,8 @@ class PatternHost:
         self.readers_of_report_time: dict[str, Member] = {}
         """The queries whose answer changes with the time of the report."""
         self.chunk_times = self._times = np.zeros(0, np.int64)
-        """The timestamps of the last chunk, of which rows are asked for."""
-        self._undivided: dict[int, Callable[[], None]] = {}  # parts that threads may divide, and what divides them
+        """The timestamps of the last chunk, whose rows are still to be returned."""
+        self._undivided: dict[int, Callable[[], None]] = {}  # parts that threads may divide, and the function that does
         self.tuples = 0
         """The number of applied tuples."""
         self.is_delete = np.zeros(0, np.uint8)
@@ -105,7 +105,7 @@ class PatternHost:
         self.first: np.ndarray | None = None
         """For each tuple of the last chunk the place of the first tuple of its event; None where each tuple is an event."""
         self.vertex_room = self._own_room = 0
-        self._counts_only = False  # whether rows are not kept
+        self._counts_only = False  # whether rows are counted and not stored
         self.is_whole = resources.share.total == 1
         """True if there is one share, to which all rows belong."""
         self._hashes = np.zeros(0, np.uint64)  # of the names of vertices, where there are several shares
@@ -142,11 +142,11 @@ class PatternHost:
         self._holders: Counter[int] = Counter()  # part to the number of places of queries that have it
         self._equal_parts: dict[tuple[Any, ...], int] = {}  # by everything that makes parts equal
         self._keys: dict[int, tuple[Any, ...]] = {}
-        self._member_sizes: dict[str, int] = {}  # bytes of queries, as of the last look at each
+        self._member_sizes: dict[str, int] = {}  # bytes of queries, when each was last measured
         self._changed_members: set[str] = set()  # queries that changed since then
         self._result_parts: set[int] = set()  # parts whose rows are rows of the result of their query
         self._other_parts: set[int] = set()  # all other parts
-        self._cells: dict[int, Cell] = {}  # part to the cell of this share, which tells its rows
+        self._cells: dict[int, Cell] = {}  # part to the cell of this share, which determines its rows
         self._granted = 0  # bytes of delivered rows that the guard has granted
         self._latency_copy: tuple[int, np.ndarray] | None = None
         self._numbers = 0
@@ -232,7 +232,7 @@ class PatternHost:
             del self._memberships[key]
 
     def look_up(self, vertices: VertexDictionary, names: Iterable[str]) -> None:
-        """Look up the vertices of constants that have been watched since just now, and bind them in the plans."""
+        """Look up the vertices of constants that are newly watched, and bind them in the plans."""
         for constant, vertex in self.constants.look_up(vertices, names).items():
             self.tables.bind(constant, vertex)
 
@@ -278,11 +278,11 @@ class PatternHost:
     # --- division over threads -------------------------------------------------------------------------------
 
     def divide_if_worth_it(self, part: int, divide: Callable[[], None]) -> None:
-        """Call `divide` between chunks once a part has proved to be so much work that threads should divide it."""
+        """Call `divide` between chunks once a part has caused so much work that threads should divide it."""
         self._undivided[part] = divide
 
     def review(self) -> None:
-        """Divide parts that are much work; to be called between chunks. O(parts that may be divided)."""
+        """Divide parts that cause much work; to be called between chunks. O(parts that may be divided)."""
         for part in [part for part in self._undivided if self._live.choice.rows_a_change(part) >= WORTH_DIVIDING]:
             divide = self._undivided.pop(part)
             if self._holders[part] == 1:
@@ -399,14 +399,14 @@ class PatternHost:
 
     @property
     def _unread_values(self) -> int:
-        """The number of values in a piece of rows that nobody reads, as they are only counted; 0 where they are read."""
+        """The number of values in a piece of rows that are only counted; 0 if rows are read."""
         return min(_UNREAD, self._rows.most) if self._counts_only and self.is_whole and not self._other_parts else 0
 
     def _take(self, live: LivePatterns) -> None:
         """Store the delivered rows. Raises `RowLimitError` where one event has brought too many rows already."""
         output = live.output
         is_of_stream = self._sink is self._delivered
-        # Only the values of rows tell which of them belong to a share.
+        # Only the values of rows determine which of them belong to a share.
         only_counts = is_of_stream and self._counts_only and self.is_whole
         some = self._other_parts if only_counts and len(self._other_parts) < len(self._parts) else None
         self._sink.take(output, parts=some)
@@ -502,7 +502,7 @@ class PatternHost:
         self._is_by_tuple, self._counts_only = details.first is None, details.counts_only
         count = len(chunk.timestamp)
         if self.thread and not self.members:
-            return  # it moves on when a query comes
+            return  # its time moves when a query is added
         # The relations of a label, which know edges by their ends, read it in the merged stream and in that of the tuple.
         both = tuples if details.named is None else details.named_view
         most = self._unread_values
@@ -557,9 +557,9 @@ class PatternHost:
         return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
 
     def is_silent(self, orders: np.ndarray) -> np.ndarray:
-        """Return whether answers leave silently with implicit semantics, for each event of the last chunk.
+        """Return for each event of the last chunk whether answers leave it silently with implicit semantics.
 
-        They do at boundaries, and in events without a delete. `orders` are the places of the events.
+        They do so at boundaries, and in events without a delete. `orders` are the places of the events.
         """
         silent = np.ones(len(orders), bool)
         if len(self.is_delete):
@@ -571,7 +571,7 @@ class PatternHost:
     def _deltas_of(
         self, delivered: DeliveredRows, *, before: int | None = None, timed: Iterable[str] = ()
     ) -> list[tuple[str, Delta]]:
-        """Return the rows that changes of parts make, and those of the `timed` queries, which passing time may change."""
+        """Return the rows that follow from changes of parts, and those of the `timed` queries, which time may change."""
         parts_of: dict[str, dict[Place, Delta]] = {name: {} for name in timed}
         changed = delivered.by_part()
         if before is not None:
@@ -606,14 +606,14 @@ class PatternHost:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes held."""
+        """The size in memory, in bytes."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self._hashes.nbytes
         of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._own_memberships)
         return shared + of_paths + self._bytes_of_members()
 
     def _bytes_of_members(self) -> int:
-        """Return the bytes of all queries. O(queries) additions; only those that changed are looked at."""
-        # Copies, because the guard of another thread may ask meanwhile.
+        """Return the bytes of all queries. O(queries) additions; only those that changed are measured."""
+        # Copies, because the guard of another thread may call this meanwhile.
         changed = [*(self._changed_members if self._member_sizes else self.members)]
         self._member_sizes |= {name: self.members[name].nbytes for name in changed}
         self._changed_members.difference_update(changed)
@@ -629,17 +629,17 @@ class PatternHost:
         self._changed_members.clear()
 
     def ask_for(self, size: int) -> None:
-        """Ask the guard for `size` bytes more, without a tuple; it may refuse."""
-        self._guard(5 * size, 0)  # a guard takes four fifths of what it is asked for as present already
+        """Request `size` more bytes from the guard, without a tuple; it may refuse."""
+        self._guard(5 * size, 0)  # a guard assumes that four fifths of a request are in use already
 
     def _request_memory(self, need: int) -> None:
-        """Ask the guard for more memory, which it may refuse.
+        """Request more memory from the guard, which it may refuse.
 
-        `need` is what a kernel returned.
+        `need` is the code that a kernel returned.
         """
         delivered, piece = self._delivered.nbytes, self._live.nbytes
         if need == tables.NEED_OUTPUT and delivered + piece <= self._granted:
-            return  # adding up the bytes held takes as long as some thousand rows
+            return  # adding up the memory in use takes as long as some thousand rows
         size = self.nbytes
         more = max(size // 4, _PIECES * piece)
         self._guard(size + more, self.tables.plans.state.tuple)

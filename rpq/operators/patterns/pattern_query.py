@@ -110,7 +110,7 @@ class RunningPattern(HostedQuery):
     def _is_netted(self) -> bool:
         """True if a solution may leave silently and come back in one event, as in a count window that moves.
 
-        Where there are paths, the rows themselves tell whether a pair is lost by an eviction alone.
+        Where there are paths, the rows themselves show whether a pair is lost by an eviction alone.
         """
         return self._is_counted and (self._repeats or not self._is_direct or self._has_paths or self._has_events)
 
@@ -165,7 +165,7 @@ class RunningPattern(HostedQuery):
     def leave_changed(self) -> None:
         """Leave the parts of meanings in which a constant has lost its id or has another one.
 
-        A part takes the vertices of its constants when it is linked, and that is when the first query joins it.
+        A part is bound to the vertices of its constants when it is linked, which is when the first query joins it.
         """
         for number in [*self._joined_meanings]:
             if any(self._host.constants.id_of(name) != identity for name, identity in self._ids[number].items()):
@@ -175,7 +175,7 @@ class RunningPattern(HostedQuery):
         """Link the plans of meanings all of whose constants are vertices now; unlink those of others.
 
         A meaning in which a constant has lost its id or has another one has no solutions: the former vertex had no edge
-        left. Where there are more than `most` solutions not all are counted; they must be counted before anything changes.
+        left. If there are more than `most` solutions, not all are counted. They must be counted before anything changes.
         Constants that are `fresh` have no edges yet.
         """
         for number, names in enumerate(self._names_of):
@@ -328,7 +328,7 @@ class RunningPattern(HostedQuery):
     # --- results ---------------------------------------------------------------------------------------------
 
     def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
-        """Return the rows that changes of its parts make."""
+        """Return the rows that follow from changes of its parts."""
         if not self._is_direct:
             return self._delta_of_solutions(parts)
         (delta,) = parts.values()
@@ -340,7 +340,7 @@ class RunningPattern(HostedQuery):
         return self._count_rows(self._own_rows_of_delta(delta))
 
     def _delta_of_solutions(self, parts: dict[Place, Delta]) -> Delta:
-        # Where the row guard would refuse them, not all are formed; the rows of a share are selected first.
+        # If the row guard would refuse them, not all are formed; the rows of a share are selected first.
         is_partial = self._is_netted or self._host.first is not None or not self._host.is_whole
         most = None if is_partial else self._most_rows
         events, changes = as_changes(parts.values(), first=self._host.first)
@@ -448,7 +448,7 @@ class RunningPattern(HostedQuery):
 
     @property
     def nbytes(self) -> int:
-        """The bytes held by this query alone."""
+        """The size in memory of this query alone, in bytes."""
         return self._solutions.nbytes
 
     def figures(self) -> Figures:
@@ -503,7 +503,7 @@ def edges_of_one_part(question: PatternQuery) -> Sequence[MeaningEdge] | None:
 
 
 class HeavyPattern(DividedQuery):
-    """A pattern that one thread evaluates until it has proved to be so much work that threads should divide it."""
+    """A pattern that one thread evaluates until it has caused so much work that threads should divide it."""
 
     def __init__(self, question: PatternQuery, resources: Resources) -> None:
         self._resources = resources

@@ -1,4 +1,4 @@
-"""Relations that a running query reads: filling them, counting its tuples, and giving them back.
+"""Relations that a running query reads: filling them, counting its tuples, and releasing them.
 
 `ReadRelations` serves a pattern, with one window and no streams, `WindowedReads` a query that reads several windows or named
 streams. Both take relations of labels and of paths from the host and fill them with the edges of a window.
@@ -36,8 +36,8 @@ def fill(
 ) -> None:
     """Fill an empty relation with those edges of a chunk that have its label and are selected by `mine`.
 
-    A relation that has edges keeps them; with `is_checked` other edges than these are an error. `slides` are those at which
-    the edges leave. Raises `MemoryLimitError`, `Damage`. O(edges).
+    The edges of a relation that has some do not change; with `is_checked` other edges than these are an error. `slides` are
+    those at which the edges leave. Raises `MemoryLimitError`, `Damage`. O(edges).
     """
     store, relations, number = host.store, host.relations, host.relations[content]
     is_empty = not store.current_edges(number)
@@ -65,9 +65,9 @@ class DerivedPath(NamedTuple):
 class ReadRelations:
     """The relations that the atoms of one pattern read.
 
-    `RunningPattern` says what is joined and reported; this class takes the relations from the host, fills them and counts
-    tuples. `origin` is the host's number for queries that count edges from the same moment. `divided_by` is the variable by
-    which threads divide the pattern; `coordinates` are those of the share (number, of how many) by variable.
+    `RunningPattern` determines what is joined and reported; this class takes the relations from the host, fills them and
+    counts tuples. `origin` is the host's number for queries that count edges from the same moment. `divided_by` is the
+    variable by which threads divide the pattern; `coordinates` are those of the share (number, of how many) by variable.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ReadRelations:
     # --- contents --------------------------------------------------------------------------------------------
 
     def begin_at(self, origin: int) -> None:
-        """Choose the relations with the edges that are counted since an origin; to be called before anything is taken."""
+        """Choose the relations with the edges that are counted since an origin. Called before `take`."""
         self.origin = origin
         is_loopless = self._question.paths == "simple"
         self._atom_contents = [self._content(label, loopless=is_loopless, end=end) for label, end in self._edge_reads]
@@ -214,7 +214,7 @@ class ReadRelations:
         self._counted_before = self._tuple_counts()
 
     def release(self) -> None:
-        """Give the relations back to the host."""
+        """Release the relations of the host."""
         if self._paths:
             self._host.release_membership(self._key, self._reader)
         for _, pairs, need in self._derived_paths:
@@ -393,16 +393,17 @@ def static_content(graph: str | None, graphs: tuple[str, ...] | None) -> tuple[s
 class WindowedReads:
     """The relations of one query that reads several windows or named streams, and the outcomes of its tuples.
 
-    A running query that is evaluated over `PatternHost` has one of these. It says which edges and paths its atoms read, each
-    over one of its `readings`, and forwards what the protocol of a running query requires: `reads`, `slides`, `count_from`,
-    `load_static`, `fill`, counts and figures. Its plans are its own business: `relation` returns the numbers of relations.
+    A running query that is evaluated over `PatternHost` has one of these. It states which edges and paths its atoms read,
+    each over one of its `readings`, and forwards what the protocol of a running query requires: `reads`, `slides`,
+    `count_from`, `load_static`, `fill`, counts and figures. It makes its plans itself, with the numbers of relations that
+    `relation` returns.
 
-    `question` has a name and says how paths are meant (`paths`, `simple_budget`); with simple paths no relation of edges has
+    `question` has a name and the kind of its paths (`paths`, `simple_budget`); with simple paths no relation of edges has
     loops. `origin` is 0, or what `PatternHost.new_origin` returned for a query that starts empty in mid-stream. `static` are
     the readings that include the static edges: the default graph; others read their window alone. `graphs` are those of
     FROM, whose static edges the default graph has, None without FROM.
 
-    `enter` takes the relations, before plans are put in; `leave` gives them back, when plans have been removed.
+    `enter` takes the relations before plans are added, and `leave` releases them after plans have been removed.
     """
 
     def __init__(
@@ -469,7 +470,7 @@ class WindowedReads:
         self._counted_before = self._membership.counts(self._key)
 
     def leave(self) -> None:
-        """Give the relations back."""
+        """Release the relations."""
         self._host.release_membership(self._key, self._key)
         for read, path in self._paths:
             self._host.paths.release(path, self._question, read.need)

@@ -1,4 +1,4 @@
-"""The witness of a solution: a binding, and the edges and paths that make each atom hold.
+"""The witness of a solution: a binding, and for each atom the edge or path that matches it.
 
 A chain of atoms that is evaluated as one path has one walk, which spells a word of the concatenation of the atoms' non-empty
 words. Wherever it can be cut into such words, there is a path for each atom, and the vertices between them are values of the
@@ -37,8 +37,8 @@ Vertex = int | str
 class Step:
     """An edge behind an atom, with its time: the largest timestamp since it came in, None for a static edge.
 
-    `against` tells that a path walks it from its target to its source. `properties` are the values of the edge that queries
-    read, where the engine keeps them (`Engine(witness=True)`); they play no part in whether two steps are equal.
+    `against` is True if a path walks it from its target to its source. `properties` are the values of the edge that queries
+    read, if the engine stores them (`Engine(witness=True)`); the comparison of steps ignores them.
 
     >>> print(Step(source="x", label="knows", target="y", timestamp=7))
     x -knows-> y @7
@@ -90,7 +90,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class AtomWitness:
-    """The edges that make an atom hold: one edge, or those of a path from its subject to its object.
+    """The edges that match an atom: one edge, or those of a path from its subject to its object.
 
     >>> step = Step(source="b", label="knows", target="a", timestamp=7, against=True)
     >>> print(AtomWitness(atom="?x ^knows ?y", steps=(step,)))
@@ -113,8 +113,8 @@ class AtomWitness:
 class Witness:
     """The reason why a row is an answer of a pattern: a value for each variable and blank node, and edges for each atom.
 
-    Of the bindings that give the row it is any one. The value of an edge variable is the id or the number of the edge, where
-    edges have one. The text has a line for the values, and one for each atom.
+    If several bindings give the row, it is any one of them. The value of an edge variable is the id or the number of the
+    edge, where edges have one. The text has a line for the values, and one for each atom.
 
     >>> step = Step(source="ann", label="knows", target="bob", timestamp=7)
     >>> witness = Witness(binding=(("?x", "ann"),), atoms=(AtomWitness(atom="?x knows bob", steps=(step,)),))
@@ -168,7 +168,7 @@ class Witness:
     def to_json(self) -> str:
         """Return a JSON list for each atom, in the order of the pattern: v0, label, time, v1 and so on.
 
-        An edge that is walked against its direction has `^label`; behind the time come its properties, where they are kept.
+        An edge that is walked against its direction has `^label`; its properties follow the time, if they are stored.
 
         >>> step = Step(source="ann", label="knows", target="bob", timestamp=7, against=True)
         >>> Witness(binding=(), atoms=(AtomWitness(atom="?x ^knows ann", steps=(step,)),)).to_json()
@@ -239,7 +239,7 @@ def witness_of(
     index_of: Callable[[PathRead], DeltaIndex],
     graph: WindowGraph,
 ) -> Witness | None:
-    """Return why the values of the columns are an answer, or None if they are not.
+    """Return the witness of an answer with these values of the columns; None if they are no answer.
 
     `meanings` come with the parts of their plans, one edge for each of the `chains` of atoms of the question that are
     evaluated. O(atoms), and O(edges) where the columns leave variables out.
@@ -344,7 +344,7 @@ class WindowGraph:
 
 @dataclass(frozen=True)
 class _HostRelations:
-    """The relations of a host, as the search for a binding needs them."""
+    """The relations of a host in the form that the search for a binding needs."""
 
     host: PatternHost
 

@@ -626,7 +626,7 @@ def test_values_leave_with_their_edges():
         for time in range(500):
             edge = {"edge": time} if identity == "id" else {}
             engine.insert(f"v{time}", f"v{time + 1}", "ab"[time % 2], time, properties={"n": time}, **edge)
-        assert len(engine._evaluation.multigraph.kept_values) < 100
+        assert len(engine._evaluation.multigraph.witness_values) < 100
 
 
 def push(engine: rpq.Engine, **columns) -> rpq.Changes:

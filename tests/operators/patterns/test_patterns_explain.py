@@ -33,7 +33,7 @@ def test_atoms_relations_and_the_order_of_binding(rpq):
         "    _:n from b into ?y",
         "    ?z from a into ?y",
     ]
-    assert "support lists: where the query looks at many values in vain; decided while it runs" in lines
+    assert "support lists: where the query examines many values in vain; decided while it runs" in lines
     assert '  "_:n" -> "?y" [label="b"];' in lines and r'  "\"the end\"" [shape=box];' in lines
 
 

@@ -428,7 +428,7 @@ def test_queries_of_one_engine_name_the_same_graphs():
     running.register(rpq.Query("ASK FROM <g> { ?y <a> ?x }", name="same"))
     with pytest.raises(rpq.QueryError, match="FROM <h>, and 'q' FROM <g>: edges without time that were loaded without"):
         running.register(rpq.Query(ask.format("h"), name="other"))
-    assert "these graphs are those without time" in rpq.Query(ask.format("g")).warnings[0]
+    assert "these graphs contain the edges without time" in rpq.Query(ask.format("g")).warnings[0]
 
 
 # --- threads, shares, guards -----------------------------------------------------------------------------------------

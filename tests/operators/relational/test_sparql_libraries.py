@@ -24,7 +24,7 @@ import pytest
 
 from rpq.language.sparql.algebra import Extend, children
 from rpq.language.sparql.syntax.reading import read
-from rpq.language.sparql.values.formula_values import judge, value_or_unbound
+from rpq.language.sparql.values.formula_values import evaluator, value_or_unbound
 from rpq.language.sparql.values.operators import is_equal
 from rpq.language.sparql.values.terms import XSD, is_literal, read_literal
 from rpq.language.sparql.values.typed_values import NoValue, Number, value_of
@@ -40,7 +40,7 @@ PREFIX = f"PREFIX xsd: <{XSD}> "
 def given_by_us(expression: str) -> str | None:
     (extend,) = children(read(f"{PREFIX}SELECT ({expression} AS ?r) {{}}").body)
     assert isinstance(extend, Extend)
-    return value_or_unbound(judge(extend.formula), {})
+    return value_or_unbound(evaluator(extend.formula), {})
 
 
 def given_by_pyoxigraph(expression: str) -> str | None:

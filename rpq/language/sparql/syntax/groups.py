@@ -415,11 +415,11 @@ class GroupReader:
             if part.name == "Filter":
                 conditions.append((self._condition(part.expr, scope, "FILTER", part.place), part.place))
                 continue
-            operator = self._with(self._with_pattern(operator, pattern), part, scope)
+            operator = self._add_part(self._with_pattern(operator, pattern), part, scope)
             pattern = []
             block = self._new_block()
         operator = self._with_pattern(operator, pattern)
-        self._warn_of_sight(operator, scope, hidden_before)
+        self._warn_of_invisible_variables(operator, scope, hidden_before)
         if optional:
             return operator, [condition for condition, _ in conditions]
         for condition, place in conditions:
@@ -457,7 +457,7 @@ class GroupReader:
 
     # --- the parts of a group ----------------------------------------------------------------------------------------
 
-    def _with(self, operator: Operator, part: Any, scope: Scope) -> Operator:
+    def _add_part(self, operator: Operator, part: Any, scope: Scope) -> Operator:
         match part.name:
             case "GroupOrUnionGraphPattern":
                 return make_join(operator, make_union(*(self.group(one, scope)[0] for one in part.graph)))
@@ -634,7 +634,7 @@ class GroupReader:
             inner = Scope(scope, frozenset(leaf.text for leaf in selection.columns), self._subselects)
         return apply_modifiers(self, selection, inner)[0]
 
-    def _warn_of_sight(self, operator: Operator, scope: Scope, since: int) -> None:
+    def _warn_of_invisible_variables(self, operator: Operator, scope: Scope, since: int) -> None:
         bound = possible_variables(operator)
         for written, place in self._out_of_sight[since:]:
             if scope.name(written) in bound:

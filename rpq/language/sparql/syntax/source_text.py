@@ -131,7 +131,7 @@ REFUSED = {
     "pattern, ?x a[weight > 3] ?y, or in MATCH",
     "f:timestamp": "SPARQL cannot use times of edges; the filter of a pattern can, as ?e.timestamp, and so can MATCH",
     "NOW": "its value would change between two events; it is the time of the report where a query reports at slides: write "
-    "REGISTER RSTREAM <name> AS before SELECT, or ask for report=\"slide\" (--report slide)",
+    "REGISTER RSTREAM <name> AS before SELECT, or pass report=\"slide\" (--report slide)",
     "RAND": "its value would differ when a solution leaves",
     "UUID": "its value would differ when a solution leaves",
     "STRUUID": "its value would differ when a solution leaves",

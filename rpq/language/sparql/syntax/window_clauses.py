@@ -34,7 +34,7 @@ _YEARS_OR_MONTHS = re.compile(r"P(?=\d+[YM])[\dYMDTHS.]+", re.ASCII)
 _EXTENT = "RANGE and a duration such as PT2H, COUNT and a number, or UNBOUNDED"
 _CONTENTS = ("ISTREAM", "DSTREAM", "RSTREAM")
 _COUNTED = ("COUNT", "ELEMENTS", "TRIPLES")
-"""Keywords of windows that hold a number of triples."""
+"""Keywords of windows that contain a number of triples."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class _ClauseExtractor:
         return WindowClauses(tuple(windows), self._reports(register, contents), "".join(self._rest), frozenset(uses))
 
     def _reports(self, name: Name | None, contents: list[Token]) -> RegisterClause | None:
-        """Return what reports contain: what a word asks for, else for REGISTER the whole answer."""
+        """Return the content of reports: the one that a keyword names, otherwise the whole answer if there is a REGISTER."""
         if len({token.text.upper() for token in contents}) > 1:
             first, second = contents[:2]
             message = f"{second.text} contradicts {first.text} in line {self._source.place_of(first.start)[0]}"

@@ -244,7 +244,7 @@ class Concatenation(Accumulator):
         self._separator = separator
         self._without_text = 0
         self._texts: Any = SortedDict(order_key)
-        """By the term its text and how often it occurs, in order."""
+        """The text of each term and the number of its occurrences, in the order of the terms."""
 
     def insert(self, value: Any) -> None:
         self._change(value, 1)

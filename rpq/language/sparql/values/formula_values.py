@@ -13,18 +13,18 @@ from rpq.language.sparql.values.typed_values import NoValue, boolean_term
 Binding = Mapping[str, str]
 """Terms by the names of their variables, without the unbound variables."""
 
-Judge = Callable[[Binding], str]
+Evaluator = Callable[[Binding], str]
 """A function that evaluates a formula over a binding to a term. Raises `NoValue`."""
 
 HasSolution = Callable[[Exists, Binding], bool]
 """A function that returns whether the body of an EXISTS has a solution that agrees with a binding, ignoring a NOT."""
 
 
-def judge(formula: Formula, has_solution: HasSolution | None = None) -> Judge:
+def evaluator(formula: Formula, has_solution: HasSolution | None = None) -> Evaluator:
     """Return a function that evaluates a formula; `has_solution` evaluates the EXISTS in it.
 
     >>> from rpq.language.sparql.algebra import Call
-    >>> judge(Call("CONCAT", (Variable("x"), Constant('"!"'))))({"x": "hello"})
+    >>> evaluator(Call("CONCAT", (Variable("x"), Constant('"!"'))))({"x": "hello"})
     '"hello!"'
     """
     match formula:
@@ -33,7 +33,7 @@ def judge(formula: Formula, has_solution: HasSolution | None = None) -> Judge:
         case Constant(name):
             return lambda binding: name
         case Call(function, arguments):
-            inner = [judge(one, has_solution) for one in arguments]
+            inner = [evaluator(one, has_solution) for one in arguments]
             if function == "BOUND":
                 (variable,) = arguments
                 assert isinstance(variable, Variable)  # by the grammar
@@ -51,18 +51,18 @@ def judge(formula: Formula, has_solution: HasSolution | None = None) -> Judge:
     raise TypeError(f"an aggregate has no value outside of its group: {formula}")
 
 
-def holds(judged: Judge, binding: Binding) -> bool:
+def holds(evaluate: Evaluator, binding: Binding) -> bool:
     """Return whether a condition is true. An error counts as false."""
     try:
-        return is_true(judged(binding))
+        return is_true(evaluate(binding))
     except NoValue:
         return False
 
 
-def value_or_unbound(judged: Judge, binding: Binding) -> str | None:
+def value_or_unbound(evaluate: Evaluator, binding: Binding) -> str | None:
     """Return the value of a formula for BIND and AS, or None (unbound) for an error."""
     try:
-        return judged(binding)
+        return evaluate(binding)
     except NoValue:
         return None
 
@@ -74,10 +74,10 @@ def _bound(binding: Binding, name: str) -> str:
         raise NoValue(f"?{name} is unbound") from None
 
 
-def _evaluate_logic(binding: Binding, judges: list[Judge], decisive: bool) -> str:
+def _evaluate_logic(binding: Binding, evaluators: list[Evaluator], decisive: bool) -> str:
     """Evaluate `&&` and `||`: one decisive argument determines the value, even if others are errors."""
     problem: NoValue | None = None
-    for one in judges:
+    for one in evaluators:
         try:
             if is_true(one(binding)) == decisive:
                 return boolean_term(decisive)
@@ -88,13 +88,13 @@ def _evaluate_logic(binding: Binding, judges: list[Judge], decisive: bool) -> st
     return boolean_term(not decisive)
 
 
-def _if(binding: Binding, judges: list[Judge]) -> str:
-    condition, then, otherwise = judges
+def _if(binding: Binding, evaluators: list[Evaluator]) -> str:
+    condition, then, otherwise = evaluators
     return then(binding) if is_true(condition(binding)) else otherwise(binding)
 
 
-def _coalesce(binding: Binding, judges: list[Judge]) -> str:
-    for one in judges:
+def _coalesce(binding: Binding, evaluators: list[Evaluator]) -> str:
+    for one in evaluators:
         try:
             return one(binding)
         except NoValue:
@@ -102,9 +102,9 @@ def _coalesce(binding: Binding, judges: list[Judge]) -> str:
     raise NoValue("no argument of COALESCE has a value")
 
 
-def _evaluate_in(binding: Binding, judges: list[Judge], *, is_negated: bool) -> str:
+def _evaluate_in(binding: Binding, evaluators: list[Evaluator], *, is_negated: bool) -> str:
     """Evaluate IN: true if any member is equal, otherwise an error if any comparison is an error."""
-    left, *members = judges
+    left, *members = evaluators
     problem: NoValue | None = None
     for one in members:
         try:
@@ -117,12 +117,12 @@ def _evaluate_in(binding: Binding, judges: list[Judge], *, is_negated: bool) -> 
     return boolean_term(is_negated)
 
 
-_SPECIAL: dict[str, Callable[[Binding, list[Judge]], str]] = {
-    "&&": lambda binding, judges: _evaluate_logic(binding, judges, False),
-    "||": lambda binding, judges: _evaluate_logic(binding, judges, True),
+_SPECIAL: dict[str, Callable[[Binding, list[Evaluator]], str]] = {
+    "&&": lambda binding, evaluators: _evaluate_logic(binding, evaluators, False),
+    "||": lambda binding, evaluators: _evaluate_logic(binding, evaluators, True),
     "IF": _if,
     "COALESCE": _coalesce,
-    "IN": lambda binding, judges: _evaluate_in(binding, judges, is_negated=False),
-    "NOT IN": lambda binding, judges: _evaluate_in(binding, judges, is_negated=True),
+    "IN": lambda binding, evaluators: _evaluate_in(binding, evaluators, is_negated=False),
+    "NOT IN": lambda binding, evaluators: _evaluate_in(binding, evaluators, is_negated=True),
 }
 """Functions that evaluate their arguments one by one."""

@@ -1,7 +1,7 @@
 """The search for one binding of an answer: values for the variables that are no columns.
 
 Variables with known values become constants. The kernels enumerate the rest of a part up to its first row, in the order of
-one of its plans, so that every list that is walked is kept anyway.
+one of its plans, so every list that they walk is maintained anyway.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def find_binding(relations: Relations, parts: Sequence[Part], known: Binding, *,
 def find_bindings(relations: Relations, parts: Sequence[Part], known: Binding, *, first: bool = False) -> Iterator[Binding]:
     """Yield all values for the variables of a pattern's parts, given some of them. O(edges, and the cost of the join).
 
-    With `first` further ones come only as far as they are at hand.
+    With `first` the others are yielded only if they cost nothing more.
     """
     return _bindings(relations, parts, known, isomorphism=False, first=first)
 
@@ -50,7 +50,7 @@ def find_bindings(relations: Relations, parts: Sequence[Part], known: Binding, *
 def _bindings(
     relations: Relations, parts: Sequence[Part], known: Binding, *, isomorphism: bool, first: bool
 ) -> Iterator[Binding]:
-    """Yield values for all variables of parts; with `first` further ones only as far as they are at hand."""
+    """Yield values for all variables of parts; with `first`, others than the first only if they cost nothing more."""
     atoms = [atom for part in parts for atom in _put(part.atoms, known)]
     for source, relation, target in atoms:
         if not isinstance(source, str) and not isinstance(target, str) and not relations.holds(relation, source, target):
@@ -83,7 +83,7 @@ def _put(atoms: Sequence[Atom], known: Binding) -> tuple[Atom, ...]:
 def _substitute_known(part: Part, known: Binding, apart: tuple[Term, ...] | None, relations: Relations) -> Part:
     """Return a part with one seed in which the known variables are constants; its columns are the other variables.
 
-    `apart` are all constants that values must differ from, beside each other.
+    `apart` are the constants from which values must differ, in addition to one another.
     """
     values: dict[Term, Term] = dict(known.items())
     atoms = _put(part.atoms, known)

@@ -1,13 +1,13 @@
 """The choice of branches that are counted: those that hold nearly everywhere are left out while the stream runs.
 
-Some hundred of ten thousand branches have most of all records: they hold at most vertices that have an edge of their
-relation at all, which the look-ahead of the join checks anyway. A condition is necessary and no more, so leaving a branch
-out changes no row; the join begins a few seeds more and looks at a few values more.
+A few hundred of ten thousand branches have most of the records: they hold at most of the vertices that have an edge of their
+relation at all, which the look-ahead of the join checks anyway. A condition is necessary, not sufficient, so leaving a
+branch out changes no row; the join begins a few more seeds and examines a few more values.
 
-A branch is left out that holds at a twentieth or more of the vertices that have such an edge, or at a fifth where many need
-it: then an edge begins a seed for each of these, at most five times as many as with the branch. It is not counted any
-more, so how often it would hold is not known; but it can hold at no more vertices than edges lead to vertices of its child.
-Where these have become a small part it is taken back.
+A branch is left out if it holds at a twentieth or more of the vertices that have such an edge, or at a fifth if many seeds
+need it: then an edge begins a seed for each of these, at most five times as many as with the branch. It is no longer
+counted, so it is not known how often it would hold, but at most at as many vertices as there are edges to vertices of its
+child. When these have become a small part, the branch is counted again.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from rpq.operators.patterns.joins.plan_tables import PlanTables
 
 COMMON = 0.2
-"""The part of the vertices with an edge of a relation from which on a branch is left out."""
+"""The fraction of the vertices with an edge of a relation from which on a branch is left out."""
 COMMON_TO_FEW = 0.05
 """The same for a branch with few users."""
 FEW_USERS = 16
 RARE = 1 / 8
-"""Of that part, the part below which a branch is taken back."""
+"""The fraction of the above below which a branch is counted again."""
 PARTS_A_RECORD = 16
-"""The number of parts whose plans are written anew in the time for which a record is counted."""
+"""The number of parts whose plans can be rewritten in the time in which a record is counted."""
 _PIECE = 1 << 12
 
 
@@ -40,7 +40,7 @@ class ConditionChoice:
         self._next = 0
 
     def review(self) -> None:
-        """Leave out branches that hold nearly everywhere, and take back others that no longer do.
+        """Leave out branches that hold nearly everywhere, and count others again that no longer do.
 
         O(1), and amortised O(1) a change of an edge.
         """
@@ -56,7 +56,7 @@ class ConditionChoice:
         ]
         rare = []
         for branch in graph.left_out():
-            # Whoever needs the branch needs its child.
+            # Every part that needs the branch needs its child.
             part = RARE * _least_part(graph.users(branch.child))
             most = int(part * candidates[branch.relation][branch.side])
             if graph.count_edges(branch, most) <= most:

@@ -1,10 +1,10 @@
 """The nodes and branches of all patterns, each stored once, and their users (`conditions.py` explains them).
 
 Nodes are hash-consed: a constant is identified by its vertex, another node by its branches; a branch by its relation, its
-side and its child. A branch comes and goes with the node that has it alone, which nodes of several branches use. Each node
-counts its users, and is removed when there are none: the parents before the children. What is new while there are edges is
-filled from them. A branch that is left out is in no node; what is known of it is known as long as its child is needed, which
-every part with that branch needs.
+side and its child. A branch exists as long as the node that has it alone, which nodes of several branches use. Each node
+counts its users, and is removed when there are none: the parents before the children. A new node or branch is filled from
+the present edges. A branch that is left out is in no node. It is remembered as long as its child is needed, and every part
+with that branch needs the child.
 
 Thousands of parts have one shape, so `NeedShape`, which follows from the shape alone, is computed once: which of the
 variables are behind which atom, and which nodes hold everywhere.
@@ -30,7 +30,7 @@ ALWAYS = 0
 """The place of the node that holds everywhere, and its number."""
 
 _NOWHERE = -1
-"""The atom from which a term is seen, where there is none."""
+"""In place of the atom from which a term is reached, if there is none."""
 
 
 class BranchShape(NamedTuple):
@@ -131,7 +131,7 @@ class Needs(NamedTuple):
 
 
 class ConditionGraph:
-    """The owner of all nodes: it assigns them to parts and takes them back. Any call may replace the arrays `conditions`."""
+    """The owner of all nodes, which it assigns to parts and releases. Any call may replace the arrays `conditions`."""
 
     def __init__(self, store: RelationStore, bound: Mapping[int, int]) -> None:
         self.store = store
@@ -212,13 +212,13 @@ class ConditionGraph:
         return int(conditions.count_edges(*self._ready(), branch.relation, branch.side, branch.child, most))
 
     def choose(self, *, common: Collection[BranchShape], rare: Collection[BranchShape]) -> None:
-        """Leave out `common` branches and take back `rare` ones: parts added from now on are without them, or have them.
+        """Leave out `common` branches, and count `rare` ones again, for the parts that are added from now on.
 
-        The parts that need the child of such a branch are to be added anew.
+        The parts that need the child of such a branch have to be added again.
         """
         nodes = self.conditions.branch["node"][[self._branches[branch] for branch in common]]
         if 2 * self._extents()[nodes].sum() > self.conditions.state.records:
-            self._fills = -1  # what is left is counted anew in less time, and in arrays of its size
+            self._fills = -1  # a recount of the others takes less time, and gives arrays of their size
         for relation, side, child in common:
             self._left_out.setdefault(child, set()).add((relation, side))
         for relation, side, child in rare:
@@ -226,7 +226,7 @@ class ConditionGraph:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes held."""
+        """The size in memory, in bytes."""
         return sum(array.nbytes for array in self.conditions)
 
     @property
@@ -275,7 +275,7 @@ class ConditionGraph:
         node = self._nodes.get(constant)
         if node is not None and not self.is_stale:
             conditions.clear_node(self._ready()[1], node)
-            self._let_hold(node)
+            self._begin_to_hold(node)
 
     def release(self, needs: Needs) -> None:
         """Release the nodes of a part that is removed."""
@@ -370,7 +370,7 @@ class ConditionGraph:
         new_nodes, new_branches = {*self._new_nodes}, {*self._new_branches}
         state = self.conditions.state
         for node in self._new_nodes:
-            self._let_hold(node)
+            self._begin_to_hold(node)
         for branch in self._new_branches:
             child = self._of_branch[branch][2]
             if child not in new_nodes:
@@ -494,9 +494,9 @@ class ConditionGraph:
         self._replace(**_empty_records())
         self._set_holdings(_SMALLEST)
         for node in self._keys:
-            self._let_hold(node)
+            self._begin_to_hold(node)
 
-    def _let_hold(self, node: int) -> None:
+    def _begin_to_hold(self, node: int) -> None:
         """Make the node of a constant hold at its vertex, if it has one."""
         key = self._keys[node]
         if isinstance(key, int) and (vertex := self._bound.get(key, key)) >= 0:

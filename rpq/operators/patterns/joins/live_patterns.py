@@ -1,11 +1,11 @@
-"""Running patterns: chunks of a stream go in, pieces of rows come out; and the choice of queries that get support lists.
+"""Running patterns, which turn chunks of a stream into pieces of rows, and the choice of queries with support lists.
 
-The choice follows from what is measured while a query runs. What the join costs beyond its rows is the values that it looks
-at; what support lists cost is the entries that are added and removed. Both are counted, over as many changes of edges as
-building the lists costs, so that a wrong guess costs a part of what has been done anyway. A query that looks at many more
-values than it has changes and rows gets support lists on trial; it keeps them where they at least halve its work. A trial
-that failed is repeated after twice as many periods, so trials cost less and less; and at once where a change has come to
-cost twice what it did before that trial, since what a hub costs grows with the stream and what its lists cost does not.
+The choice follows from measurements while a query runs. The cost of the join beyond its rows is the number of values that it
+examines; the cost of support lists is the number of entries that are added and removed. Both are counted, over as many
+changes of edges as building the lists costs, so that a wrong guess costs a fraction of the work done anyway. A query that
+examines many more values than it has changes and rows gets support lists on trial, and keeps them if they at least halve its
+work. A failed trial is repeated after twice as many periods, so trials cost less and less. It is repeated at once if the
+cost of a change has doubled since then, because the cost of a hub grows with the stream and that of its lists does not.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from rpq.operators.patterns.tables import (
 )
 
 LOOKS_A_CHANGE = 40
-"""A query that looks at fewer values for each change of an edge gains nothing from support lists."""
+"""A query that examines fewer values for each change of an edge gains nothing from support lists."""
 LOOKS_A_ROW = 2
 ENTRY = 20
-"""The cost of changing an entry of a support list, in values looked at."""
+"""The cost of changing an entry of a support list, in examined values."""
 SHORTEST = 4096
 """The minimal number of changes of edges in a period."""
 
@@ -95,7 +95,7 @@ class SupportChoice:
     def rows_a_change(self, query: int) -> float:
         """Return how many rows of a query a change of an edge writes, 0 where that is not known.
 
-        It is the number in the last period or the mean of all periods, whichever is smaller: a burst is no habit.
+        It is the number in the last period or the mean of all periods, whichever is smaller, so that a burst has no effect.
         """
         record = self._records.get(query)
         if record is None or record.measured is None:
@@ -165,7 +165,7 @@ class LivePatterns:
 
     `deliver` is called with each piece of the output. With `chooses`, queries get support lists where they pay, and those
     conditions are left out that hold nearly everywhere, and at `fewest` vertices or more. `guard` is called before more
-    memory is taken, with the `NEED_` code that says for what, and may raise.
+    memory is allocated, with the `NEED_` code for its purpose, and may raise.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class LivePatterns:
     ) -> None:
         """Apply the view of a chunk, for whose vertices there is room, and its changes of derived relations.
 
-        So many values of rows, which nobody reads, may be written over before a piece is delivered.
+        Up to this number of values may be overwritten before a piece is delivered, where rows are only counted.
         """
         state = self.plan_tables.plans.state
         state.tuple = state.started = 0

@@ -37,8 +37,8 @@ _bound_kernels: dict[Any, Any] = {}
 MANY = 1000
 """The number of parts from which seeds are found by the conditions that they need.
 
-Below half of it they are found by their relation alone: the upkeep of conditions takes longer than the seeds that they
-spare.
+Below half of it seeds are found by their relation alone, because maintaining conditions takes longer than the seeds that
+they avoid.
 """
 
 
@@ -46,7 +46,7 @@ class Work(NamedTuple):
     """The work that a query caused."""
 
     looks: int
-    """Values that the join looked at and that gave no row by themselves."""
+    """Values that the join examined and that gave no row by themselves."""
     rows: int
     entries: int
     """Changes of its support lists."""
@@ -151,7 +151,7 @@ class PlanTables:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes held."""
+        """The size in memory, in bytes."""
         return sum(table.nbytes for table in self.plans if not isinstance(table, tables.Conditions)) + self.graph.nbytes
 
     def cheapest_seed(self, query: int) -> tuple[int, int]:
@@ -308,7 +308,7 @@ class PlanTables:
         self._write_all()
 
     def choose_branches(self, *, common: Collection[BranchShape], rare: Collection[BranchShape]) -> None:
-        """Leave out `common` branches of conditions and take back `rare` ones, between chunks.
+        """Leave out `common` branches of conditions and count `rare` ones again, between chunks.
 
         O(parts), the cost of writing the plans of those that have these branches, and of their records, or of all.
         """
@@ -473,7 +473,7 @@ class PlanTables:
         return shape
 
     def _step(self, part: Part, slot: dict[Term, int], step: Step, tree: Tree | None) -> tables.Step:
-        # What a support list proposes is supported; what another list does is to be looked at.
+        # A value that a support list proposes is supported; one that another list proposes must be checked.
         supported = tree is not None and all(reach.atom in tree.atoms for reach in step.reaches)
         looks = self._looks(slot, step.looks, tree, [] if supported else [step.variable])
         record = tables.Step(binds=slot[step.variable], divided=(NONE, NONE))

@@ -1,6 +1,6 @@
 """The vertices of the constants of patterns: names that have an id only while the stream has them.
 
-A name gets an id with its first edge and returns it when its last edge has left; then another name may get the id. So all
+A name gets an id with its first edge and loses it when its last edge has left; then another name may get the id. So all
 constants are looked up when names are new: before any of their edges enters.
 """
 
@@ -46,7 +46,7 @@ class Constants:
         return len(self._users)
 
     def take(self, query: str, names: Iterable[str]) -> None:
-        """Watch the names of a query too."""
+        """Watch the names of a query as well."""
         for name in names:
             self._users.setdefault(name, set()).add(query)
             if name not in self._numbers:
@@ -55,16 +55,16 @@ class Constants:
 
     def release(self, query: str, names: Iterable[str]) -> list[int]:
         """Stop watching names for a query; return the numbers of those that no query watches any more."""
-        gone = []
+        unwatched = []
         for name in names:
             self._users[name].discard(query)
             if not self._users[name]:
                 del self._users[name]
                 self._users_names = None
                 self._names.pop(self._ids.pop(name, -1), None)
-                gone.append(self._numbers.pop(name))
-        self._free += gone
-        return gone
+                unwatched.append(self._numbers.pop(name))
+        self._free += unwatched
+        return unwatched
 
     def number_of(self, name: str) -> int:
         """Return the number of a name that is watched."""

@@ -7,7 +7,7 @@ enters or leaves is a row of the index, and the rows of a chunk, in the order of
 index and a relation.
 
 An index grows trees for those vertices that some atom needs as *roots* (`meanings.py`). A vertex becomes a root before the
-chunk in which an atom may first need it, with the tree that it has by then: pairs that come too early join with
+chunk in which an atom may first need it, with the tree that it has by then: pairs that are added too early join with
 nothing. Roots that no atom needs are dropped, with their pairs, when the engine collects.
 """
 
@@ -23,7 +23,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.errors import MemoryLimitError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Guard, Overrun
-from rpq.language.query import PatternQuery, compiled
+from rpq.language.query import PatternQuery, automaton_of
 from rpq.language.readings import LabelSet
 from rpq.language.time_order import TimeOrder
 from rpq.operators.paths.closure.closure_index import index_over
@@ -157,7 +157,7 @@ def content_of(
     graphs: tuple[str, ...] | None = None,
 ) -> PathContent:
     """Return the content that a path atom of a query reads over its only window, or over another one."""
-    words = words_of(compiled(expression))
+    words = words_of(automaton_of(expression))
     budget = None if question.paths == "walk" else question.simple_budget
     if window is None:
         window, numbered = question.window, question.label_set if question.window.kind == "count" else None
@@ -184,7 +184,7 @@ class PathRelation:
         self.is_static = is_static_stream(content.stream)
         self._labels_of = None if content.stream == STATIC_ALONE else content.stream
         self._graphs = content.graphs or ()
-        self._compiled = Compiled(compiled(expression), closes=content.closes)
+        self._compiled = Compiled(automaton_of(expression), closes=content.closes)
         program = self._compiled.program
         options: dict[str, Any] = {"explicit": True, "capacity": capacity, "guard": guard}
         if content.order is not None:
@@ -202,7 +202,7 @@ class PathRelation:
         self.is_dirty = False
         """True if more vertices may be needed as roots."""
         self.overruns: dict[str, list[Overrun]] = {}
-        """The overruns that each query which uses it has not taken yet."""
+        """The overruns that each of its queries has not taken yet."""
         self._forward = np.full(0, -1, np.int16)
         self._inverse = np.full(0, -1, np.int16)
         self._is_numbered = np.zeros(0, np.uint8)
@@ -212,7 +212,7 @@ class PathRelation:
 
     @property
     def nbytes(self) -> int:
-        """The bytes held beside the pairs. The size is read often, so arrays are measured only when they were replaced."""
+        """The bytes besides those of the pairs. It is read often, so arrays are measured only if they were replaced."""
         if self._measured[0] is not self.index.index:
             self._measured = self.index.index, self.index.nbytes - self.index.judge.nbytes
         return self._measured[1] + self.index.judge.nbytes + self._is_root.nbytes + self._is_target.nbytes
@@ -299,7 +299,7 @@ class PathRelation:
 
 
 class PathRelations:
-    """The owner of derived relations: it gives them to queries and takes them back, and applies chunks to their indexes."""
+    """The owner of derived relations, which lends them to queries and applies chunks to their indexes."""
 
     def __init__(
         self,
@@ -416,7 +416,7 @@ class PathRelations:
     def apply(
         self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS
     ) -> tuple[Changes, MemoryLimitError | None, int]:
-        """Apply a chunk; return (changes, failure, place).
+        """Apply a chunk. Return (changes, failure, place).
 
         After a failure the changes are those of the tuples before `place`; else `place` is the length of the chunk.
         """
@@ -504,7 +504,7 @@ class PathRelations:
         for relation in (self._by_content[content] for content in contents):
             if relation.index.restore_root(root):
                 delta = _copy(relation.index.delta())
-                delta.orders[:] = 0  # no tuple comes with it
+                delta.orders[:] = 0  # it belongs to no tuple
                 found.append((relation.number, delta))
         return merge_deltas(found)
 
@@ -516,15 +516,15 @@ class PathRelations:
             index.sweep()
             if relation.keeps_roots or not len(roots := relation.surplus_roots(self._wanted_roots(relation))):
                 continue
-            gone = index.answers()
-            gone = gone[np.isin(gone >> 32, roots)]
+            pairs = index.answers()
+            pairs = pairs[np.isin(pairs >> 32, roots)]
             index.drop(roots)
             time = np.array([index.time])
             event: dict[str, Any] = {"times": time, "kinds": np.array([-1], np.int8), "orders": np.array([0])}
             nothing = np.zeros(0, np.int64)
-            if len(gone):
-                ends = np.array([len(gone)])
-                found.append((relation.number, PathDelta(pairs=gone, ends=ends, paths=nothing, path_ends=nothing, **event)))
+            if len(pairs):
+                ends = np.array([len(pairs)])
+                found.append((relation.number, PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, **event)))
         return merge_deltas(found)
 
     # --- loading windows -------------------------------------------------------------------------------------
@@ -576,7 +576,7 @@ class PathRelations:
 
     @property
     def nbytes(self) -> int:
-        """The bytes held beside the relations."""
+        """The bytes besides those of the relations."""
         return sum(relation.nbytes for relation in self._by_content.values())
 
     def _check(self, pairs_of: Callable[[int], set[tuple[int, int]]]) -> None:

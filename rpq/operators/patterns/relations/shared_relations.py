@@ -5,7 +5,7 @@ are then a third column, as numbers that all such relations share, whatever ids 
 except for queries that began with an empty window in mid-stream: queries of one such *origin* share relations of their own.
 Where paths are simple, no atom joins a vertex with itself: such atoms read a relation without loops.
 
-A label has an id only while the stream has edges with it; the relation stays when the id is given up.
+A label has an id only while the stream has edges with it; the relation remains when the label loses its id.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Content(NamedTuple):
 
 
 class SharedRelations:
-    """The owner of relations: it gives them to queries, and takes them back."""
+    """The owner of relations, which lends them to queries."""
 
     def __init__(self, store: RelationStore) -> None:
         self.store = store

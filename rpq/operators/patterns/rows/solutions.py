@@ -111,7 +111,7 @@ class Solutions:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes held."""
+        """The size in memory, in bytes."""
         waiting = 0 if self._waiting is None else self._waiting.nbytes
         return waiting if self._operator is None else self._operator.nbytes
 
@@ -122,8 +122,8 @@ class Solutions:
     ) -> None:
         """Set the rows of a meaning's parts: for each part an int32 array (row, column).
 
-        Where these make more than `most` solutions, under DISTINCT only somewhat more than `most` are counted; after that
-        only `answers`, which shows that there are so many, and `clear` may be called.
+        If these give more than `most` solutions, under DISTINCT only somewhat more than `most` are counted. After that only
+        `answers`, which shows that there are too many, and `clear` may be called.
         """
         self.drop(meaning)
         lengths = [len(some) for some in rows]
@@ -199,7 +199,7 @@ class Solutions:
     def answers(self, *, most: int | None = None) -> np.ndarray:
         """Return the answer, a bag in which a row may be repeated. O(answer).
 
-        Where it has more than `most` rows, only somewhat more than `most` are returned.
+        If it has more than `most` rows, only somewhat more than `most` are returned.
         """
         if self._operator is None:
             return np.zeros((0, len(self._select)), np.int32)

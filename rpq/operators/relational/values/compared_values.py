@@ -256,7 +256,7 @@ class PlaceColumn(NumericColumn):
         return results
 
     def _result(self, binding: dict[str, str]) -> Place:
-        return self._order.place_of(value_or_unbound(self._judge, binding))
+        return self._order.place_of(value_or_unbound(self._evaluate, binding))
 
     def forget(self, fresh: np.ndarray) -> None:
         self._forget_known(fresh)

@@ -19,7 +19,7 @@ from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.language.pattern import Constant, Variable
 from rpq.language.sparql.algebra import Call, Formula, variables_of
-from rpq.language.sparql.values.formula_values import holds, judge, value_or_unbound
+from rpq.language.sparql.values.formula_values import evaluator, holds, value_or_unbound
 from rpq.language.sparql.values.operators import number_of
 from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, NoValue, Number
@@ -166,7 +166,7 @@ class _FormulaColumn(ABC, Generic[Result]):
         self._places = [columns.index(name) for name in self._names]
         self._terms = terms
         self._formula = formula
-        self._judge = judge(formula)
+        self._evaluate = evaluator(formula)
         self._known: dict[int, Result] = {}  # of a formula of one variable, by the id
 
     def of(self, rows: np.ndarray) -> list[Result]:
@@ -321,14 +321,14 @@ class Condition(NumericColumn):
         return holding
 
     def _result(self, binding: dict[str, str]) -> bool:
-        return holds(self._judge, binding)
+        return holds(self._evaluate, binding)
 
 
 class ValueColumn(_FormulaColumn[str | None]):
     """A formula that gives a value: a term, None for an error."""
 
     def _result(self, binding: dict[str, str]) -> str | None:
-        return value_or_unbound(self._judge, binding)
+        return value_or_unbound(self._evaluate, binding)
 
     def are_bound(self, rows: np.ndarray) -> np.ndarray:
         """Return for each row whether the formula has a value."""
@@ -358,7 +358,7 @@ class NumberColumn(NumericColumn):
         return results
 
     def _result(self, binding: dict[str, str]) -> int:
-        text = value_or_unbound(self._judge, binding)
+        text = value_or_unbound(self._evaluate, binding)
         try:
             number = None if text is None else number_of(text)
         except NoValue:
@@ -397,7 +397,7 @@ class AmountColumn(NumericColumn):
         return results
 
     def _result(self, binding: dict[str, str]) -> tuple[int, int, int]:
-        text = value_or_unbound(self._judge, binding)
+        text = value_or_unbound(self._evaluate, binding)
         try:
             return NO_VALUE if text is None else amount_of(number_of(text))
         except NoValue:

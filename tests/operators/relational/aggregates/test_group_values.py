@@ -14,7 +14,7 @@ from rpq.automata.symbols import lexical_form
 from rpq.language.pattern import Variable
 from rpq.language.sparql.algebra import Aggregate, Call
 from rpq.language.sparql.values.aggregates import accumulator
-from rpq.language.sparql.values.formula_values import judge, value_or_unbound
+from rpq.language.sparql.values.formula_values import evaluator, value_or_unbound
 from rpq.language.sparql.values.operators import order_key
 from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import NoValue
@@ -93,7 +93,7 @@ CHOICES = [
 
 
 def double(term):
-    return value_or_unbound(judge(AGGREGATES["doubled"].argument), {} if term is None else {"v": term})
+    return value_or_unbound(evaluator(AGGREGATES["doubled"].argument), {} if term is None else {"v": term})
 
 
 def expected_of(names, rows):
