@@ -116,7 +116,7 @@ class ClientSettings:
     def __repr__(self) -> str:
         return f"<ClientSettings of {self.brokers}>"  # the values of settings may be secrets
 
-    def named(self, name: str) -> str | None:
+    def user_value(self, name: str) -> str | None:
         """Return the user's value of a setting, or None."""
         return self._given.get(name)
 

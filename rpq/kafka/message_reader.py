@@ -69,8 +69,8 @@ class ValueColumns(ColumnNames):
         return tuple(column for column in super().columns if column not in self._elsewhere)
 
     @property
-    def looked_for(self) -> tuple[str, ...]:
-        return tuple(column for column in super().looked_for if column not in self._elsewhere)
+    def accepted_columns(self) -> tuple[str, ...]:
+        return tuple(column for column in super().accepted_columns if column not in self._elsewhere)
 
     @property
     def _elsewhere(self) -> set[str]:

@@ -367,7 +367,7 @@ class TopicOutputs(Sink):
         self._source = source
         self.transactions = Transactions(
             self._settings,
-            name=self._settings.named("transactional.id") or source.group,
+            name=self._settings.user_value("transactional.id") or source.group,
             run=source.run,
             group=source.reader.group_metadata,
             committed_round=source.committed_round,

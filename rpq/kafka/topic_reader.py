@@ -133,7 +133,7 @@ class TopicReader:
         self._polled: list[Any] = []
         self.messages = self.filtered = self.undecided = 0
         kafka = client()
-        self._from_end = (settings.named("auto.offset.reset") or "earliest") in ("latest", "largest", "end")
+        self._from_end = (settings.user_value("auto.offset.reset") or "earliest") in ("latest", "largest", "end")
         options = settings.consumer(
             group_id=group,
             enable_auto_commit=False,

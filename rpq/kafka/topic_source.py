@@ -133,7 +133,7 @@ class TopicSource(SliceSource):
     @property
     def group(self) -> str:
         """The name of the consumer group."""
-        return self._settings.named("group.id") or f"rpq-{self.run}"
+        return self._settings.user_value("group.id") or f"rpq-{self.run}"
 
     @property
     def reader(self) -> TopicReader:
