@@ -98,7 +98,7 @@ class _Folder:
             with self.system.open_input_file(f"{self._path}/{STATISTICS}") as file:
                 self.statistics: dict[str, Any] = json.loads(file.read())
         except FileNotFoundError as error:
-            raise PipelineError(f"{uri}: is no prepared data set: it has no {STATISTICS}") from error
+            raise PipelineError(f"{uri}: is not a prepared data set: it has no {STATISTICS}") from error
         except pa.ArrowInvalid as error:
             hint = "read it with spark.read.parquet, or pass it to rpq.spark.replay"
             raise PipelineError(f"{uri}: {error}; {hint}") from error

@@ -1,4 +1,4 @@
-"""The identity of a stream, everything that its rows depend on beside its tuples, and the queries that a stream can answer.
+"""The identity of a stream (everything that its rows depend on beside its tuples), and the queries that it can answer.
 
 The identity is written to the checkpoint as `rpq.json`, beside the files of Spark, and compared before the stream starts.  A
 checkpoint without this file is from an earlier release, or from a program that did not specify its checkpoint; workers then
@@ -78,7 +78,7 @@ def describe_stream(
 def division_of(
     queries: Sequence[rpq.Query], shares: int, sizes: Mapping[str, int] | None = None
 ) -> dict[str, dict[str, int]]:
-    """Return for each query whose edges are divided its variables, with how many coordinates each has.
+    """Return, for each query whose edges are divided, the number of coordinates of each of its variables.
 
     `sizes` are the numbers of edges by label.  A single share has all edges, and the dictionary is empty.
 
@@ -181,9 +181,9 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_unsupported(queries: Sequence[rpq.Query], identity: str = "triple") -> None:
-    """Raise `PipelineError` for no query, two of one name, and a query that needs more than the window to continue.
+    """Raise `PipelineError` for no query, two queries of one name, and queries that need more than the window to continue.
 
-    `identity` says when two inserts are the same edge.
+    `identity` determines when two inserts are the same edge.
     """
     if identity not in get_args(Identity):
         raise PipelineError(f"identity is 'triple', 'parallel' or 'id', not {identity!r}")
