@@ -410,7 +410,7 @@ def insert_terms(texts, ids, highs, starts, lengths, keys, slots, places, gap, f
 
 @njit(cache=True, nogil=True)
 def _number_value(texts, slots, places, i, first_moment):
-    """Number the value of new term `i`, as the value of a neighbour if they are equal, otherwise with a new number."""
+    """Assign a number to the value of new term `i`: that of a neighbour with an equal value, otherwise a new one."""
     slot, place = slots[i], places[i] + i
     if place > 0 and _has_value_of(texts, slot, np.int64(texts.order[place - 1]), first_moment):
         texts.value[slot] = texts.value[np.int64(texts.order[place - 1])]

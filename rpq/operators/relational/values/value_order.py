@@ -236,7 +236,7 @@ class ValueOrder:
                 self._number(tied)
 
     def _number_values(self, high: int, entries: list[tuple[Any, int]]) -> None:
-        """Number the values of tied terms (order key, id)."""
+        """Assign numbers to the values of tied terms (order key, id)."""
         numbers = self._values.setdefault(high, {})
         for key, identity in entries:
             labels = self._labels
