@@ -36,7 +36,7 @@ VIEW, LABEL, SOURCE, TARGET = range(4)
 """The fields of an atom. A term is a vertex, or -1 - v for the variable v of its pattern."""
 UNBOUND = -1
 NESTED = 64
-"""Up to so many pairs of rows, two inputs of a join are compared row by row."""
+"""The number of pairs of rows up to which two inputs of a join are compared row by row."""
 
 
 
@@ -299,7 +299,7 @@ def _add_to_view(store, view, source, target, caching):
 
 @njit(cache=True)
 def _power(size):
-    """Return the smallest power of two that is no smaller."""
+    """Return the smallest power of two that is at least a number."""
     power = 1
     while power < size:
         power *= 2
@@ -331,7 +331,7 @@ def _whole(store, atom, pool, top):
 
 @njit(cache=True)
 def _seed(atom, source, label, target, pool, top):
-    """Append the row of an atom that is bound to an edge, if it can be."""
+    """Append the row of an atom bound to an edge, if the edge matches."""
     pool = _grown(pool, top + 1)
     pool[top] = UNBOUND
     if atom[LABEL] == label and _bind(pool, top, atom[SOURCE], source) and _bind(pool, top, atom[TARGET], target):
@@ -341,7 +341,7 @@ def _seed(atom, source, label, target, pool, top):
 
 @njit(cache=True)
 def _joined(pool, row, far, vertex, top):
-    """Append a row extended by the other end of an edge, if it can be."""
+    """Append a row extended by the other end of an edge, if the end matches."""
     pool = _grown(pool, top + 1)
     pool[top] = pool[row]
     return pool, top + (1 if _bind(pool, top, far, vertex) else 0)

@@ -1,20 +1,21 @@
 """RSPQ as it was published (Pacaci, Bonifati, Özsu 2020, algorithms 5 to 8): simple paths in spanning trees, compiled.
 
 A node (vertex, state) may be in a tree several times, at the end of several paths from the root. It is *marked* while no
-conflict is known below it; then it is there once, and other paths to it are pruned. A path that comes to a vertex first in
-state s and later in state t, where s does not accept all words that t accepts, is a conflict: the nodes of the path lose
-their marks, and the paths that were pruned at them go on. With conflicts the work is exponential in the worst case, so there
-is a limit of steps.
+conflict is known below it; then the tree has it once, and other paths to it are pruned. A path that reaches a vertex first
+in state s and later in state t, where s does not accept all words that t accepts, is a conflict: the nodes of the path lose
+their marks, and the paths that were pruned at them are extended. With conflicts the work is exponential in the worst case,
+so the number of steps is limited.
 
-Without conflicts its pairs are those of the engine. With conflicts it can miss pairs, which is a fault of the publication: a
-path that comes again to a node on it is pruned (case 1 of section 4), and the nodes between keep their marks, as no conflict
-is *below* them. If that node has lost its mark, other paths would have to go on through it, but they are pruned at the marks
-(case 2). `docs/papers.md` has a stream of six edges on which this misses a pair. With `as_published=False`, a path that
-comes again to a node on it without a mark takes the marks of its nodes too, and no pair is missing.
+Without conflicts the algorithm finds the pairs of the engine. With conflicts it can miss pairs, which is a fault of the
+publication: a path that returns to one of its own nodes is pruned (case 1 of section 4), and the nodes in between keep their
+marks, because no conflict is *below* them. If the node to which it returns has lost its mark, other paths would have to
+continue through it, but they are pruned at the marks (case 2). `docs/papers.md` has a stream of six edges on which this
+misses a pair. With `as_published=False`, a path that returns to one of its own nodes without a mark also removes the marks
+of its nodes, and no pair is missed.
 
-Three things differ from the text. The root also contains the empty word, without which `(a|b|c)+` would have conflicts. As
-an edge that comes again is younger here, at a slide boundary a node without mark is hung on again at its own parent. There
-a mark that was lost is given back only to a node that is no longer in the tree and returns.
+Three things differ from the text. The root also contains the empty word, without which `(a|b|c)+` would have conflicts. An
+edge that arrives again becomes younger here, so at a slide boundary a node without a mark is attached again to its own
+parent. At a boundary, only a node that has left the tree and returns gets its lost mark back.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ STEPS = 9
 class SimpleTrees(SpanningTrees):
     """The published algorithm for simple paths over a stream of inserts whose vertices are numbered; counts pairs.
 
-    With `as_published=False` it is mended so that it misses no pair.
+    With `as_published=False` it is corrected so that it misses no pair.
 
     >>> window = rpq.Window(size=10, slide=5)
     >>> trees = SimpleTrees("a/b*", window, vertices=3, labels=["a", "b"], tuples=3)
@@ -108,7 +109,7 @@ class SimpleTrees(SpanningTrees):
         *,
         steps: int = 1 << 62,
     ) -> None:
-        """Insert edges in the order of their times; if this takes more than `steps`, it ends as `is_exhausted`.
+        """Insert edges in the order of their times.  After more than `steps`, stop and set `is_exhausted`.
 
         Raises `ValueError` for deletes.
         """
@@ -149,7 +150,7 @@ def _has_child(forest, number, root, vertex, state, parent):
 
 @njit(cache=True)
 def _incoming(forest, stack, height, root, vertex, state, transitions):
-    """Put a node on the stack for each path in its tree from which an edge leads to it."""
+    """Put a node on the stack for each path of its tree from which an edge leads to the node."""
     node, edge = forest.node, forest.edge
     number = forest.into[vertex]
     while number != NONE:

@@ -2,8 +2,8 @@
 
 The stream is in the order of time. A node (vertex, state) is in a tree at most once, with the smallest timestamp of the
 edges on its path in the tree, and is not updated when a younger path appears. At a slide boundary the nodes whose timestamp
-left the window are cut; each is hung on again if an edge in the window leads to it from a node that is left. A deleted edge
-that is in trees has the subtrees below it treated in the same way.
+left the window are cut; a node is attached again if an edge in the window leads to it from a remaining node. The subtrees
+below a deleted edge are treated in the same way.
 
 Nodes, edges, hash chains and lists are records in flat arrays, so nothing is allocated for a node. Two things favour the
 algorithm over its description: all trees are scanned in one pass over an array (with a delete, only what is below the edge
@@ -96,7 +96,7 @@ class SpanningTrees:
         times: np.ndarray,
         deletes: np.ndarray | None = None,
     ) -> None:
-        """Insert edges in the order of their times, or delete them; labels are places in the list of labels."""
+        """Insert edges in the order of their times, or delete them.  Labels are positions in the list of labels."""
         bounds = times // self._window.slide * self._window.slide - self._window.size
         columns = (column.astype(np.int64) for column in (sources, targets, labels, times, bounds))
         deletes = np.zeros(len(times), np.bool_) if deletes is None else deletes.astype(np.bool_)
@@ -263,7 +263,7 @@ def _enter_edge(forest, source, target, symbol, time):
 
 @njit(cache=True)
 def _link(edge, heads, vertex, number, following):
-    """Put an edge at the front of the list of a vertex; the field after `following` has the one before."""
+    """Put an edge at the front of the list of a vertex; the field after `following` has the previous edge."""
     first = heads[vertex]
     edge[number, following], edge[number, following + 1] = first, NONE
     if first != NONE:
@@ -284,7 +284,7 @@ def _unlink(edge, heads, vertex, number, following):
 
 @njit(cache=True)
 def _expire_edges(forest, bound):
-    """Take out the edges whose latest insert is no later than `bound`."""
+    """Remove the edges whose latest insert is no later than `bound`."""
     edge, counts = forest.edge, forest.counts
     while counts[OLDEST] < counts[ARRIVALS] and forest.arrival[counts[OLDEST], 1] <= bound:
         number = forest.arrival[counts[OLDEST], 0]
@@ -295,7 +295,7 @@ def _expire_edges(forest, bound):
 
 @njit(cache=True)
 def _remove_edge(forest, number):
-    """Take an edge out of the window; its record becomes free."""
+    """Remove an edge from the window; its record becomes free."""
     edge, counts = forest.edge, forest.counts
     source, target = edge[number, SOURCE], edge[number, TARGET]
     slot = _slot(source, target, edge[number, SYMBOL], forest.edge_chain)
@@ -363,7 +363,7 @@ def _insert(forest, stack, height, transitions, accepting, counter, change):
 
 @njit(cache=True)
 def _expire(forest, stack, bound, transitions, accepting):
-    """Cut the nodes that left the window, and hang on again those that an edge in the window leads to (algorithm 3)."""
+    """Cut the nodes that left the window, and attach again those to which an edge in the window leads (algorithm 3)."""
     _expire_edges(forest, bound)
     node = forest.node
     expired, found = np.empty(16, np.int64), 0
@@ -376,7 +376,7 @@ def _expire(forest, stack, bound, transitions, accepting):
 
 @njit(cache=True)
 def _delete(forest, stack, source, target, symbol, transitions, accepting):
-    """Delete an edge, if it is there, and cut the subtrees below it, whose nodes are hung on again (algorithm 4)."""
+    """Delete an edge, if it exists, and cut the subtrees below it, whose nodes are attached again (algorithm 4)."""
     deleted = _find_edge(forest, source, target, symbol)
     if deleted == NONE:
         return forest, stack
@@ -411,7 +411,7 @@ def _delete(forest, stack, source, target, symbol, transitions, accepting):
 
 @njit(cache=True)
 def _appended(numbers, size, number):
-    """Return an array with a number at the place `size`."""
+    """Return an array with a number at position `size`."""
     if size == len(numbers):
         larger = np.empty(2 * size, np.int64)
         larger[:size] = numbers
@@ -422,7 +422,7 @@ def _appended(numbers, size, number):
 
 @njit(cache=True)
 def _reconnect(forest, stack, expired, transitions, accepting, change):
-    """Cut nodes, and hang on again those that an edge in the window leads to.
+    """Cut nodes, and attach again those to which an edge in the window leads.
 
     The counter of lost pairs is raised by `change` for each pair that leaves the answer.
     """

@@ -1,6 +1,6 @@
 """Commands as users type them, cold: `rpq run` and `rpq spark replay`, with a model of the processor time of the latter.
 
-The model (`fit`) has the terms of which a replay consists.  With E edges, R rows, n shares, and m executors:
+The model (`fit`) is a sum of terms for the parts of a replay.  With E edges, R rows, n shares, and m executors:
 
     CPU seconds = start + m · executor + n · E · read + R · row + own
 
@@ -215,13 +215,13 @@ def fit(terms: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 
 def _terms(line: Line, record: Record) -> list[float]:
-    """Return what the coefficients of a replay are multiplied by; edges and rows in millions."""
+    """Return the factors of the coefficients of a replay, with edges and rows in millions."""
     edges, rows = record["edges"] / 1e6, record["rows"] / 1e6
     return [float(not line.executors), float(line.executors > 0), line.executors, line.shares * edges, rows]
 
 
 def _outcome(measured: Sequence[tuple[Line, Record]], stream: Stream) -> Outcome:
-    """Return the lines, the model over the replays, and the machines of a cluster that pay off."""
+    """Return the lines, the model of the replays, and the numbers of machines of a cluster that pay off."""
     runs = {line.job: one for line, one in measured if line.threads == 1}
     own = _own_seconds(runs)
     replays = [(line, one) for line, one in measured if not line.threads and line.job in own]
