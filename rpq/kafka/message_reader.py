@@ -291,7 +291,7 @@ class MessageReader:
         if layout is not None and rules is not None:
             self._use_rules(rules, layout["times"])
         elif layout is not None:
-            self._use_layout(_layout_of(layout, columns, self._further))
+            self._use_layout(_layout_of(layout, columns, self._additional_keys))
 
     @property
     def layout(self) -> dict[str, Any] | None:
@@ -382,7 +382,7 @@ class MessageReader:
     # --- the layout of values --------------------------------------------------------------------------------
 
     @property
-    def _further(self) -> tuple[str, ...]:
+    def _additional_keys(self) -> tuple[str, ...]:
         """The keys of objects that a condition or a property uses in addition to the columns of a tuple."""
         keys = {self._columns.values[name] for name in self._columns.values.properties}
         if self._where is not None:
@@ -457,7 +457,7 @@ class MessageReader:
         ends = [value_at(found, names[end]) for end in ("source", "target") if end in names.columns]
         layout = JsonLayout(
             names=names,
-            further=self._further,
+            further=self._additional_keys,
             integers=len(ends) == 2 and type(ends[0]) is int and not names.text_vertices,
             time_unit=unit,
         )

@@ -228,7 +228,7 @@ class SchemaRegistry:
         except errors.SchemaRegistryError as error:
             status, code = error.http_status_code, error.error_code or 0
             if status in (408, 429) or status >= 500:
-                raise self._away(error) from None
+                raise self._unreachable(error) from None
             self._mark_reachable()
             if status == 404 and code // 100 == 404:
                 raise FieldError(f"is of {what}, which the schema registry at {self.url} does not have") from None
@@ -240,12 +240,12 @@ class SchemaRegistry:
             raise KafkaError(f"{self.url}: the schema registry refuses the request: {self._redact(error)}{hint}") from None
         except Exception as error:
             if any(kind.__name__ in ("TransportError", "OAuthTokenError") for kind in type(error).__mro__):
-                raise self._away(error) from None
+                raise self._unreachable(error) from None
             raise KafkaError(f"{self.url}: is not a schema registry: {self._redact(error)}") from error
         self._mark_reachable()
         return found
 
-    def _away(self, error: Exception) -> RegistryAwayError:
+    def _unreachable(self, error: Exception) -> RegistryAwayError:
         reason = self._redact(error) or type(error).__name__
         if self.away_since is None:
             self.away_since = time.monotonic()

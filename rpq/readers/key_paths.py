@@ -152,12 +152,12 @@ def _type_of(tree: Any) -> pa.DataType | None:
         types = [*inner.values()]
         if not all(isinstance(step, int) for step in inner):
             return None
-        merged = _merged(types)
+        merged = _merge_types(types)
         return None if merged is None else pa.list_(merged)
     return pa.struct([(str(step), type_) for step, type_ in inner.items()])
 
 
-def _merged(types: list[pa.DataType]) -> pa.DataType | None:
+def _merge_types(types: list[pa.DataType]) -> pa.DataType | None:
     """Return a type with the fields of all types, or None if they contradict each other."""
     if all(type_ == types[0] for type_ in types):
         return types[0]

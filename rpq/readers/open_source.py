@@ -116,7 +116,7 @@ class OpenSource:
             yield Block(head, line)
             self._is_head = False
             self._counts_before = self._counts()
-        for data, position in self._joined(size):
+        for data, position in self._join_records(size):
             if data:
                 head = head or _first_line(data)
                 self.position += len(data)
@@ -154,7 +154,7 @@ class OpenSource:
         with suppress(Exception):
             getattr(self._source, "close", lambda: None)()
 
-    def _joined(self, size: int) -> Iterator[tuple[bytes, Any]]:
+    def _join_records(self, size: int) -> Iterator[tuple[bytes, Any]]:
         """Yield the joined text of the records that have arrived, and the position behind them.
 
         Another thread fetches the records, at most `AHEAD` of them in advance.

@@ -127,12 +127,12 @@ class _Folder:
         """Return the batch without dictionaries, and with times if the options request them."""
         vertex = pa.int64() if pa.types.is_integer(batch.schema.field("source").type) else pa.string()
         types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": pa.int64(), "op": pa.string()}
-        arrays = {name: _plain(batch.column(name)).cast(kind) for name, kind in types.items()}
+        arrays = {name: _without_dictionary(batch.column(name)).cast(kind) for name, kind in types.items()}
         if self.unit is not None:
             time = pa.timestamp(cast(Any, self.unit), "UTC")
             arrays["timestamp"] = arrays["timestamp"].cast(time).cast(pa.timestamp("us", "UTC"))
         return pa.RecordBatch.from_pydict(arrays)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _without_dictionary(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

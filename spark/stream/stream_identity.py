@@ -216,7 +216,7 @@ def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query]
     read this label, over a window that reaches as far back.  An added query that reads values of edges, or is about paths in
     time order, is refused.
     """
-    former = [_plain(reading) for query in before for reading in readings_of(query)]
+    former = [_without_conditions(reading) for query in before for reading in readings_of(query)]
     for query in added:
         binds = any(isinstance(label, EdgeEnd) for reading in readings_of(query) for label in reading.labels.named)
         if has_conditions(query) or properties_of(query) or is_ordered(query) or binds:
@@ -225,7 +225,7 @@ def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query]
                 f"query {query.name!r} cannot be added here: it reads {what}, which the state may not "
                 "have in full. Start a new stream for this query, which reads the data again"
             )
-        for reading in map(_plain, readings_of(query)):
+        for reading in map(_without_conditions, readings_of(query)):
             bound = _lower_bound(reading, time)
             for label in _labels([*former, reading]):
                 if not reading.labels.has(label):
@@ -242,7 +242,7 @@ def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query]
                     )
 
 
-def _plain(reading: Reading) -> Reading:
+def _without_conditions(reading: Reading) -> Reading:
     """Return a reading with the labels that tuples have, whatever the conditions on them."""
     return reading._replace(labels=reading.labels.plain)
 

@@ -55,8 +55,8 @@ from rpq.workloads.baselines.spanning_trees import (
     _find_edge,
     _find_node,
     _is_answer,
-    _larger,
-    _pushed,
+    _make_room,
+    _push_node,
     _remove_node,
 )
 
@@ -123,7 +123,7 @@ class SimpleTrees(SpanningTrees):
 
 
 @njit(cache=True)
-def _along(forest, number, vertex, state):
+def _find_on_path(forest, number, vertex, state):
     """Follow the path from a node to its root; return the first state of a vertex on it, and whether it has this one."""
     node, first, is_there = forest.node, NONE, False
     while number != NONE:
@@ -161,7 +161,7 @@ def _incoming(forest, stack, height, root, vertex, state, transitions):
                 while other != NONE:
                     if node[other, ROOT] == root and node[other, VERTEX] == source and node[other, STATE] == before:
                         time = min(node[other, TIME], edge[number, EDGE_TIME])
-                        stack = _pushed(stack, height, root, vertex, state, time, other, number)
+                        stack = _push_node(stack, height, root, vertex, state, time, other, number)
                         height += 1
                     other = node[other, CHAIN]
                     forest.counts[STEPS] -= 1
@@ -182,7 +182,7 @@ def _extend(forest, stack, height, transitions, accepting, contains, as_publishe
         known = _find_node(node, forest.node_chain, root, vertex, state)
         if known != NONE and (node[known, MARKED] == 1 or _has_child(forest, known, root, vertex, state, parent)):
             continue
-        first, is_there = _along(forest, parent, vertex, state)
+        first, is_there = _find_on_path(forest, parent, vertex, state)
         if is_there and as_published:
             continue
         if is_there or (first != NONE and not contains[first, state]):
@@ -198,7 +198,7 @@ def _extend(forest, stack, height, transitions, accepting, contains, as_publishe
         if counts_pairs and accepting[state] and vertex != root and not _is_answer(forest, root, vertex, accepting):
             forest.counts[PAIRS] += 1
         if forest.counts[FREE_NODE] == NONE and forest.counts[NODES] == len(forest.node):
-            forest = _larger(forest)
+            forest = _make_room(forest)
         added = _add_node(forest, root, vertex, state, time, parent, edge)
         forest.node[added, MARKED] = 1 if known == NONE else 0
         number = forest.out[vertex]
@@ -206,7 +206,7 @@ def _extend(forest, stack, height, transitions, accepting, contains, as_publishe
             after = transitions[state, forest.edge[number, SYMBOL]]
             if after != NONE:
                 younger = min(time, forest.edge[number, EDGE_TIME])
-                stack = _pushed(stack, height, root, forest.edge[number, TARGET], after, younger, added, number)
+                stack = _push_node(stack, height, root, forest.edge[number, TARGET], after, younger, added, number)
                 height += 1
             number = forest.edge[number, OUT_NEXT]
             forest.counts[STEPS] -= 1
@@ -242,7 +242,7 @@ def _expire(forest, stack, bound, transitions, accepting, contains, as_published
                 edge = _find_edge(forest, forest.node[parent, VERTEX], vertex, symbol)
                 if edge != NONE and transitions[forest.node[parent, STATE], symbol] == state:
                     time = min(forest.node[parent, TIME], forest.edge[edge, EDGE_TIME])
-                    stack = _pushed(stack, height, root, vertex, state, time, parent, edge)
+                    stack = _push_node(stack, height, root, vertex, state, time, parent, edge)
                     height += 1
         forest, stack = _extend(forest, stack, height, transitions, accepting, contains, as_published, False)
     for place in range(found):
@@ -270,12 +270,12 @@ def _push(forest, sources, targets, symbols, times, bounds, transitions, accepti
         if not is_relevant:
             continue
         if counts[FREE_EDGE] == NONE and counts[EDGES] == len(forest.edge):
-            forest = _larger(forest)
+            forest = _make_room(forest)
         if not _enter_edge(forest, source, target, symbol, times[row]):
             continue
         if transitions[start, symbol] != NONE and _find_node(forest.node, forest.node_chain, source, source, start) == NONE:
             if counts[FREE_NODE] == NONE and counts[NODES] == len(forest.node):
-                forest = _larger(forest)
+                forest = _make_room(forest)
             _add_node(forest, source, source, start, FOREVER, NONE, NONE)
         entered, height = _find_edge(forest, source, target, symbol), 0
         for state in range(len(accepting)):
@@ -285,7 +285,7 @@ def _push(forest, sources, targets, symbols, times, bounds, transitions, accepti
             number = forest.holders[source * len(accepting) + state]
             while number != NONE:
                 time = min(forest.node[number, TIME], times[row])
-                stack = _pushed(stack, height, forest.node[number, ROOT], target, after, time, number, entered)
+                stack = _push_node(stack, height, forest.node[number, ROOT], target, after, time, number, entered)
                 height += 1
                 number = forest.node[number, NEXT]
         forest, stack = _extend(forest, stack, height, transitions, accepting, contains, as_published, True)

@@ -87,7 +87,7 @@ def outcome_of(name: str, text: str) -> Outcome:
                 run_query(text)
         except QueryError as error:
             problem = str(error).splitlines()[0]
-            edited = _edited(text, problem)
+            edited = _edit(text, problem)
             if edited is None or len(edits) == _MOST_EDITS:
                 return Outcome(name, tuple(edits), problem)
             edit, text = edited
@@ -96,7 +96,7 @@ def outcome_of(name: str, text: str) -> Outcome:
             return Outcome(name, tuple(edits), None)
 
 
-def _edited(text: str, problem: str) -> tuple[str, str] | None:
+def _edit(text: str, problem: str) -> tuple[str, str] | None:
     """Return the edit that solves a problem, and the edited text, or None if no edit is known."""
     if (ungrouped := _UNGROUPED.search(problem)) and re.search(r"GROUP\s+BY", text, re.IGNORECASE):
         variable = f"?{ungrouped[1]}"

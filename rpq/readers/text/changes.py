@@ -260,7 +260,7 @@ class ChangeReader:
     def _time(self, name: str, column: pa.Array) -> pa.Array:
         """Return a time of the change in the unit of the stream, null where it is missing."""
         found = _TIMES.fullmatch(name)
-        return _scaled(_integers(column), found[1] if found else "ms", self._unit or DEFAULT_UNIT)
+        return _convert_unit(_integers(column), found[1] if found else "ms", self._unit or DEFAULT_UNIT)
 
     def _timestamps(
         self, name: str, rows: Mapping[str, pa.Array], of_change: np.ndarray, errors: dict[int, FieldError]
@@ -277,7 +277,7 @@ class ChangeReader:
             for row in np.flatnonzero(numpy_array(numbers.is_valid())).tolist():
                 errors.setdefault(int(of_change[row]), FieldError(reason, name))
         given = of_schema or unit
-        scaled = _scaled(numbers, given, unit)
+        scaled = _convert_unit(numbers, given, unit)
         if scaled.null_count > texts.null_count and self._edges.times in (None, "integers"):
             self._edges.times = "integers"  # a value that is not a time is an error of its record only
             zeros = str(NANOSECONDS[given] // NANOSECONDS[unit])[1:]
@@ -337,7 +337,7 @@ def _within_64_bits(text: str | None) -> int | None:
         return None
 
 
-def _scaled(times: pa.Array, given: str, wanted: str) -> pa.Array:
+def _convert_unit(times: pa.Array, given: str, wanted: str) -> pa.Array:
     """Return times in another unit, rounded down; null where they have more than 64 bits."""
     more, fewer = NANOSECONDS[given], NANOSECONDS[wanted]
     numbers, is_null = numpy_array(times.fill_null(0)), numpy_array(times.is_null())

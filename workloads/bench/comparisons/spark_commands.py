@@ -108,18 +108,18 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
     stream = stream_of("stackoverflow", settings, say)
     commit = commit_of_checkout()
     resumes = settings.resumes and not (commit or "").endswith("+")
-    known = {name: one for name, one in _earlier(settings).items() if resumes and one.get("commit") == commit}
+    known = {name: one for name, one in _earlier_records(settings).items() if resumes and one.get("commit") == commit}
     lines = [line for line in LINES if not settings.queries or line.job in settings.queries]
     with tempfile.TemporaryDirectory(prefix="rpq-bench-spark-") as place:
         folder = Path(place)
         for number, line in enumerate(lines, start=1):
             if line.name not in known:
                 say(f"{number} of {len(lines)}: {line.name} …")
-                known[line.name] = {**_measured(line, _data(folder, stream, line.job), folder), "commit": commit}
+                known[line.name] = {**_measure_line(line, _data(folder, stream, line.job), folder), "commit": commit}
             yield _outcome([(one, known[one.name]) for one in lines if one.name in known], stream)
 
 
-def _earlier(settings: Settings) -> dict[str, Record]:
+def _earlier_records(settings: Settings) -> dict[str, Record]:
     """Return the lines of an earlier run with the same settings by name."""
     try:
         earlier = read_result(settings.output, NAME)
@@ -143,7 +143,7 @@ def _data(folder: Path, stream: Stream, job: str) -> Path:
     return data
 
 
-def _measured(line: Line, data: Path, folder: Path) -> Record:
+def _measure_line(line: Line, data: Path, folder: Path) -> Record:
     """Run a command in a session of its own; return its seconds, and the processor seconds of all that it started."""
     output, stats = folder / "rows", folder / "stats.json"
     load = os.getloadavg()[0]

@@ -167,7 +167,7 @@ def batch_tuples_per_second(line: Line) -> float:
     engine = _engine(line.query, line.stream)
     measured = 0
     seconds = 0.0
-    for is_measured, table in _measured(line.stream):
+    for is_measured, table in _measured_slides(line.stream):
         started = time.process_time()
         for batch in table.to_batches(max_chunksize=BATCH_ROWS):
             engine.push(batch).to_arrow()
@@ -177,7 +177,7 @@ def batch_tuples_per_second(line: Line) -> float:
     return measured / seconds
 
 
-def _measured(stream: RdfStream) -> Iterator[tuple[bool, pa.Table]]:
+def _measured_slides(stream: RdfStream) -> Iterator[tuple[bool, pa.Table]]:
     before = int(np.searchsorted(stream.slides, stream.first))
     yield False, stream.table.slice(0, before)
     yield True, stream.table.slice(before).combine_chunks()

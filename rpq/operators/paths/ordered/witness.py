@@ -104,7 +104,7 @@ def find_path(
                             here.append((now, i, against, previous))
                             news = True
                             if accepting[state] and v == target:
-                                return _unwound(here[-1], edges)
+                                return _collect_steps(here[-1], edges)
                 news = news and not strict
             low = high
     return None
@@ -125,7 +125,7 @@ def _moves(index: Index, label: int) -> list[tuple[int, list[tuple[int, int]]]]:
     return found
 
 
-def _unwound(last: tuple[int, int, int, object], edges: EdgeTimes) -> TimedSteps:
+def _collect_steps(last: tuple[int, int, int, object], edges: EdgeTimes) -> TimedSteps:
     steps: list[int] = []
     times: list[int] = []
     one: object = last
