@@ -5,23 +5,23 @@
 - `replay_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
 - `rpq_changes`: a streaming DataFrame of edges and queries → a streaming DataFrame of answer changes
 - `stream_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
-- `changes`: the same as a step of `DataFrame.transform`, over streaming and other DataFrames
+- `changes`: a step of `DataFrame.transform` that returns answer changes, over streaming and other DataFrames
 - `register_functions`: replays in SQL, by the table function `rpq_changes`
 - `motif`: a motif of GraphFrames as a query
 - `rescale`: a change of the shares or the queries of an existing stream
 - `RpqDataSource`: prepared data sets by `spark.read.format("rpq")`
-- `open_session`: a Spark session with the settings that these need
-- `check_workers`: a check that the executors have what the driver has; kernels are compiled once per machine
+- `open_session`: a Spark session with the settings that the others need
+- `check_workers`: a check that executors have the packages of the driver; it compiles kernels, once per machine
 
 Replays and streams divide the roots of the trees over partitions by a fixed hash of the root's name: every partition
 sees all edges that path queries read and answers for its own roots. Of patterns it sees the edges of its cell
 (`division`). This needs the extra `spark` and Java 17 or newer; docs/spark-cluster.md describes how executors get
 this package.
 
-Batch jobs are in `batch`, streams in `stream`, access to Spark in `jvm`, and what concerns the Python of workers in
-`workers`.  Of the modules here, `cli`, `console` and `benchmark` are commands, `functions` has functions that stand on both,
-and `motifs` is a notation of queries; the others are what batch jobs and streams share: `columns`, `division`, `envelopes`,
-`record_edges`, `parquet_content`, `shipping` and `errors`.  They import `jvm`, but neither `batch` nor `stream`.
+Batch jobs are in `batch`, streams in `stream`, access to Spark in `jvm`, and the checks of workers' Python in `workers`.  Of
+the modules here, `cli`, `console` and `benchmark` are commands, `functions` has functions that use both batch jobs and
+streams, and `motifs` is a notation of queries.  Batch jobs and streams share the others: `columns`, `division`, `envelopes`,
+`record_edges`, `parquet_content`, `shipping` and `errors`, which import `jvm`, but neither `batch` nor `stream`.
 """
 
 from __future__ import annotations

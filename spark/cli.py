@@ -44,9 +44,9 @@ queries_file = click.option(
 
 
 def check_query_options(options: dict[str, Any], *, refuse: Callable[[Sequence[rpq.Query]], None] | None = None) -> None:
-    """Raise a usage error, before Spark starts, for missing, repeated or invalid queries, and those that `refuse` refuses.
+    """Raise a usage error, before Spark starts, for missing, repeated or invalid queries, and for unsupported ones.
 
-    The functions `refuse_…` of this module are such; they raise `QueryError`.
+    `refuse` raises `QueryError` for unsupported queries.
     """
     expressions: tuple[str, ...] = options["expressions"]
     if options["queries_file"] is not None:
@@ -67,9 +67,9 @@ def check_query_options(options: dict[str, Any], *, refuse: Callable[[Sequence[r
 
 
 def refuse_in_stream(options: dict[str, Any]) -> Callable[[Sequence[rpq.Query]], None]:
-    """Return the function that refuses queries that a stream of these options cannot evaluate.
+    """Return the function that raises `QueryError` for queries that a stream with these options cannot evaluate.
 
-    Edges have properties in Parquet files alone.
+    Only edges in Parquet files have properties.
     """
     from rpq.spark.batch.replay import refuse_queries
     from rpq.spark.columns import refuse_unsupported_values

@@ -386,9 +386,9 @@ def value_columns(queries: Sequence[rpq.Query], properties: Mapping[str, str], *
 
 
 def selected_columns(query: rpq.Query) -> list[tuple[str, str, Value]]:
-    """Return the columns of a query with something of an edge or a vertex: the name, what it has of it, and of what.
+    """Return the columns of a query with values of edges or vertices, or sums, averages or extremes of such values.
 
-    What it has is a sum, an average, a least or greatest value, or the value itself; counts are left out.
+    An entry is the name of the column, the aggregate or "value", and the value.  Counts are left out.
     """
     if isinstance(query, EdgeValuesQuery):
         return [(value.column, value.kind, value) for value in query.pattern.values]
@@ -399,7 +399,7 @@ def selected_columns(query: rpq.Query) -> list[tuple[str, str, Value]]:
 
 
 def _type_of_sum(kind: str) -> str:
-    """Return the type of the sum of values of a type, as the engine gives it."""
+    """Return the type of the engine's sums of values of a type."""
     if kind.startswith("decimal"):
         return f"decimal(38,{arrow_type(kind).scale})"
     return {"double": "double", "string": "string", "boolean": "string"}.get(kind, "bigint")

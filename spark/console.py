@@ -144,7 +144,7 @@ def _end_accumulators(session: SparkSession) -> None:
     context: Any = session.sparkContext
     server = getattr(context, "_accumulatorServer", None)
     if server is None or isinstance(server.server_address, str):
-        return  # the end of a server with a file removes the file
+        return  # the end of a server with a socket file removes the file
     context._accumulatorServer = None
     server.handle_error = lambda request, address: None  # the JVM may end first
     threading.Thread(target=server.shutdown, daemon=True).start()

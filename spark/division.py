@@ -85,7 +85,7 @@ class _PlainLabels(NamedTuple):
 
 
 def label_readers(queries: Sequence[rpq.Query]) -> list[LabelReader]:
-    """Return what tells for each query whether it reads a label that tuples have, with a condition or without.
+    """Return for each query an object whose `reads` tests whether it reads a label of tuples, with a condition or without.
 
     >>> query = rpq.Query("a[n > 1]", window=rpq.Window(size=10, slide=1))
     >>> query.reads("a"), label_readers([query])[0].reads("a")
@@ -110,7 +110,7 @@ class OwnEdges:
     """
 
     def __init__(self, queries: Sequence[rpq.Query], *, share: Share, whole: bool = False) -> None:
-        """With `whole` the share sees all edges: where they have ids, an insert elsewhere may take one of its edges away."""
+        """With `whole` the share sees all edges: if edges have ids, an insert elsewhere may replace one of its edges."""
         undivided = [query for query in queries if query.hypercube is None or not query.hypercube.is_divided]
         self._whole = label_readers(undivided)
         self._reads: dict[str, set[_Ends]] = {}
@@ -171,7 +171,7 @@ class OwnEdges:
 
 
 def check_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the numbers of edges by label, sorted.  Raises `PipelineError` for one that is no number.
+    """Return the numbers of edges by label, sorted.  Raises `PipelineError` for a size that is not a number.
 
     >>> check_sizes({"b": 7, "a": 1_000})
     {'a': 1000, 'b': 7}
@@ -196,7 +196,7 @@ def counted_labels(queries: Sequence[rpq.Query], shares: int) -> list[str]:
 
 
 class EdgeDivision(Shipped):
-    """The division of edges over the shares of some queries: what each of all `OwnEdges` selects, found at once.
+    """The division of edges over the shares of some queries: the selections of all `OwnEdges`, computed at once.
 
     >>> query = rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1))
     >>> edges = pa.table({"source": ["u", "w", "u"], "target": ["v", "v", "w"], "label": ["a", "a", "b"]})

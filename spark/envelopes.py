@@ -212,7 +212,8 @@ def pack_file(tables: Iterable[pa.Table], file: str, queries: Sequence[LabelRead
 def divide_envelope(envelope: bytes, rows: Callable[[pa.Table], Sequence[np.ndarray]]) -> list[bytes]:
     """Return the tuples of an envelope that each share gets, as envelopes; `rows` returns their rows in the table.
 
-    What a share does not get is left out of its envelope.  If the tuples are out of order, every share gets all.
+    Tuples that a share does not get are counted as left out of its envelope.  If the tuples are out of order, every share
+    gets all of them.
     """
     tuples = unpack([envelope], keeps_order=True)
     table = tuples.table
@@ -298,7 +299,7 @@ def engine_tuples(tuples: pa.Table, properties: Sequence[str] = ()) -> pa.Table:
 
 
 def envelope_columns(table: pa.Table, properties: Sequence[str]) -> pa.Table:
-    """Return the columns of an engine's tuples as those of an envelope, of properties only these: see `engine_columns`."""
+    """Return the columns of an engine's tuples as those of an envelope, with only these properties: see `engine_columns`."""
     return table.select([*_COLUMNS, *properties]).rename_columns([*_COLUMNS, *(PROPERTY + name for name in properties)])
 
 
@@ -379,7 +380,7 @@ def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
     wrong = pc.invert(pc.is_in(table["op"], pa.array(["+", "-"])))
     row = pc.index(wrong, True).as_py()
     if row >= 0:
-        problem = f"{table['op'][row].as_py()!r} is no operation; '+' inserts, '-' deletes, or delete is true or false"
+        problem = f"{table['op'][row].as_py()!r} is not an operation; '+' inserts, '-' deletes, or delete is true or false"
         raise _input_error(table, row, "op", problem, place)
 
 
@@ -428,7 +429,7 @@ def _dropped_and_tick(table: pa.Table) -> tuple[int, int]:
     try:
         dropped, tick = int(about[b"dropped"]), int(about[b"tick"])
     except (KeyError, ValueError) as problem:
-        raise damage_error(TUPLES, "an envelope of edges", f"what it lacks is {about!r}") from problem
+        raise damage_error(TUPLES, "an envelope of edges", f"its record of tuples left out is {about!r}") from problem
     if dropped < 1 or not EARLIEST <= tick <= INT64_MAX:
-        raise damage_error(TUPLES, "an envelope of edges", f"what it lacks is {about!r}")
+        raise damage_error(TUPLES, "an envelope of edges", f"its record of tuples left out is {about!r}")
     return dropped, tick

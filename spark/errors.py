@@ -1,4 +1,4 @@
-"""The exception of the Spark pipeline, and plain messages for exceptions of Spark."""
+"""The exception of the Spark pipeline, and readable messages for exceptions of Spark."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LONGEST = 600
 def plain_message(error: BaseException) -> str:
     """Return the message of an exception of Spark with its cause, or that of the error of this package that caused it.
 
-    >>> plain_message(Exception("Job aborted\\nrpq.errors.InputError: column 'op': '?' is no operation\\n at java.x"))
-    "column 'op': '?' is no operation"
+    >>> plain_message(Exception("Job aborted\\nrpq.errors.InputError: column 'op': '?' is not an operation\\n at java.x"))
+    "column 'op': '?' is not an operation"
     >>> plain_message(Exception("[READ] Encountered error while reading file x.gz. SQLSTATE: K\\nCaused by: a.B: It ends"))
     'Encountered error while reading file x.gz: It ends'
     """

@@ -1,6 +1,6 @@
-"""Functions for programs that are about data frames and SQL: a step of `DataFrame.transform`, and a table function.
+"""Functions for programs that use data frames and SQL: a step of `DataFrame.transform`, and a table function.
 
-This module stands on batch jobs and streams, and is imported by neither.
+This module imports batch jobs and streams, and neither imports it.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class ChangesOptions(TypedDict, total=False):
 
 
 _OF_STREAMS = {"checkpoint": None, "output": None, "max_delay": 0, "on_error": "stop"}
-"""Options that streams alone have, and their defaults."""
+"""Options that only streams have, and their defaults."""
 _OF_BOTH = ("partitions", "sequence", "time_unit", "memory_limit", "columns", "label", "sizes", "edges_from")
 
 
 def changes(*queries: rpq.Query, **options: Unpack[ChangesOptions]) -> Callable[[DataFrame], DataFrame]:
     """Return a step for `DataFrame.transform` that turns edges into the answer changes of `queries`.
 
-    The options are those of `rpq_changes`, which a streaming data frame goes through.  Other data frames are replayed, as by
-    `replay`; of the options, `counts` has no meaning for them, and `checkpoint`, `output`, `max_delay` and
-    `on_error="skip"` are refused.  Raises `PipelineError`, when it is applied, for unsuitable columns or options.
+    The options are those of `rpq_changes`, which evaluates a streaming data frame.  Other data frames are replayed, as by
+    `replay`; for them `counts` has no effect, and `checkpoint`, `output`, `max_delay` and `on_error="skip"` are refused.
+    The step raises `PipelineError` for unsuitable columns or options when it is applied.
 
     >>> import rpq
     >>> from rpq.spark import changes, open_session

@@ -56,15 +56,15 @@ def motif(
     """Return the query of a motif of GraphFrames over a window.  This needs the extra `match`.
 
     `labels` is the label of all edges, or a mapping from the names of edges to their labels, in which "" stands for edges
-    without a name.  Labels are those of MATCH (`follows|likes`, `!likes`).  Other edges have any label but `node_label`, by
-    which edges tell the labels of vertices.
+    without a name.  Labels are those of MATCH (`follows|likes`, `!likes`).  Other edges have any label but `node_label`,
+    which marks edges that assign labels to vertices.
 
     `select` are the columns: vertices (`a`) and properties of edges (`e.amount`).  By default these are the named vertices,
     in the order in which they appear.  `where` is a condition in MATCH, over vertices and properties of edges:
     `a <> c AND e.amount > 10`.  As in GraphFrames, equal rows occur once for each choice of edges, unless they are
     `distinct`.
 
-    Raises `QueryError` for what cannot be translated, with what to write instead.
+    Raises `QueryError` for a motif that cannot be translated; the message says what to write instead.
 
     >>> import rpq
     >>> window = rpq.Window(size="30d", slide="1d")
@@ -106,7 +106,7 @@ def _terms(text: str) -> tuple[list[_Edge], list[str]]:
             )
         if found["edge"] is None:
             if found["negated"] or not found["source"]:
-                raise QueryError(f"{term.strip()!r} is no edge; only edges are negated, and a vertex alone has a name")
+                raise QueryError(f"{term.strip()!r} is not an edge; only edges are negated, and a vertex alone has a name")
             alone.append(found["source"])
             continue
         arrows = ("<-" if found["back"] else "-", "->" if found["forth"] else "-")
@@ -133,7 +133,7 @@ def _length(edge: _Edge, text: str | None) -> int:
     path = f"MATCH ANY ({source})-[]->{{{least},{most}}}({target}) RETURN {source}, {target}"
     raise QueryError(
         f"{edge.text}: a path of several lengths is the union of several motifs: write one for each length, as in "
-        f"({source})-[*{least}]->({target}), or ask for the pairs that paths join, rpq.Query({path!r})"
+        f"({source})-[*{least}]->({target}), or query the pairs that paths connect, rpq.Query({path!r})"
     )
 
 
@@ -147,7 +147,7 @@ def _check_names(edges: Sequence[_Edge], positive: Sequence[_Edge], alone: Seque
         if not (edge.source or edge.edge or edge.target):
             raise QueryError(f"{edge.text} names nothing: name a vertex or the edge, as in (a)-[]->()")
         if edge.is_negated and edge.edge:
-            raise QueryError(f"{edge.text}: an edge that is not there has no name: write {_unnamed(edge)}")
+            raise QueryError(f"{edge.text}: a negated edge has no name: write {_unnamed(edge)}")
         if edge.arrows == _BOTH and not (edge.source and edge.target):
             raise QueryError(f"{edge.text}: both edges end at the same vertex: name it")
         if edge.edge and edge.arrows == _BOTH:

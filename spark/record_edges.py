@@ -1,8 +1,8 @@
 """Edges of records: rows of a data frame that each have several edges or none, by the rules of `--edges-from`.
 
-A row is read as `rpq run` reads one of Parquet (`rpq.readers.parquet`): names reach into structs and lists, vertices are
-text, and edges have the order of the rules.  Its columns travel to tasks in one struct, beside the place of the row in its
-file, so that no name of a record is taken for one of a tuple.
+A row is read as `rpq run` reads a row of Parquet (`rpq.readers.parquet`): names reach into structs and lists, vertices are
+text, and edges have the order of the rules.  The columns of a row are passed to tasks in one struct, beside the place of the
+row in its file, so that a column of a record is never mistaken for a column of a tuple.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _SEQUENCE = "sequence"
 
 
 def rules_of(path: str | None, columns: str | None = None, label: str | None = None) -> EdgeRules | None:
-    """Read a file of rules, if one is given; then there are neither names of columns nor a label.
+    """Read a file of rules, or return None without a path.
 
-    Raises `PipelineError`, too for rules that name streams.
+    Raises `PipelineError` for an unreadable file, for rules that name streams, and for names of columns or a label besides.
 
     >>> rules_of("nothing.toml")
     Traceback (most recent call last):
@@ -65,7 +65,7 @@ def rules_of(path: str | None, columns: str | None = None, label: str | None = N
 
 @dataclass(frozen=True, kw_only=True)
 class RecordEdges(Shipped):
-    """Makes tuples of records with the columns of `schema`, nested ones included.
+    """A reader that turns records with the columns of `schema`, nested ones included, into tuples.
 
     `properties` are the types of the properties of edges that queries read.  Times become numbers in `unit`; `times` is the
     kind of those in text, and `typed_unit` the unit of those in columns of times.
@@ -94,12 +94,12 @@ class RecordEdges(Shipped):
 
     @property
     def times_read(self) -> str | None:
-        """The kind of the timestamps in text, as far as it is known from what was read."""
+        """The kind of the timestamps in text, or None until a timestamp has been read."""
         return self._reader.times
 
     @property
     def names(self) -> list[str]:
-        """The names of the values of records that are there.  Raises `InputError` for conditions that do not fit them."""
+        """The names of the values that records have.  Raises `InputError` for conditions that do not fit the columns."""
         return [name for name in self._reader.names if name in self.schema.names]
 
     def tuples(self, records: pa.RecordBatch) -> tuple[dict[str, pa.Array], np.ndarray, dict[int, FieldError]]:
@@ -140,7 +140,7 @@ class RecordEdges(Shipped):
     def rows_of(self, rows: np.ndarray, records: np.ndarray) -> np.ndarray:
         """Return numbers that order the tuples of a file, given the rows of its records and the record of each tuple.
 
-        Records in the order of a file have numbers further apart than one has edges.
+        The numbers of consecutive records are further apart than the number of edges of a record.
         """
         places = np.arange(len(records)) - np.searchsorted(records, records)
         numbers: np.ndarray = rows[records] * self.most_edges + places
@@ -148,7 +148,7 @@ class RecordEdges(Shipped):
 
 
 class RecordTuples(Shipped):
-    """A function for `mapInArrow` that turns rows with a record into tuples, with what is beside the record.
+    """A function for `mapInArrow` that turns rows with a record into tuples, which keep the row's other columns.
 
     With `stops` a bad record raises `InputError`; otherwise it is left out.
     """
@@ -177,7 +177,7 @@ def records_in(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _place_text(batch: pa.RecordBatch, place: int) -> str:
-    """Return the file and the row of a record as the beginning of a message, as far as they are known."""
+    """Return the file and the row of a record, as far as they are known, as the beginning of a message."""
     if "file" not in batch.schema.names:
         return ""
     row = f"row {batch['row'][place].as_py()} (counted from 0): " if "row" in batch.schema.names else ""
@@ -195,7 +195,7 @@ def record_columns(
     has_ids: bool = False,
     stops: bool = True,
 ) -> EdgeColumns:
-    """Return the tuples of a data frame of records, as `edge_columns` returns those of one of tuples.
+    """Return the tuples of a data frame of records, as `edge_columns` does for a data frame of tuples.
 
     With `stops` a bad record ends the job; otherwise it is left out.  Raises `PipelineError` if columns are missing or of
     another type.
@@ -231,7 +231,7 @@ def record_edges(
     properties: Sequence[str] = (),
     has_ids: bool = False,
 ) -> tuple[RecordEdges, dict[str, str]]:
-    """Return what makes tuples of the rows of a data frame, and the types of properties and ids, as Spark writes them.
+    """Return the reader that turns rows into tuples, and the types of properties and ids, as Spark writes them.
 
     Raises `PipelineError` for rules that do not fit the columns.
     """
@@ -264,11 +264,11 @@ def record_edges(
 
 
 SAMPLE_RECORDS = 1_000
-"""The number of records of which the first timestamp in text says whether such are times."""
+"""The number of records that are searched for a timestamp in text, which decides whether timestamps are times."""
 
 
 def _with_times(frame: DataFrame, edges: RecordEdges) -> RecordEdges:
-    """Return `edges` with the kind of times in text that the first records have.  Raises `PipelineError` for a stream."""
+    """Return `edges` with the kind of the first timestamp in text.  Raises `PipelineError` for a stream."""
     if frame.isStreaming:
         name = edges.rules.rules[0].names["timestamp"]
         raise PipelineError(

@@ -1,6 +1,6 @@
-"""Objects and values that travel to Spark's workers.
+"""Objects and values that are sent to Spark's workers.
 
-Objects of this package record the version that pickled them (`Shipped`).  Small values travel with the function that uses
+Objects of this package record the version that pickled them (`Shipped`).  Small values are sent with the function that uses
 them, others are broadcast (`ship_value`).  A broadcast of Spark cannot be unpickled in a process that has not received it,
 and the driver inspects a stateful processor in a worker to which nothing is broadcast.  A `ShippedValue` represents the
 broadcast in such a process, and fetches the value only when it is used.
@@ -43,7 +43,7 @@ def version_mismatch(package: str, here: str, driver: str) -> str:
 
 
 MAX_INLINE_BYTES = 1 << 19
-"""The largest number of bytes that travel with a function.  Spark broadcasts functions of more than twice this size."""
+"""The largest number of bytes that are sent with a function.  Spark broadcasts functions of more than twice this size."""
 
 
 class ShippedValue(Protocol):

@@ -138,7 +138,7 @@ def bind(template: str, labels: tuple[str, ...]) -> str:
 
 
 def look_up(name: str, known: Mapping[str, T], kind: str) -> T:
-    """Return what is known by a name. Raises `UnknownQueryError`, with the `kind` of name and one that is alike."""
+    """Return the value of a name. Raises `UnknownQueryError`, with the `kind` of name and a similar name."""
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""A file of appended records in which all damage but one kind can be detected.
+"""A file of appended records in which nearly all damage can be detected.
 
     bytes   field
     8       magic: the kind of file
@@ -19,7 +19,7 @@ Numbers are little-endian.  Every checksum includes the previous one, so a group
 or from another file is detected.  A crash leaves the last group incomplete: the file ends inside the group, or the rest of
 the group is zeros (after a loss of power).  Such a group was never completely on disk, so `synchronise` never returned for
 it.  Only this counts as a crash.  A file that was truncated exactly after a group looks like one that was never longer: this
-is the only damage that cannot be detected.
+is the only kind of damage that cannot be detected.
 """
 
 from __future__ import annotations

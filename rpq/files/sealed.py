@@ -7,7 +7,7 @@ The header is the same in every version of the content:
     8       magic: the kind of content
     4       version of the content
     8       length of the content in bytes
-    16      checksum of the content: BLAKE2b with 128 bits, a gigabyte a second
+    16      checksum of the content: BLAKE2b with 128 bits, at a gigabyte a second
     4       CRC-32 of the 36 bytes before
 
 Numbers are little-endian.  The checksums detect damage; they do not protect against changes with correct checksums, so

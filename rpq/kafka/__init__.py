@@ -1,6 +1,6 @@
-"""From topics of Apache Kafka to topics, exactly once.  Needs the extra `kafka`: `pip install '.[kafka]'` in a checkout.
+"""Runs that read topics of Apache Kafka and write topics, exactly once, with the extra `kafka` (`pip install '.[kafka]'`).
 
-`run_topics` is the way in.  A stream goes through
+`run_topics` is the entry point.  A stream passes through
 
     messages (topic_reader, message_reader, schema_registry) → one order (partition_merge, topic_source) → the engine
     (rpq.run) → rows as messages in a transaction that carries the offsets (row_outputs)
@@ -9,8 +9,8 @@ Three things record the position of a run: a checkpoint with the engine's state,
 then; and the offsets of the last committed transaction.  After a crash the engine replays the journal from the checkpoint up
 to those offsets, without sending rows, and continues.
 
-The package may import everything but `rpq.cli`, `rpq.serve`, `rpq.workloads` and `rpq.spark`.  `topic_names` is imported for
-the help of commands, and so imports nothing heavy.
+The package may import everything but `rpq.cli`, `rpq.serve`, `rpq.workloads` and `rpq.spark`.  The help of commands imports
+`topic_names`, which therefore imports nothing heavy.
 """
 
 from __future__ import annotations

@@ -20,14 +20,14 @@ from rpq.errors import RpqError, install_command
 _SECRET = re.compile(r"password|secret|token|jaas|credential|\.key\b|key\.(?:pem|password)|oauth", re.IGNORECASE)
 
 _RESERVED = {
-    "bootstrap.servers": "the brokers stand in kafka://BROKER/TOPIC",
-    "metadata.broker.list": "the brokers stand in kafka://BROKER/TOPIC",
-    "enable.auto.commit": "offsets are committed with the rows that came of them",
-    "enable.auto.offset.store": "offsets are committed with the rows that came of them",
-    "enable.partition.eof": "the order of partitions depends on it",
+    "bootstrap.servers": "the brokers are named in kafka://BROKER/TOPIC",
+    "metadata.broker.list": "the brokers are named in kafka://BROKER/TOPIC",
+    "enable.auto.commit": "offsets are committed together with the rows of their messages",
+    "enable.auto.offset.store": "offsets are committed together with the rows of their messages",
+    "enable.partition.eof": "the merge of partitions depends on it",
     "enable.idempotence": "transactions need it",
-    "group.protocol": "partitions are assigned to this run alone",
-    "partition.assignment.strategy": "partitions are assigned to this run alone",
+    "group.protocol": "all partitions are assigned to this run",
+    "partition.assignment.strategy": "all partitions are assigned to this run",
 }
 """Settings that users cannot set, and why."""
 
@@ -42,10 +42,10 @@ _OF_CONSUMERS = re.compile(
 )
 
 
-def is_of_producers(name: str) -> bool:
+def is_producer_setting(name: str) -> bool:
     """Return whether a setting applies to producers only.
 
-    >>> is_of_producers("linger.ms"), is_of_producers("security.protocol")
+    >>> is_producer_setting("linger.ms"), is_producer_setting("security.protocol")
     (True, False)
     """
     return _OF_PRODUCERS.fullmatch(name) is not None
@@ -56,7 +56,7 @@ class KafkaError(RpqError):
 
 
 class KafkaUsageError(KafkaError):
-    """An impossible request: invalid settings of a client, or the checkpoint of a run with other options."""
+    """Invalid settings of a client, or a checkpoint of a run with other options."""
 
 
 def client() -> Any:
@@ -88,14 +88,14 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, str]:
     except OSError as error:
         raise KafkaUsageError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise KafkaUsageError(f"{os.fspath(path)}: is no text in UTF-8") from error
+        raise KafkaUsageError(f"{os.fspath(path)}: is not UTF-8 text") from error
     found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, equals, value = (part.strip() for part in line.partition("="))
         if not equals or not name or " " in name:
-            raise KafkaUsageError(f"{os.fspath(path)}:{number}: is no name=value, such as security.protocol=SASL_SSL")
+            raise KafkaUsageError(f"{os.fspath(path)}:{number}: expected NAME=VALUE, such as security.protocol=SASL_SSL")
         if name in found:
             raise KafkaUsageError(f"{os.fspath(path)}:{number}: {name} is given twice")
         found[name] = value
@@ -109,19 +109,19 @@ class ClientSettings:
         self._given = dict(given or {})
         for name in self._given:
             if name in _RESERVED:
-                raise KafkaUsageError(f"--kafka-config: {name} is not to be set: {_RESERVED[name]}")
+                raise KafkaUsageError(f"--kafka-config: {name} cannot be set: {_RESERVED[name]}")
         self._common = {"bootstrap.servers": brokers, "client.id": "rpq", "reconnect.backoff.max.ms": 1000}
         self.brokers = brokers
 
     def __repr__(self) -> str:
-        return f"<ClientSettings of {self.brokers}>"  # values may be secrets
+        return f"<ClientSettings of {self.brokers}>"  # the values of settings may be secrets
 
-    def named(self, name: str) -> str | None:
+    def user_value(self, name: str) -> str | None:
         """Return the user's value of a setting, or None."""
         return self._given.get(name)
 
     def consumer(self, **fixed: Any) -> dict[str, Any]:
-        """Return the settings of a consumer; the names of `fixed` ones have underscores in place of dots."""
+        """Return the settings of a consumer.  The names of `fixed` settings have underscores in place of dots."""
         ours = {
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
@@ -133,9 +133,9 @@ class ClientSettings:
         return self._merge(ours, _OF_PRODUCERS, fixed)
 
     def producer(self, **fixed: Any) -> dict[str, Any]:
-        """Return the settings of a producer; `fixed` as for a consumer."""
+        """Return the settings of a producer.  `fixed` has the same meaning as for a consumer."""
         ours = {
-            "linger.ms": 20,  # for full batches; a commit sends the rest at once
+            "linger.ms": 20,  # wait for full batches; a commit sends the rest at once
             "batch.size": 1_000_000,
             "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 1 << 20,
@@ -151,18 +151,18 @@ class ClientSettings:
         return {**ours, **users, **self._common, **always, "logger": CLIENT_LOG}
 
     def hint_of_protocol(self) -> str:
-        """Return a hint for brokers that close connections at the first request; empty for encrypted connections."""
+        """Return a hint for a broker that closes connections at the first request; empty for encrypted connections."""
         spoken = (self._given.get("security.protocol") or "plaintext").lower()
         if spoken not in ("plaintext", "sasl_plaintext"):
             return ""
         others = "SSL or SASL_SSL" if spoken == "sasl_plaintext" else "SASL_SSL, SASL_PLAINTEXT or SSL"
         return (
-            f"the broker ends connections in {spoken}: it may want TLS or a login; try security.protocol={others} in a file "
+            f"the broker closes {spoken} connections: it may need TLS or a login; try security.protocol={others} in a file "
             "for --kafka-config, with sasl.mechanisms, sasl.username, sasl.password for a login, and ssl.ca.location for TLS"
         )
 
     def redact(self, message: object) -> str:
-        """Return a message of the client without the values of settings that may be secret."""
+        """Return a message of the client from which the values of settings that may be secret are removed."""
         text = str(message)
         for name, value in self._given.items():
             if value and _SECRET.search(name):
@@ -200,7 +200,7 @@ _CUT = re.compile(r"Disconnected.* in state (?:UP|APIVERSION_QUERY)|incorrect se
 
 
 class ConnectionLog:
-    """A log of a client that is forwarded; `is_cut` is true once a broker closed a connection that it had accepted."""
+    """A log of a client, forwarded to the log of the run.  `is_cut` is true once a broker closed an accepted connection."""
 
     def __init__(self) -> None:
         self.is_cut = False
@@ -214,14 +214,14 @@ class ConnectionLog:
 CLIENT_LOG = logging.getLogger("rpq.kafka.client")
 CLIENT_LOG.addHandler(logging.NullHandler())
 CLIENT_LOG.propagate = False
-"""The log of librdkafka's connections; the run logs what matters of it."""
+"""The log of librdkafka's connections.  The run itself logs the events that matter to users."""
 
 
 LOG = logging.getLogger("rpq.kafka")
 
 
 def log_event(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
-    """Log an event with fields, whose values are those of JSON, or text."""
+    """Log an event with fields, whose values are JSON values or text."""
     LOG.log(level, event, extra={"fields": fields})
 
 

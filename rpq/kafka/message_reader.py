@@ -60,7 +60,7 @@ MILLISECONDS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000,
 
 @dataclass(frozen=True, kw_only=True)
 class ValueColumns(ColumnNames):
-    """The columns in the values of messages: those of a tuple except the ones that stand `beside` them, in the metadata."""
+    """The columns in the values of messages: those of a tuple except the ones taken from the metadata, which is `beside`."""
 
     beside: tuple[str, ...] = ()
 
@@ -69,19 +69,19 @@ class ValueColumns(ColumnNames):
         return tuple(column for column in super().columns if column not in self._elsewhere)
 
     @property
-    def looked_for(self) -> tuple[str, ...]:
-        return tuple(column for column in super().looked_for if column not in self._elsewhere)
+    def accepted_columns(self) -> tuple[str, ...]:
+        return tuple(column for column in super().accepted_columns if column not in self._elsewhere)
 
     @property
     def _elsewhere(self) -> set[str]:
-        """The columns that values do not have; op and delete exclude each other."""
+        """The columns that are not in values.  A column op excludes delete, and the reverse."""
         says_op = {"op", DELETE} & {*self.beside}
         return {*self.beside, *(("op", DELETE) if says_op else ())}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MessageColumns:
-    """The place of each column of a tuple: in the `values`, by these names, or `beside` them, in the metadata."""
+    """The origin of each column of a tuple: a name in the `values` of messages, or `beside` them, in the metadata."""
 
     values: ValueColumns
     beside: tuple[tuple[str, str], ...] = ()
@@ -91,7 +91,7 @@ class MessageColumns:
     def of(
         cls, names: ColumnNames, time_unit: str | None = None, *, rules: EdgeRules | None = None
     ) -> MessageColumns:
-        """Divide names into those of values and of metadata.  Raises `InputError` for an unknown name with an @.
+        """Divide names into those of values and those of metadata.  Raises `InputError` for an unknown name with an @.
 
         Where `rules` name `@time` as a timestamp, the unit is that of `@time` if none is given.
 
@@ -152,14 +152,14 @@ class MessageColumns:
 
 
 def time_of(message: Any, unit: str) -> int | None:
-    """Return the time of a message in a unit, None if it has none."""
+    """Return the time of a message in a unit, or None if the message has no time."""
     kind, milliseconds = message.timestamp()
     times, over = MILLISECONDS[unit]
     return int(milliseconds * times // over) if kind else None
 
 
 def is_beside(name: str) -> bool:
-    """Return whether a name is one of metadata, rather than a key of the values that happens to begin with @.
+    """Return whether a name refers to metadata, rather than to a key of the values that begins with @.
 
     >>> [is_beside(name) for name in ("@time", "@timestamp", "user")]
     [True, False, False]
@@ -168,14 +168,15 @@ def is_beside(name: str) -> bool:
 
 
 def check_beside(name: str) -> None:
-    """Raise `InputError` for a name that is no metadata of a message."""
+    """Raise `InputError` for a name with an @ that does not refer to metadata of a message."""
     if name in BESIDE[:-2] or re.fullmatch(r"@(key|header)\..+", name):
         return
-    raise InputError(f"{name!r} is nothing of a message: expected one of {', '.join(BESIDE)}{did_you_mean(name, BESIDE)}")
+    hint = did_you_mean(name, BESIDE)
+    raise InputError(f"{name!r} is not metadata of a message: expected one of {', '.join(BESIDE)}{hint}")
 
 
 def text_beside(name: str, message: Any, registry: SchemaRegistry | None = None) -> str | None:
-    """Return metadata of a message as text, or None if it is missing.  Raises `FieldError` for bytes that are no text.
+    """Return metadata of a message as text, or None if it is missing.  Raises `FieldError` for bytes that are not text.
 
     A `registry` decodes keys.
     """
@@ -210,11 +211,11 @@ def _header(headers: Sequence[tuple[str, Any]], name: str) -> Any:
 
 
 UNSUPPORTED_FORMATS = {"protobuf": "Protobuf", "parquet": "Parquet"}
-"""Formats of messages that are not read: their names in options, and in messages to users."""
+"""Formats of messages that are not supported: their names in options, and in messages to users."""
 
 
 _PLACE = "place"
-"""A column for the places of rows before a condition leaves out some."""
+"""A column for the positions of rows before a condition removes some of them."""
 
 ORDER = ("source", "target", "label", "timestamp", DELETE, STREAM)
 
@@ -226,14 +227,14 @@ REGISTRY = (
 
 @dataclass(frozen=True)
 class BadMessage:
-    """A message that is no tuple, and the reason."""
+    """A message that cannot be read as a tuple, and the reason."""
 
     message: Any
     reason: str
 
     @property
     def place(self) -> str:
-        """Topic, partition and offset as text."""
+        """The topic, partition and offset as text."""
         return place_of(self.message)
 
 
@@ -241,7 +242,7 @@ class BadMessage:
 class Tuples:
     """The tuples of some messages: `columns`, the number of the message of each row, and bad messages by their numbers.
 
-    `filtered` counts tuples that a condition left out, `undecided` those among them for which it could not be evaluated.
+    `filtered` counts tuples that a condition removed, `undecided` those among them for which the condition was null.
     """
 
     columns: pa.RecordBatch | None
@@ -257,9 +258,9 @@ def place_of(message: Any) -> str:
 
 
 class MessageReader:
-    """A reader of the messages of one topic.  `warnings` say in which respect the first message may be misread.
+    """A reader of the messages of one topic.  `warnings` are about columns of the first message that may be misread.
 
-    A `registry` decodes values and keys, which are read like JSON then.
+    A `registry` decodes values and keys to JSON, which is then read like any other.
     Raises `InputError` or `WhereError` if no message can have the columns.
     """
 
@@ -290,11 +291,11 @@ class MessageReader:
         if layout is not None and rules is not None:
             self._use_rules(rules, layout["times"])
         elif layout is not None:
-            self._use_layout(_layout_of(layout, columns, self._further))
+            self._use_layout(_layout_of(layout, columns, self._additional_keys))
 
     @property
     def layout(self) -> dict[str, Any] | None:
-        """The layout of values as JSON values, for a later reader of the same topic; None before the first message."""
+        """The layout of values as a JSON object, for a later reader of the same topic; None before the first message."""
         if isinstance(self._parser, RecordParser):
             return {"json": True, "integers": False, "times": self._parser.reader.times}
         if isinstance(self._parser, JsonLines):
@@ -304,7 +305,7 @@ class MessageReader:
 
     @property
     def integers(self) -> bool:
-        """True if vertices are integers, as far as is known."""
+        """True if vertices are known to be integers."""
         return isinstance(self._parser, JsonLines) and self._parser.layout.integers
 
     def read(self, messages: Sequence[Any]) -> Tuples:
@@ -345,7 +346,7 @@ class MessageReader:
         return list(self._parser.parse(Block(data, 1), stop=False))
 
     def _metadata_of_lines(self, messages: Sequence[Any], numbers: np.ndarray, beside: dict[str, list[Any]]) -> Metadata:
-        """Return the metadata that the rules read, of the messages with these numbers."""
+        """Return the metadata of the messages with these numbers, as far as the rules read it."""
         values = {
             name: pa.array([beside[FURTHER + name][number] for number in numbers], pa.string()) for name in self._of_rules
         }
@@ -357,14 +358,14 @@ class MessageReader:
         return Metadata(values=values, timestamps=timestamps)
 
     def _value(self, message: Any, value: bytes | None) -> bytes | None:
-        """Return the value of a message, or the change that a tombstone of a table stands for.  Raises `FieldError`."""
+        """Return the value of a message or, for a tombstone of a table, its change.  Raises `FieldError`."""
         if value is not None or self._rules is None or self._rules.changes is None:
             return value
         kind, milliseconds = message.timestamp()
         return tombstone(message.key(), milliseconds if kind else None, form=self._rules.changes)
 
     def _line(self, value: bytes | None) -> bytes:
-        """Return the value as one line.  Raises `FieldError` for a value that is no tuple."""
+        """Return the value as one line.  Raises `FieldError` for a value that cannot be a tuple."""
         if value is None:
             raise FieldError("there is no value (a tombstone); expected a tuple")
         line = value.rstrip(b"\r\n")
@@ -374,14 +375,14 @@ class MessageReader:
             return line
         parser = self._parser.inner if isinstance(self._parser, RecordParser) else self._parser
         if not isinstance(parser, JsonLines):
-            raise FieldError("goes over several lines; expected the fields of one tuple")
+            raise FieldError("spans several lines; expected the fields of one tuple")
         parser.layout.read(line)
-        return line.replace(b"\n", b" ")  # line breaks are between the tokens of JSON: inside of texts they are invalid
+        return line.replace(b"\n", b" ")  # in valid JSON, line breaks occur only between tokens
 
-    # --- how values are laid out -----------------------------------------------------------------------------
+    # --- the layout of values --------------------------------------------------------------------------------
 
     @property
-    def _further(self) -> tuple[str, ...]:
+    def _additional_keys(self) -> tuple[str, ...]:
         """The keys of objects that a condition or a property uses in addition to the columns of a tuple."""
         keys = {self._columns.values[name] for name in self._columns.values.properties}
         if self._where is not None:
@@ -393,7 +394,7 @@ class MessageReader:
         return frozenset() if self._where is None else self._where.names
 
     def _settle_layout(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, BadMessage]) -> bool:
-        """Determine the layout from the first good message; those before it are bad.  Returns whether there is one."""
+        """Determine the layout from the first good message; those before it are bad.  Return whether there is a good one."""
         for number, value in enumerate(values):
             if number in bad:
                 continue
@@ -456,7 +457,7 @@ class MessageReader:
         ends = [value_at(found, names[end]) for end in ("source", "target") if end in names.columns]
         layout = JsonLayout(
             names=names,
-            further=self._further,
+            further=self._additional_keys,
             integers=len(ends) == 2 and type(ends[0]) is int and not names.text_vertices,
             time_unit=unit,
         )
@@ -468,7 +469,7 @@ class MessageReader:
         return layout
 
     def _kinds(self, vertex: str, *, times: str = "integers") -> dict[str, ColumnKind]:
-        """Return the kinds of columns for a condition, by their own names and by the names given for them."""
+        """Return the kinds of columns for a condition, by the names of a tuple's columns and by the names in messages."""
         unit = self._columns.unit if times == "integers" else self._columns.unit or "us"
         kinds = tuple_kinds(vertex=vertex, unit=unit)
         renamed = {name: kinds[column] for column, name in self._columns.values.renamed if column in kinds}
@@ -529,7 +530,7 @@ class MessageReader:
     def _filtered_batch(
         self, piece: Rows, numbers: np.ndarray, beside: dict[str, list[Any]]
     ) -> tuple[pa.RecordBatch, np.ndarray, int, int]:
-        """Return the rows of a piece that satisfy the condition, their numbers, and how many are left out and undecided."""
+        """Return the rows of a piece that satisfy the condition, their numbers, and the counts of filtered and undecided."""
         columns = dict(piece.columns)
         count = len(numbers)
         for column, values in beside.items():
@@ -568,9 +569,9 @@ class MessageReader:
 
     @property
     def _columns_of_properties(self) -> dict[str, str]:
-        """The columns of rows that have properties, and ids of edges: by own keys in objects, by properties in fields."""
+        """The columns of rows with properties and ids of edges: objects name them by key, fields by property."""
         values = self._columns.values
-        is_json = isinstance(self._parser, JsonLines)  # rules have the properties under their own names
+        is_json = isinstance(self._parser, JsonLines)  # rules name columns by property
         found = {name: FURTHER + (values[name] if is_json else name) for name in values.properties}
         beside = (name for name, _ in self._columns.beside if name not in (*TUPLE_COLUMNS, DELETE, STREAM))
         return {**found, **{name: FURTHER + name for name in beside}}
@@ -596,7 +597,7 @@ def _metadata_of(rules: EdgeRules, properties: Sequence[str]) -> tuple[str, ...]
 
 
 def _as_lines(values: Sequence[bytes | None]) -> bytes:
-    """Return the values as lines; nothing if one of them is null."""
+    """Return the values as lines, or no bytes if one of them is null."""
     try:
         return b"\n".join(values) + b"\n"  # type: ignore[arg-type]
     except TypeError:
@@ -655,7 +656,7 @@ def _cuts(value: bytes) -> list[tuple[list[str], str]]:
 
 
 def places_of(columns: MessageColumns) -> dict[int, str]:
-    """Return the columns by the positions of their fields.  Raises `FieldError` for names that are no positions."""
+    """Return the columns by the positions of their fields.  Raises `FieldError` for names that are not positions."""
     renamed, properties = dict(columns.values.renamed), columns.values.properties
     if not renamed and not properties:
         return {}

@@ -20,7 +20,7 @@ FRESH_SECONDS = 1.0
 
 
 class RunMetrics:
-    """A server of `http://HOST:PORT/metrics`; `update` collects the figures, in the run's thread, after a request for them.
+    """A server of `http://HOST:PORT/metrics`.  After a request, the thread of the run calls `update` to collect the figures.
 
     Raises `KafkaError` if prometheus_client is not installed, or the port is not available.
     """
@@ -50,7 +50,7 @@ class RunMetrics:
         try:
             self._server, self._thread = start_http_server(int(port), addr=host or "0.0.0.0", registry=registry)
         except OSError as error:
-            raise KafkaError(f"--metrics {endpoint}: the port cannot be had: {error.strerror or error}") from error
+            raise KafkaError(f"--metrics {endpoint}: the port is not available: {error.strerror or error}") from error
         self.port = int(self._server.server_port)
 
     def update(self, run: TopicRun) -> None:
@@ -90,15 +90,15 @@ class RunMetrics:
         for name in ("messages", "rejected", "filtered", "rows_sent", "rounds"):
             yield CounterMetricFamily(f"rpq_{name}", f"{name.replace('_', ' ')} so far", value=figures[name])
         yield from engine_families(figures["engine"], figures["queries"])
-        yield GaugeMetricFamily("rpq_memory_bytes", "memory of the process that is resident", value=figures["memory"])
+        yield GaugeMetricFamily("rpq_memory_bytes", "resident memory of the process", value=figures["memory"])
         if figures["checkpoint_age"] is not None:
             age = figures["checkpoint_age"]
             yield GaugeMetricFamily("rpq_checkpoint_age_seconds", "time since the last checkpoint", value=age)
-        lag = GaugeMetricFamily("rpq_lag", "messages still to come into the engine", labels=["topic", "partition"])
+        lag = GaugeMetricFamily("rpq_lag", "messages that the engine has not received yet", labels=["topic", "partition"])
         for place, count in figures["lag"].items():
             lag.add_metric([place.topic, str(place.partition)], count)
         yield lag
-        about = "seconds from when tuples could be pushed until what came of them is committed"
+        about = "seconds from when tuples could be pushed until their rows are committed"
         yield latency_family(figures["latency"], about)
 
     def close(self) -> None:

@@ -1,13 +1,13 @@
 """The merge of partitions into one stream, in the order of (timestamp, topic, partition, offset), with a bounded delay.
 
 Inside a partition the order is that of its offsets: a tuple older than one before it comes right after that one, as in a
-file.  So the position of a tuple is determined by the largest timestamp up to it in its partition, and a partition cannot
-bring a tuple before the largest timestamp that it has brought.  A tuple is released when no partition can bring one before
-it.
+file.  So the position of a tuple is determined by the largest timestamp up to it in its partition, and no later tuple of a
+partition comes before the largest timestamp read from it so far.  A tuple is released when no later tuple of any partition
+can come before it.
 
-The merge always waits for a partition with unread messages.  For one that has been read to its end it waits until tuples of
-others have been waiting for the delay.  Then the partition is idle: the merge continues without it, and tuples that it
-brings later come out of order, or late, depending on the window.
+The merge always waits for a partition with unread messages.  For a partition that has been read to its end, it waits until
+tuples of others have been waiting for the delay.  Then the partition is idle: the merge continues without it, and its later
+tuples come out of order, or late, depending on the window.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 @dataclass
 class _Piece:
-    """Tuples of a partition that were read at once, their offsets, and for each the largest timestamp up to it."""
+    """Tuples that were read at once from a partition, their offsets, and for each tuple the largest timestamp up to it."""
 
     columns: pa.RecordBatch
     keys: np.ndarray
@@ -56,10 +56,10 @@ class _Piece:
 
 @dataclass
 class _Partition:
-    """A partition: its tuples and bad messages that wait, and the offset up to which it was read.
+    """A partition: its waiting tuples and bad messages, and the offset up to which it was read.
 
-    `front` is the largest timestamp that was read, `released_front` the largest that was released. Of the message at the
-    offset `begun[0]`, the first `begun[1]` tuples were released before the others.
+    `front` is the largest timestamp that was read, `released_front` the largest that was released.  The first `begun[1]`
+    tuples of the message at the offset `begun[0]` were released already.
     """
 
     place: Place
@@ -93,13 +93,13 @@ class _Partition:
         self.position = position
 
     def end(self) -> int:
-        """Return the offset of the first message that waits, or of the next one to be read."""
+        """Return the offset of the first waiting message or, if none waits, of the next message to be read."""
         waiting = [int(self.pieces[0].offsets[0])] if self.pieces else []
         waiting += [self.bad[0][0]] if self.bad else []
         return min(waiting, default=self.position)
 
     def whole_messages(self, count: int) -> int:
-        """Return the number of the first `count` waiting tuples and of those that are of the message of the last one."""
+        """Return the smallest number of waiting tuples that includes the first `count` and divides no message."""
         first = 0
         for piece in self.pieces:
             if first < count <= first + len(piece.keys):
@@ -109,7 +109,7 @@ class _Partition:
         return count
 
     def count_before(self, end: int, inside: int) -> int:
-        """Return the number of waiting tuples before an offset, and of the first `inside` ones of the message there."""
+        """Return the number of waiting tuples before an offset, including the first `inside` tuples of the message there."""
         count = sum(int(np.searchsorted(piece.offsets, end)) for piece in self.pieces)
         return count + inside - (self.begun[1] if self.begun[0] == end else 0) if inside else count
 
@@ -133,9 +133,9 @@ class _Partition:
 class MergedTuples:
     """The next tuples of the merge: `columns` in order (None if there are no tuples), and bad messages among them.
 
-    `ends` has the offset after them for each partition that they advance, `fronts` its largest timestamp so far; of messages
-    at these offsets they have the first tuples, where `inside` says how many were released.  `offsets` and `lines` have for
-    each row its offset, and the number of its partition in `places`.
+    For each partition that the tuples advance, `ends` has the offset after them and `fronts` the largest timestamp so far.
+    If only the first tuples of the message at that offset were released, `inside` has their number.  `offsets` has the
+    offset of each row, and `lines` the number of its partition in `places`.
     """
 
     columns: pa.RecordBatch | None
@@ -150,10 +150,10 @@ class MergedTuples:
     def inside_before(
         self, row: int, ends: Mapping[Place, int], before: Mapping[Place, tuple[int, int]]
     ) -> dict[Place, int]:
-        """Return how many tuples of the messages at `ends` come before a row, if any do.
+        """Return how many tuples of the messages at `ends` come before a row, for the partitions where any do.
 
-        `before` are the offset of each partition before these tuples, and the number of tuples of the message there that
-        were released before.
+        `before` has for each partition its offset before these tuples, and the number of tuples of the message at that
+        offset that were released earlier.
         """
         found = {}
         for place, end in ends.items():
@@ -164,7 +164,7 @@ class MergedTuples:
         return found
 
     def ends_before(self, row: int) -> dict[Place, int]:
-        """Return the `ends` of partitions without this row and those after it."""
+        """Return the `ends` of partitions as they are before this row."""
         ends = dict(self.ends)
         for number in np.unique(self.lines[row:]).tolist():
             ends[self.places[number]] = int(self.offsets[row:][self.lines[row:] == number].min())
@@ -176,11 +176,11 @@ class MergedTuples:
         return len(self.lines)
 
     def place_of(self, row: int) -> str:
-        """Return the place of a row's message for a message to people."""
+        """Return a description of where the message of a row is, for people."""
         return f"at offset {self.offsets[row]} of {self.places[int(self.lines[row])]}"
 
     def rejection(self, row: int, reason: str) -> BadMessage:
-        """Return a tuple that the engine rejects as the message that it came from; its value is the tuple."""
+        """Return the bad message for a tuple that the engine rejects; its value is the tuple."""
         assert self.columns is not None
         place, offset = self.places[int(self.lines[row])], int(self.offsets[row])
         values = {name: self.columns.column(name)[row].as_py() for name in self.columns.schema.names}
@@ -198,7 +198,7 @@ class MergedTuples:
 class PartitionMerge:
     """A merge of partitions; `places` has the offset and the largest timestamp at which each of them begins.
 
-    It begins within the message there behind as many tuples as `inside` says.
+    If `inside` has a number for a partition, the merge begins behind that many tuples of the message at the offset.
 
     - Input: `add`, `reached_end`, `join`
     - Output: `ready` returns tuples that can be released, `release_before` those before given offsets; `release_all` ends
@@ -235,7 +235,7 @@ class PartitionMerge:
         return self._partitions[place].position
 
     def waiting(self, place: Place) -> int:
-        """Return the number of tuples of a partition that wait."""
+        """Return the number of waiting tuples of a partition."""
         return self._partitions[place].rows
 
     @property
@@ -255,7 +255,7 @@ class PartitionMerge:
     def add(
         self, place: Place, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int
     ) -> None:
-        """Add tuples with their offsets, and bad messages by offset, that were read of a partition up to `position`."""
+        """Add tuples with their offsets, and bad messages by offset, which were read from a partition up to `position`."""
         line = self._partitions[place]
         if line.idle:
             line.idle = False
@@ -279,7 +279,7 @@ class PartitionMerge:
         return min(fronts, default=None)
 
     def _mark_idle(self) -> None:
-        """Mark partitions as idle that hold others back and have been waited for long enough."""
+        """Mark partitions as idle for which others have been waiting long enough."""
         now = self._clock()
         if not self.waits:
             self._waiting_since = None
@@ -309,7 +309,7 @@ class PartitionMerge:
         return False
 
     def ready(self, most: int, *, stop_at_bad: bool = False) -> MergedTuples | None:
-        """Release at most `most` tuples; None if there are none.  With `stop_at_bad` a bad message is the last entry."""
+        """Release at most `most` tuples; return None if there are none.  With `stop_at_bad`, stop after a bad message."""
         self._mark_idle()
         bound = self._bound()
         if not self._releasable(bound):
@@ -333,9 +333,9 @@ class PartitionMerge:
     def release_before(
         self, ends: Mapping[Place, int], inside: Mapping[Place, int] | None = None
     ) -> MergedTuples | None:
-        """Release all tuples before these offsets, in order; None as long as not all of them were read.
+        """Release all tuples before these offsets, in order; return None as long as not all of them were read.
 
-        Of messages at these offsets the first tuples are released that are `inside`, counted from the first of the message.
+        Of the message at such an offset, the first `inside` tuples are released, counted from the first of the message.
         """
         within = inside or {}
         if any(self._partitions[place].position < end + (place in within) for place, end in ends.items()):

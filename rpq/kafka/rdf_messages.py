@@ -1,7 +1,8 @@
-"""Messages that are documents of RDF: the triples of a message come together, or not at all.
+"""Messages that are documents of RDF: a message is read as a whole, or not at all.
 
-The syntax of a message is that of its header `content-type`, else that of `--rdf-syntax`, else N-Quads. The time of a triple
-is what `--rdf-time` says, the name of its graph or a property of it; or that of its message, `--columns timestamp=@time`.
+The header `content-type` determines the syntax of a message; without it `--rdf-syntax` does, and N-Quads is the default.
+`--rdf-time` takes the time of a triple from the name of its graph or from a property of the graph, and
+`--columns timestamp=@time` from the message.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rpq.stream.arrays.fields import STREAM, FieldError
 class RdfMessages:
     """A reader of the messages of one topic as documents of RDF.
 
-    Raises `InputError` if triples have no time, or columns are taken from where RDF has none, and `WhereError`.
+    Raises `InputError` if triples have no time, or if an option names columns that RDF does not have, and `WhereError`.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class RdfMessages:
         if others or columns.values.constant_label is not None:
             raise InputError("--columns, --label: triples have the columns of their terms; expected timestamp=@time alone")
         if ("timestamp" in beside) == reading.has_graph_times:
-            both = "both --rdf-time and --columns timestamp= say the time of a triple: give one of the two"
+            both = "both --rdf-time and --columns timestamp= set the time of a triple: use one of the two"
             raise InputError(both if reading.has_graph_times else NO_TIME_OF_MESSAGES)
         if stream is not None and reading.graph == STREAM:
             raise InputError("both the topics and the graphs are assigned to streams; use one of the two")
@@ -58,12 +59,12 @@ class RdfMessages:
 
     @property
     def layout(self) -> dict[str, Any] | None:
-        """The kind of the times, for a later reader of the same topic; None before the first one."""
+        """The kind of the times, for a later reader of the same topic; None before the first time."""
         return None if self._documents.kind is None else {"times": self._documents.kind}
 
     @property
     def integers(self) -> bool:
-        """False: vertices are terms."""
+        """Always False, because vertices are terms."""
         return False
 
     def read(self, messages: Sequence[Any]) -> Tuples:

@@ -4,10 +4,10 @@ The key of a message is the query and its binding, the value is the row as a JSO
 
     ["a2q/c2a","ann","bob"]  →  {"source": "ann", "target": "bob", "timestamp": 25, "op": "+"}
 
-With upsert a row that leaves is a tombstone, a key without a value, so that a compacted topic holds the current answers.
+With upsert, a row that leaves is a tombstone, a key without a value, so that a compacted topic contains the current answers.
 
-Rows and offsets are in one transaction: both are in Kafka, or neither is.  The messages of a transaction are kept until it
-is committed, to be sent again if the broker aborts it.  A run waits for a broker that is away.
+Rows and offsets are in one transaction: both are in Kafka, or neither is.  The messages of a transaction stay in memory
+until it is committed, and are sent again if the broker aborts it.  A run waits while the broker cannot be reached.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Messages:
-    """Messages as columns, in order: the key and the value of each (None is a tombstone), and headers if any has some.
+    """Messages as columns, in order: their keys, values (None is a tombstone) and, if any message has some, headers.
 
-    Columns cost less than a million objects would.
+    Columns need less memory and time than an object for each message.
     """
 
     keys: Sequence[bytes | None]
@@ -72,9 +72,9 @@ class Destination:
 
 @dataclass(frozen=True, kw_only=True)
 class RowMessages:
-    """A conversion of rows to messages; `destinations` by queries' names.  Rows of other queries are dropped.
+    """A conversion of rows to messages.  `destinations` are by the names of queries; rows of other queries are dropped.
 
-    With `witness` the column `path` of rows is JSON.  With `message` rows have a column of messages.
+    With `witness`, the column `path` of rows is JSON.  With `message`, rows get a column of messages.
     """
 
     destinations: Mapping[str, Destination]
@@ -134,9 +134,10 @@ MOST_QUEUED = 200_000
 
 
 class Transactions:
-    """Transactions of one producer, one after the other; `name` is its transactional.id.
+    """The transactions of one producer, one after the other; `name` is its transactional.id.
 
-    `committed_round` returns the round of this run that the committed offsets belong to; `check` raises if the run must end.
+    `committed_round` returns the round of this run to which the committed offsets belong.  `check` raises an exception if
+    the run must end.
     """
 
     def __init__(
@@ -161,11 +162,11 @@ class Transactions:
         self._began = 0.0
         self._is_away = False
         self.messages = 0
-        """The number of messages that wait to be committed."""
+        """The number of messages that are not committed yet."""
         self.committed = 0
 
     def begin(self) -> None:
-        """Become the only producer of this name, which aborts open transactions of others.  Waits for the broker."""
+        """Become the only producer of this name; the broker aborts open transactions of others.  Waits for the broker."""
         kafka = client()
         settings = self._settings.producer(transactional_id=self._name, error_cb=lambda error: None)
         self._producer = self._settings.create_client(kafka.Producer, settings)
@@ -173,7 +174,7 @@ class Transactions:
         self._is_open = False
 
     def check_topics(self, topics: list[str]) -> None:
-        """Raise `KafkaError` for a topic that does not exist, and is not created by the broker."""
+        """Raise `KafkaError` for a topic that does not exist and that the broker does not create."""
         for topic in topics:
             for attempt in range(10):
                 found = self._retry(partial(self._producer.list_topics, topic, timeout=CALL_SECONDS))
@@ -240,7 +241,7 @@ class Transactions:
         self._producer = None
 
     def _send_all(self) -> None:
-        """Begin a transaction with all messages that wait to be committed."""
+        """Begin a transaction with all messages that are not committed yet."""
         self._producer.begin_transaction()
         self._is_open, self._began = True, time.monotonic()
         for topic, messages in self._pending:
@@ -261,11 +262,11 @@ class Transactions:
             producer.poll(0 if start == end else 0.01)
 
     def _enqueue(self, topic: str, messages: Messages) -> int:
-        """Put messages into the queue of the client, and return how many it had room for."""
+        """Put messages into the queue of the client, and return how many of them fit."""
         produce = self._producer.produce
         values = iter(messages.values)
         try:
-            # Calls of C only: a message needs no object and no bytecode.
+            # Only C functions are called here: a message costs neither a Python object nor bytecode.
             if messages.headers is None:
                 deque(map(produce, repeat(topic), values, messages.keys), maxlen=0)
             else:
@@ -276,9 +277,9 @@ class Transactions:
         return len(messages)
 
     def _recover(self, error: Any) -> bool:
-        """Bring the producer to a state in which a transaction can begin.
+        """Restore a state of the producer in which a transaction can begin.
 
-        Returns whether the last transaction may have been committed.
+        Return whether the last transaction may have been committed.
         """
         kafka = client()
         cause = error.args[0]
@@ -286,11 +287,11 @@ class Transactions:
             raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(error)}") from None
         # In a transaction that has failed, the error of a message only names the state, not the cause.
         if cause.txn_requires_abort() or cause.code() == kafka.KafkaError._STATE:
-            log_warning("transaction given up, sent again", reason=self._settings.redact(cause.str()))
+            log_warning("transaction aborted, its messages are sent again", reason=self._settings.redact(cause.str()))
             try:
                 self._retry(lambda: self._producer.abort_transaction(CALL_SECONDS))
             except kafka.KafkaException as problem:
-                if problem.args[0].code() != kafka.KafkaError._STATE:  # otherwise there is no transaction any more
+                if problem.args[0].code() != kafka.KafkaError._STATE:  # this one means that no transaction is open
                     return self._recover(problem)
             self._is_open = False
             return False
@@ -299,8 +300,8 @@ class Transactions:
         fenced = {kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH}
         if cause.code() in fenced and self.age < 10:
             raise KafkaError(
-                f"another run with the name {self._name} has taken over; a checkpoint, or a transactional.id, is for one "
-                "run at a time"
+                f"another run with the name {self._name} has taken over; only one run at a time can use a checkpoint or a "
+                "transactional.id"
             ) from None
         log_warning("producer begins anew", reason=self._settings.redact(cause.str()))
         self._is_open = False
@@ -308,7 +309,7 @@ class Transactions:
         return True
 
     def _retry(self, call: Callable[[], Any]) -> Any:
-        """Repeat a call while the broker is away, unless the run must end."""
+        """Repeat a call while the broker cannot be reached, unless the run must end."""
         kafka = client()
         while True:
             try:
@@ -366,7 +367,7 @@ class TopicOutputs(Sink):
         self._source = source
         self.transactions = Transactions(
             self._settings,
-            name=self._settings.named("transactional.id") or source.group,
+            name=self._settings.user_value("transactional.id") or source.group,
             run=source.run,
             group=source.reader.group_metadata,
             committed_round=source.committed_round,
@@ -377,7 +378,7 @@ class TopicOutputs(Sink):
         self.note_committed()
 
     def committed(self) -> int:
-        """Return the last round that the committed offsets belong to."""
+        """Return the last round to which the committed offsets belong."""
         assert self._source is not None
         return self._source.committed_round()
 
@@ -400,7 +401,7 @@ class TopicOutputs(Sink):
                 self.transactions.send(topic, messages)
 
     def is_due(self, *, quiet: bool) -> bool:
-        """Return whether messages waited for `COMMIT_SECONDS`, or offsets for `QUIET_COMMIT_SECONDS`, or nothing arrives."""
+        """Return whether to commit: rows or offsets have waited long enough, or rows wait and the input is `quiet`."""
         assert self.transactions is not None and self._source is not None
         if self.transactions.age >= COMMIT_SECONDS or (quiet and self.transactions.messages):
             return True
@@ -416,7 +417,7 @@ class TopicOutputs(Sink):
         self.note_committed()
 
     def position(self) -> None:
-        """Return None: the broker has the position."""
+        """Return None, because the broker stores the position."""
 
     def close(self, *, keeps_empty: bool = True) -> list[OSError]:
         """Abort the open transaction."""
@@ -425,7 +426,7 @@ class TopicOutputs(Sink):
         return []
 
     def send_dead_letter(self, bad: BadMessage) -> None:
-        """Send a message that is no tuple to the topic of dead letters, with the reason and its place as headers."""
+        """Send a bad message to the topic of dead letters, with the reason and its place as headers."""
         if self._dead_letters is None:
             return
         assert self.transactions is not None

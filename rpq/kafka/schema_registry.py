@@ -1,15 +1,14 @@
 """Messages of a schema registry: Avro and JSON Schema, decoded to JSON.
 
-Such a message names the schema that it was written with, in front of its bytes (0 and a number in four bytes, or 1 and a
-GUID in 16) or in a header `__value_schema_id` or `__key_schema_id`.  The registry has the schema, and its type says how to
-read the bytes.  What is read is an object of JSON like any other, so that columns, rules and conditions mean the same for
-all topics:
+Such a message names the schema of its writer, in front of its bytes (0 and a number in four bytes, or 1 and a GUID in 16) or
+in a header `__value_schema_id` or `__key_schema_id`.  The registry contains the schema, whose type determines how the bytes
+are decoded.  The result is a JSON object like any other, so that columns, rules and conditions mean the same for all topics:
 
 * Times (`timestamp-millis`, `local-timestamp-micros`, `date`, Debezium's types without a zone, …) are text in ISO 8601, with
   a zone unless they are local, decimals their digits as text, bytes Base64; numbers that are not finite are null.
 * A union is the value itself, an enumeration its symbol, a map an object.
 
-A message is read with the schema of its writer: where a topic has several, a field is missing in some of the objects.
+Each message is decoded with the schema of its writer: if a topic has several, some objects may lack a field.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from rpq.kafka.client import KafkaError, KafkaUsageError, log_event, log_warning
 from rpq.stream.arrays.fields import FieldError
 
 Decode: TypeAlias = Callable[[bytes, int], bytes]
-"""A function from the bytes of a message, and the place where its record begins, to JSON.  Raises `FieldError`."""
+"""A function from the bytes of a message, and the offset at which its record begins, to JSON.  Raises `FieldError`."""
 
 SCHEMA_TYPES = {"avro": "AVRO", "json-schema": "JSON"}
-"""The registry's types of schemas by format."""
+"""The types of schemas, as the registry calls them, by format."""
 
 LOGIN = "RPQ_SCHEMA_REGISTRY_LOGIN"
-"""The environment variable with USER:PASSWORD."""
+"""The environment variable with the login, USER:PASSWORD."""
 
 CALL_SECONDS = 5.0
 FIRST_WAIT, LONGEST_WAIT = 0.5, 10.0
-"""The time in seconds between two requests to a registry that does not answer: the first one, doubled up to the longest."""
+"""The first and the longest time in seconds between requests to a registry that does not answer; it doubles in between."""
 
 RDF_HAS_NO_REGISTRY = "documents of RDF have no schema in a registry; leave out the schema registry"
 
@@ -52,7 +51,7 @@ _NO_ID = (
     "does not begin with the number of a schema (the byte 0, and four more), as serializers of a schema registry write it"
 )
 _NAMES = {"AVRO": "Avro", "JSON": "JSON Schema", "PROTOBUF": "Protobuf"}
-_RESERVED = {"url": "the URL is that of --schema-registry", "max.retries": "the run asks again until it is answered"}
+_RESERVED = {"url": "the URL is that of --schema-registry", "max.retries": "the run repeats its requests itself"}
 _SECRETS = ("basic.auth.user.info", "bearer.auth.token", "bearer.auth.client.secret", "ssl.key.password")
 
 _TIMES_OF_CONNECT = {
@@ -61,7 +60,7 @@ _TIMES_OF_CONNECT = {
     "io.debezium.time.MicroTimestamp": "local-timestamp-micros",
     "io.debezium.time.NanoTimestamp": "local-timestamp-nanos",
 }
-"""The logical types of Avro for numbers that Kafka Connect describes by a name of its own."""
+"""The logical types of Avro that correspond to the names by which Kafka Connect describes numbers."""
 
 
 class RegistryAwayError(KafkaError):
@@ -69,11 +68,11 @@ class RegistryAwayError(KafkaError):
 
 
 class SchemaRegistry:
-    """A schema registry at a URL, which may have a login, USER:PASSWORD@; so may the variable RPQ_SCHEMA_REGISTRY_LOGIN.
+    """A schema registry at a URL.  The URL or the variable RPQ_SCHEMA_REGISTRY_LOGIN may contain a login, USER:PASSWORD.
 
-    `config` has settings of confluent-kafka's `SchemaRegistryClient`, such as basic.auth.user.info or ssl.ca.location;
-    secrets are in no message.  With a `format` all schemas are of that type.  Needs the extra `avro`.  Raises `KafkaError`
-    without it, and `KafkaUsageError` for invalid settings.
+    `config` has settings of confluent-kafka's `SchemaRegistryClient`, such as basic.auth.user.info or ssl.ca.location.
+    Messages contain no secrets.  With a `format`, all schemas must be of that type.  Needs the extra `avro`.  Raises
+    `KafkaError` without it, and `KafkaUsageError` for invalid settings.
 
     >>> SchemaRegistry("https://reader:secret@registry.example")
     <SchemaRegistry at https://registry.example>
@@ -110,7 +109,7 @@ class SchemaRegistry:
 
     @property
     def identity(self) -> str:
-        """The settings on which the rows of a run depend; not the URL, at which another registry may have the same schemas.
+        """The settings on which the rows of a run depend.  The URL is not one: another registry may have the same schemas.
 
         >>> SchemaRegistry("https://registry.example", format="avro").identity
         'avro'
@@ -118,7 +117,7 @@ class SchemaRegistry:
         return self.format or "any"
 
     def wait(self) -> float:
-        """Return the time in seconds until a registry that does not answer is asked again; 0 if it answers.
+        """Return the time in seconds until the next request to a registry that does not answer; 0 if it answers.
 
         >>> SchemaRegistry("https://registry.example").wait()
         0.0
@@ -130,9 +129,9 @@ class SchemaRegistry:
     def decode_values(
         self, messages: Sequence[Any], values: Sequence[bytes | None]
     ) -> tuple[list[bytes | None], dict[int, FieldError]]:
-        """Return values as JSON, and the errors of bad ones, which are null, by their numbers.
+        """Return values as JSON, with null for bad ones, and the errors of the bad ones by their numbers.
 
-        Raises `RegistryAwayError` if a schema that is not known yet cannot be had now, and `KafkaError` if it never can.
+        Raises `RegistryAwayError` if a new schema cannot be fetched now, and `KafkaError` if it never can.
 
         >>> from types import SimpleNamespace
         >>> message = SimpleNamespace(headers=lambda: None, key=lambda: b"plain")
@@ -152,7 +151,7 @@ class SchemaRegistry:
         return found, errors
 
     def decode_key(self, message: Any) -> bytes | str | None:
-        """Return the key of a message as JSON, a text in it without quotes; a key without a schema unchanged.
+        """Return the key of a message as JSON, or its text if it is a text.  A key without a schema is returned unchanged.
 
         >>> from types import SimpleNamespace
         >>> message = SimpleNamespace(headers=lambda: None, key=lambda: b"plain")
@@ -175,7 +174,7 @@ class SchemaRegistry:
         return (decode or self._decoder(prefix))(data, start)
 
     def _decoder(self, prefix: bytes) -> Decode:
-        """Return the function that decodes the messages of a schema, and keep it.  Raises `FieldError`."""
+        """Return the function that decodes the messages of a schema, from the cache if possible.  Raises `FieldError`."""
         is_number = len(prefix) == 5 and prefix[0] == 0
         if not is_number and not (len(prefix) == 17 and prefix[0] == 1):
             raise FieldError(_NO_ID)
@@ -202,7 +201,7 @@ class SchemaRegistry:
         return _payload if kind == "JSON" else _avro_decoder(self._parse(schema, name, {}), name)
 
     def _parse(self, schema: Any, name: str, named: dict[str, Any]) -> Any:
-        """Return a schema of Avro for fastavro, after those that it refers to, whose types it adds to `named`."""
+        """Parse a schema of Avro with fastavro, after the schemas that it refers to.  The types of these go into `named`."""
         for other in schema.references or ():
             if other.name not in named:
                 what = f"{name}, which refers to version {other.version} of the subject {other.subject}"
@@ -210,13 +209,17 @@ class SchemaRegistry:
                 self._parse(found.schema, name, named)
         try:
             return _package("fastavro").parse_schema(_with_logical_types(json.loads(schema.schema_str)), named_schemas=named)
-        except Exception as error:  # a parser's many errors for what is no schema of Avro
-            raise FieldError(f"is of {name}, which is no schema of Avro: {error}") from error
+        except Exception as error:  # the parser has many kinds of errors for an invalid schema
+            raise FieldError(f"is of {name}, which is not a valid schema of Avro: {error}") from error
 
     # --- the registry ----------------------------------------------------------------------------------------
 
     def _call(self, what: str, call: Callable[[], Any]) -> Any:
-        """Ask the registry.  Raises `FieldError` for what it does not have, `RegistryAwayError`, and `KafkaError`."""
+        """Send a request to the registry.
+
+        Raises `FieldError` for a schema that it does not have, `RegistryAwayError` if it does not answer, and `KafkaError`
+        if it refuses.
+        """
         if self.wait():
             raise RegistryAwayError(self._away_message)
         errors = _package("confluent_kafka.schema_registry.error")
@@ -225,7 +228,7 @@ class SchemaRegistry:
         except errors.SchemaRegistryError as error:
             status, code = error.http_status_code, error.error_code or 0
             if status in (408, 429) or status >= 500:
-                raise self._away(error) from None
+                raise self._unreachable(error) from None
             self._mark_reachable()
             if status == 404 and code // 100 == 404:
                 raise FieldError(f"is of {what}, which the schema registry at {self.url} does not have") from None
@@ -234,15 +237,15 @@ class SchemaRegistry:
                 hint = f"; a login is in the URL, in {LOGIN}, or in basic.auth.user.info of --schema-registry-config"
             elif status == 404:
                 hint = "; is a part of the path missing, such as /apis/ccompat/v7?"
-            raise KafkaError(f"{self.url}: the schema registry refuses: {self._redact(error)}{hint}") from None
+            raise KafkaError(f"{self.url}: the schema registry refuses the request: {self._redact(error)}{hint}") from None
         except Exception as error:
             if any(kind.__name__ in ("TransportError", "OAuthTokenError") for kind in type(error).__mro__):
-                raise self._away(error) from None
-            raise KafkaError(f"{self.url}: is no schema registry: {self._redact(error)}") from error
+                raise self._unreachable(error) from None
+            raise KafkaError(f"{self.url}: is not a schema registry: {self._redact(error)}") from error
         self._mark_reachable()
         return found
 
-    def _away(self, error: Exception) -> RegistryAwayError:
+    def _unreachable(self, error: Exception) -> RegistryAwayError:
         reason = self._redact(error) or type(error).__name__
         if self.away_since is None:
             self.away_since = time.monotonic()
@@ -274,7 +277,7 @@ def _package(name: str) -> Any:
 
 
 def _without_login(url: str) -> tuple[str, str]:
-    """Return a URL, or several separated by commas, without the login that it has, and the login.
+    """Return a URL, or several separated by commas, without its login, and the login.
 
     >>> _without_login("https://me:a%3Ab@one.example,https://two.example/path")
     ('https://one.example,https://two.example/path', 'me:a:b')
@@ -284,7 +287,7 @@ def _without_login(url: str) -> tuple[str, str]:
         parts = urlsplit(one.strip())
         if parts.scheme not in ("http", "https", "mock"):
             without = one.rpartition("@")[2].strip()
-            raise KafkaUsageError(f"--schema-registry {without}: is no URL; expected one such as http://localhost:8081")
+            raise KafkaUsageError(f"--schema-registry {without}: is not a URL; expected one such as http://localhost:8081")
         if parts.username is not None:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         plain.append(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])).rstrip("/"))
@@ -292,10 +295,10 @@ def _without_login(url: str) -> tuple[str, str]:
 
 
 def _settings(url: str, login: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings of a client, which asks once and does not wait: the run does."""
+    """Return the settings of a client that sends each request once; the run repeats it."""
     for name, why in _RESERVED.items():
         if name in given:
-            raise KafkaUsageError(f"--schema-registry-config: {name} is not to be set: {why}")
+            raise KafkaUsageError(f"--schema-registry-config: {name} cannot be set: {why}")
     settings: dict[str, Any] = {"timeout": CALL_SECONDS, **given, "url": url, "max.retries": 0}
     for name, type_ in (("timeout", float), ("cache.capacity", int)):
         try:
@@ -316,7 +319,7 @@ def _id_in_header(message: Any, part: str) -> bytes | None:
 
 
 def _payload(data: bytes, start: int) -> bytes:
-    """Return the JSON that a message of JSON Schema is, behind its number."""
+    """Return the JSON in a message of JSON Schema, which follows the number of its schema."""
     return data[start:]
 
 
@@ -331,7 +334,7 @@ def _avro_decoder(schema: Any, name: str) -> Decode:
         stream.seek(start)
         try:
             found: bytes = dumps(read(stream, schema, None), _json_of, option)
-        except Exception as error:  # what fastavro makes of any bytes
+        except Exception as error:  # fastavro may raise anything for arbitrary bytes
             reason = str(error) or "it ends too early"
             raise FieldError(f"is cut off or damaged, or not of {name}: {reason}") from error
         if (left := len(data) - stream.tell()) > 0:
@@ -346,11 +349,11 @@ def _json_of(value: Any) -> str:
         return format(value, "f")
     if isinstance(value, (bytes, bytearray)):
         return b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} is no value of Avro")
+    raise TypeError(f"{type(value).__name__} is not a value of Avro")
 
 
 def _time_reader(parts: int, zone: str) -> Callable[..., datetime | str | int]:
-    """Return a reader of times that are so many parts of a second since 1970; those that no calendar has stay numbers."""
+    """Return a reader of times since 1970, with `parts` in a second.  A time beyond the calendar remains a number."""
     begin = datetime(1970, 1, 1, tzinfo=UTC if zone else None)
 
     def read(number: int, writer: object = None, reader: object = None) -> datetime | str | int:
@@ -381,11 +384,11 @@ _TIME_READERS: dict[str, Callable[..., Any]] = {
         for unit, parts in (("millis", 1000), ("micros", 1_000_000), ("nanos", 1_000_000_000))
     },
 }
-"""Readers of logical types that fastavro either lacks or refuses a message for, if a time is beyond its calendar."""
+"""Readers of logical types that fastavro lacks, or for which it rejects a message if a time is beyond its calendar."""
 
 
 def _with_logical_types(schema: Any) -> Any:
-    """Return a schema of Avro whose times have types of `_TIME_READERS`, those too that Kafka Connect has a name for.
+    """Return a schema of Avro whose times have types of `_TIME_READERS`, including the times named by Kafka Connect.
 
     >>> _with_logical_types({"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"})["logicalType"]
     'rpq-local-timestamp-micros'

@@ -51,16 +51,16 @@ def topics_in(uri: str) -> TopicNames:
     if "@" in brokers:
         host = brokers.rpartition("@")[2]
         raise InputError(
-            f"{SCHEME}…@{host}/{topics}: who signs in stands in no URI; sasl.username and sasl.password go into the file of "
+            f"{SCHEME}…@{host}/{topics}: a URI has no login; sasl.username and sasl.password go into the file of "
             "--kafka-config"
         )
     if not brokers or not slash or not topics:
-        raise InputError(f"{uri}: is no topic; expected kafka://BROKER[:PORT]/TOPIC, several topics separated by commas")
+        raise InputError(f"{uri}: is not a topic; expected kafka://BROKER[:PORT]/TOPIC, several topics separated by commas")
     hosts = [_add_port(uri, host.strip()) for host in brokers.split(",")]
     names = [name.strip() for name in topics.split(",")]
     for name in names:
         if not _TOPIC.fullmatch(name) or name in (".", ".."):
-            raise InputError(f"{uri}: {name!r} is no name of a topic: expected letters, digits, '.', '_' and '-'")
+            raise InputError(f"{uri}: {name!r} is not the name of a topic: expected letters, digits, '.', '_' and '-'")
         if names.count(name) > 1:
             raise InputError(f"{uri}: the topic {name} is given twice")
     return TopicNames(",".join(hosts), tuple(names))
@@ -68,7 +68,7 @@ def topics_in(uri: str) -> TopicNames:
 
 def _add_port(uri: str, host: str) -> str:
     if not _BROKER.fullmatch(host):
-        raise InputError(f"{uri}: {host!r} is no broker; expected HOST or HOST:PORT")
+        raise InputError(f"{uri}: {host!r} is not a broker; expected HOST or HOST:PORT")
     return host if re.search(r":[0-9]+$", host.rpartition("]")[2] or host) else f"{host}:{PORT}"
 
 
@@ -78,8 +78,8 @@ def one_cluster(uris: Iterable[str]) -> list[TopicNames]:
     for one in found[1:]:
         if one.brokers != found[0].brokers:
             raise InputError(
-                f"topics of {found[0].brokers} and of {one.brokers}: all topics of a run are on one cluster, since a "
-                "transaction is of one; name the brokers alike"
+                f"topics of {found[0].brokers} and of {one.brokers}: a transaction cannot span clusters, so all topics of a "
+                "run must be on one; name the same brokers in each URI"
             )
     return found
 
@@ -87,7 +87,7 @@ def one_cluster(uris: Iterable[str]) -> list[TopicNames]:
 def checked_topic(text: str) -> str:
     """Return the text if it is a URI of topics.  Raises `InputError`."""
     if not is_topic(text):
-        raise InputError(f"{text}: is no topic; expected kafka://BROKER[:PORT]/TOPIC")
+        raise InputError(f"{text}: is not a topic; expected kafka://BROKER[:PORT]/TOPIC")
     topics_in(text)
     return text
 
@@ -96,5 +96,5 @@ def one_topic(text: str) -> str:
     """Return the topic that a URI names.  Raises `InputError` if it names several."""
     names = topics_in(text).topics
     if len(names) > 1:
-        raise InputError(f"{text}: names {len(names)} topics; rows go to one")
+        raise InputError(f"{text}: names {len(names)} topics; expected one for the rows")
     return names[0]

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 class TopicFigures:
     """The counts of a run over topics, except those of its engine.
 
-    `messages` were read, and `rejected` of them were no tuples (`rejections` has the reasons of the first ones); `filtered`
-    and `undecided` are as with files.  `rows_sent` rows were committed in `rounds` rounds.  `seconds` is the time from the
-    first fetch to the last commit, 0 if the run failed.  `ended` says how the run ended.
+    `messages` is the number of messages that were read, and `rejected` that of bad ones (`rejections` has the reasons of the
+    first).  `filtered` and `undecided` have the same meaning as for files.  `rows_sent` rows were committed in `rounds`
+    rounds.  `seconds` is the time from the first fetch to the last commit, 0 if the run failed.  `ended` is the reason for
+    the end of the run.
 
     >>> TopicFigures(ended="end of input", messages=3, rejected=1, rejections=("t/0 at offset 2: …",)).rejected
     1
@@ -50,10 +51,10 @@ class TopicFigures:
 
 @dataclass(kw_only=True)
 class TopicInput:
-    """The input of a run: topics by name, each with the stream of its tuples, and how their messages are read.
+    """The input of a run: topics by name, each with the stream of its tuples, and the options for reading messages.
 
-    With `rdf` a message is a document of RDF, with `rules` a record that they make edges of, otherwise it is a tuple.  A
-    `registry` decodes the messages of records and tuples.
+    With `rdf` a message is a document of RDF, with `rules` a record that becomes edges, otherwise a tuple.  A `registry`
+    decodes the messages of records and tuples.
     """
 
     brokers: str
@@ -72,7 +73,7 @@ class TopicInput:
 def reader_of(
     topics: TopicInput, stream: str | None, *, layout: dict[str, Any] | None = None
 ) -> MessageReader | RdfMessages:
-    """Return the reader of the messages of one topic, whose tuples are of a stream, with a `layout` that is known.
+    """Return a reader of the messages of one topic, whose tuples belong to a stream; it may have a known `layout`.
 
     Raises `InputError` or `WhereError`.
     """
@@ -92,7 +93,7 @@ def reader_of(
 
 
 ALERT = "SSL alert number"
-"""OpenSSL's message if a broker rejects a certificate; to the client of Kafka it is a lost connection."""
+"""OpenSSL's message if a broker rejects a certificate, which the client of Kafka takes for a lost connection."""
 
 CALL_SECONDS = 5.0
 START_SECONDS = 30.0
@@ -105,7 +106,8 @@ MOST_WAITING = 300_000
 class TopicReader:
     """A consumer that reads topics into a merge.
 
-    `readers` are the readers of messages by topic, which may use a schema `registry`.  `check` raises if the run must end.
+    `readers` are the readers of messages by topic, which may use a schema `registry`.  `check` raises an exception if the
+    run must end.
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class TopicReader:
         self._polled: list[Any] = []
         self.messages = self.filtered = self.undecided = 0
         kafka = client()
-        self._from_end = (settings.named("auto.offset.reset") or "earliest") in ("latest", "largest", "end")
+        self._from_end = (settings.user_value("auto.offset.reset") or "earliest") in ("latest", "largest", "end")
         options = settings.consumer(
             group_id=group,
             enable_auto_commit=False,
@@ -145,7 +147,7 @@ class TopicReader:
         self._until = None if waits_forever else time.monotonic() + START_SECONDS
         self._known = self._all_topics()
 
-    # --- contents --------------------------------------------------------------------------------------------
+    # --- topics and partitions -------------------------------------------------------------------------------
 
     def _on_error(self, error: Any) -> None:
         """Handle an error of a connection, as a callback of the client."""
@@ -163,7 +165,7 @@ class TopicReader:
             log_event("the broker is back", brokers=self._settings.brokers)
 
     def _call_broker(self, call: Callable[[], Any]) -> Any:
-        """Call the broker, and repeat the call while it is away; until it was reached once, only for `START_SECONDS`."""
+        """Call the broker, and repeat the call while it cannot be reached: at first only for `START_SECONDS`."""
         kafka = client()
         while True:
             try:
@@ -175,7 +177,8 @@ class TopicReader:
                 self._poll_errors()
                 hint = self._hint()
                 if self._refused is not None:
-                    raise KafkaError(f"{self._settings.brokers}: the broker refuses: {self._refused}") from None
+                    message = f"{self._settings.brokers}: the broker refuses the connection: {self._refused}"
+                    raise KafkaError(message) from None
                 if self._until is not None and time.monotonic() > self._until:
                     raise KafkaError(
                         f"{self._settings.brokers}: no broker answers: {hint or self._settings.redact(cause.str())}"
@@ -199,7 +202,7 @@ class TopicReader:
         return hint
 
     def _poll_errors(self) -> None:
-        """Poll the client for errors; a message that it returns instead is kept for the next fetch."""
+        """Poll the client for errors.  If it returns a message instead, store it for the next fetch."""
         message = self._consumer.poll(0.1)
         if message is not None:
             self._polled.append(message)
@@ -226,7 +229,7 @@ class TopicReader:
                 if place not in known:
                     found[place] = high if self._from_end and not known else low
                 elif known[place] < low or known[place] > high:
-                    why = "deleted by the topic's retention" if known[place] < low else "the topic was made anew"
+                    why = "deleted by the topic's retention" if known[place] < low else "the topic was created anew"
                     raise KafkaError(
                         f"{place}: the run continues at offset {known[place]}, but there are {low} to {high}: {why}; remove "
                         "the checkpoint to start anew"
@@ -256,7 +259,7 @@ class TopicReader:
         self._consumer.assign([kafka.TopicPartition(*place, offset) for place, offset in places.items()])
 
     def new_partitions(self, known: Sequence[Place]) -> list[Place]:
-        """Return the partitions of the topics that are not known; none if the broker does not answer now."""
+        """Return the partitions of the topics that are not in `known`; none if the broker does not answer now."""
         kafka = client()
         try:
             topics = self._consumer.list_topics(timeout=1.0).topics
@@ -270,7 +273,7 @@ class TopicReader:
         self._consumer.incremental_assign([client().TopicPartition(*place, 0)])
 
     def group_metadata(self) -> Any:
-        """Return the metadata of the group whose offsets a transaction carries."""
+        """Return the metadata of the consumer group whose offsets a transaction commits."""
         return self._consumer.consumer_group_metadata()
 
     def is_at_end(self, place: Place, position: int) -> bool:
@@ -337,7 +340,7 @@ class TopicReader:
                 self._consumer.resume([kafka.TopicPartition(*place)])
 
     def _dispatch(self, messages: Sequence[Any], merge: PartitionMerge) -> None:
-        # Mapping a method of the class takes a third of the time of a call for each message.
+        # `map` over a method of the class takes a third of the time of a loop over the messages.
         kind, received = client().Message, messages
         ends: list[tuple[Place, int]] = []
         if any(map(kind.error, messages)):
@@ -357,7 +360,7 @@ class TopicReader:
                 self._on_registry_away(error)
                 self._polled += theirs
         if self._polled:
-            # The end of a partition comes after its messages, which are read again later.
+            # The end of a partition follows its messages, which are read again later.
             end = client().KafkaError._PARTITION_EOF
             self._polled += [one for one in received if one.error() is not None and one.error().code() == end]
             return

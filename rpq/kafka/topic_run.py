@@ -1,7 +1,7 @@
-"""A run over topics: a configuration of `rpq.run` with its checkpoint, the replay of rounds, and its log; `run_topics`.
+"""A run over topics (`run_topics`): `rpq.run` with a checkpoint of offsets, the replay of rounds, and a log.
 
-A slice is a round.  Its rows go into the open transaction, which is committed with the offsets of its rounds.  A checkpoint
-is written more rarely, after a commit.
+A slice is a round.  Its rows go into the open transaction, which is committed with the offsets of its rounds.  Checkpoints
+are rarer, and are written after a commit.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _encode_position(position: Position) -> dict[str, Any]:
 def _decode_position(content: JsonValue) -> Position:
     parts = [[value.value for value in part] for part in content["partitions"]]
     places = [Place(str(topic), int(number)) for topic, number, _, _ in parts]
-    inside = content["inside"].value if "inside" in content else []  # which most positions have not
+    inside = content["inside"].value if "inside" in content else []  # absent from most positions
     topics = TopicPosition(
         run=str(content["run"].value),
         round=content["round"].whole(0),
@@ -84,7 +84,7 @@ POSITION = PositionFormat(
     key="rpq kafka",
     encode=_encode_position,
     decode=_decode_position,
-    foreign="is no checkpoint of a run over topics of Kafka; name another file, or remove it",
+    foreign="is not a checkpoint of a run over topics of Kafka; name another file, or remove it",
 )
 
 
@@ -97,7 +97,7 @@ class TopicRun(Run):
     unfinished = (KafkaError, OSError, OutputError)
 
     def execute(self) -> str:
-        """Execute the run as `Run.execute` does; raises `KafkaError` also for a checkpoint that cannot be resumed."""
+        """Execute the run as `Run.execute` does.  Raises `KafkaError`, also for a checkpoint that cannot be resumed."""
         lock: CheckpointLock | None = None
         try:
             if self.checkpoint is not None:
@@ -116,7 +116,7 @@ class TopicRun(Run):
                 lock.release()
 
     def _recover(self) -> None:
-        """Recover as `Run` does, with the journal; a sink without transactions has a first checkpoint too."""
+        """Recover as `Run` does, then replay the journal.  Write a first checkpoint if the sink has no transactions."""
         if self.checkpoint is None:
             return
         source, round_before, tuples_before = self.source, self.source.round, self.tuples
@@ -141,7 +141,7 @@ class TopicRun(Run):
         return seconds
 
     def _on_rejected(self, bad: Rejected) -> None:
-        """Report and log a message that is no tuple, and send it to the topic of dead letters."""
+        """Report and log a bad message, and send it to the topic of dead letters."""
         super()._on_rejected(bad)
         assert isinstance(bad, BadMessage)
         message = bad.message
@@ -172,11 +172,11 @@ class TopicRun(Run):
 
 
 UPSERT_NEEDS_EXPLICIT = (
-    "upsert needs semantics 'explicit': with 'implicit' answers that expire leave without a row, and would stay in the topic"
+    "upsert needs semantics 'explicit': with 'implicit' no row reports an expired answer, which would remain in the topic"
 )
 
 TABLES_NEED_EXPLICIT = (
-    "tables need semantics 'explicit': with 'implicit' answers that expire leave without a row, and would stay in the table"
+    "tables need semantics 'explicit': with 'implicit' no row reports an expired answer, which would remain in the table"
 )
 
 
@@ -214,27 +214,29 @@ def run_topics(
 ) -> TopicFigures:
     """Run queries from topics to topics or tables, exactly once, until `check` raises or, with `until_end`, the topics end.
 
-    `input` is one or several URIs `kafka://BROKER/TOPIC,TOPIC`, or `NAME=kafka://…` for the tuples of a stream; `output` is
-    one URI for all queries, or one for each by its name: of topics, or of tables of one database
-    (`postgresql://HOST/DATABASE?table=NAME`), which are kept equal to the answers.  With a `checkpoint` a later run resumes
-    where this one ended, also after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.  A tuple
-    waits for other partitions for at most `max_delay` seconds.  `edges` is that of an engine; messages have the properties
-    that queries read, and with "id" the id of an edge, as further fields.  With `rdf` a message is a document of RDF, whose
-    triples have the time that it names, or that of columns="timestamp=@time"; with `rules` it is a record that they make
-    edges of.  With `changes` it is a change of a row of a table, whose edge has the `columns`, or whose edges the `rules`
-    name.  `time_format` and `text_vertices` are those of the command.  A `schema_registry` (its URL) has the schemas of
-    messages in Avro or JSON Schema.  `on_error` is "stop", "skip", or a topic for messages that are no tuples.  With
-    `upsert` rows that leave are tombstones; with `replace` a new run empties tables that have rows.  `message` is a text
-    with columns in braces, which becomes a column `message`.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and
-    `witness` are those of an engine.  Raises `InputError`, `KafkaError` and `OutputError` (which are `RpqError`s), and the
-    errors of an engine.
+    `input` is one or several URIs `kafka://BROKER/TOPIC,TOPIC`, or `NAME=kafka://…` for the tuples of a stream.  `output` is
+    one URI for all queries, or a mapping of their names to URIs: topics, or tables of one database
+    (`postgresql://HOST/DATABASE?table=NAME`), whose rows the run makes equal to the answers.  With a `checkpoint`, a later
+    run resumes where this one ended, also after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.
+    A tuple waits for other partitions for at most `max_delay` seconds.
+
+    A message is a tuple, with the properties that queries read, and with edges="id" the id of an edge, as further fields.
+    With `rdf` a message is a document of RDF; its triples get their times as `rdf` determines, or from
+    columns="timestamp=@time".  With `rules` it is a record, from which the rules make edges.  With `changes` it is a change
+    of a row of a table, whose edge has the `columns`, or whose edges the `rules` name.  A `schema_registry` (its URL) has
+    the schemas of messages in Avro or JSON Schema.  `on_error` is "stop", "skip", or a topic for bad messages.
+
+    With `upsert`, rows that leave are tombstones; with `replace`, a new run empties tables that have rows.  `message` is a
+    text with columns in braces, which becomes a column `message`.  `time_format` and `text_vertices` are the options of the
+    command, and `edges`, `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` those of an engine.  Raises
+    `InputError`, `KafkaError` and `OutputError` (which are `RpqError`s), and the errors of an engine.
 
     >>> import rpq
     >>> from rpq.kafka import run_topics
     >>> query = rpq.Query("a2q/c2a", window=rpq.Window(size=30, slide=1))
     >>> run_topics(query, input="edges.csv", output="kafka://localhost/rows")
     Traceback (most recent call last):
-    rpq.errors.InputError: edges.csv: is no topic; expected kafka://BROKER[:PORT]/TOPIC
+    rpq.errors.InputError: edges.csv: is not a topic; expected kafka://BROKER[:PORT]/TOPIC
     """
     from rpq.engine.engine import Engine
 
@@ -349,7 +351,7 @@ def _differences(old: Mapping[str, object], new: Mapping[str, object]) -> list[s
 def _row_messages(
     queries: Sequence[Query], outputs: Mapping[str, str], *, upsert: bool, witness: bool, message: str | None
 ) -> RowMessages:
-    """Return the messages of rows of these queries.  Raises `InputError`."""
+    """Return the conversion of the rows of these queries to messages.  Raises `InputError`."""
     if upsert and any(query.semantics != "explicit" for query in queries):
         raise InputError(UPSERT_NEEDS_EXPLICIT)
     of_witness = WITNESS_COLUMNS if witness else ()
@@ -374,12 +376,12 @@ def _row_messages(
 
 
 def _check_tables(queries: Sequence[Query], outputs: Sequence[str], besides: Sequence[str]) -> None:
-    """Raise `InputError` for outputs that are no tables of one database, and for what does not go with tables."""
+    """Raise `InputError` unless all outputs are tables of one database, and for options that do not apply to tables."""
     for one in outputs:
         if not is_table(one):
             raise InputError(f"{one}: rows go to tables of a database or to topics, not both")
     one_database(outputs)
     if besides:
-        raise InputError(f"{besides[0]}: applies to topics; a table has the present answers, and no further columns")
+        raise InputError(f"{besides[0]}: applies to topics; a table contains the current answers, without further columns")
     if any(query.semantics != "explicit" for query in queries):
         raise InputError(TABLES_NEED_EXPLICIT)

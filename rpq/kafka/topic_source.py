@@ -1,9 +1,9 @@
 """The source of a run over topics: their messages as one stream of tuples, and the rounds in which they were pushed.
 
-A round is a slice that was pushed.  Which rounds there are depends on when messages arrived.  So each round is written to
-the journal before the transaction that carries its rows: a record (`rpq.files.record_log`) with its number and the offsets
-after it.  Pushing the tuples of each partition up to these offsets, in the order of (timestamp, topic, partition, offset),
-replays the round.  After a checkpoint the rounds before it are removed.
+A round is a slice that was pushed.  The division into rounds depends on when messages arrived.  Therefore each round is
+written to the journal before the transaction that carries its rows: a record (`rpq.files.record_log`) with its number and
+the offsets after it.  Pushing the tuples of each partition up to these offsets, in the order of (timestamp, topic,
+partition, offset), replays the round.  A checkpoint removes the rounds before it.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 FETCH = 20_000
 
 PARTITIONS_SECONDS = 30.0
-"""The interval in seconds at which new partitions are looked for."""
+"""The interval in seconds between searches for new partitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicPosition:
     """A position in topics.
 
-    `run` identifies the run, to the broker and in the offsets that it commits; `round` is the number of the last slice.
-    `ends` and `fronts` are the offset and the largest timestamp of each partition.  Where some tuples of the message at this
-    offset were passed, `inside` says how many.  `layouts` describe the values of each topic.
+    `run` identifies the run, for the broker and in the offsets that it commits; `round` is the number of the last slice.
+    `ends` and `fronts` are the offset and the largest timestamp of each partition.  If some tuples of the message at the
+    offset were passed on already, `inside` is their number.  `layouts` describe the values of each topic.
     """
 
     run: str
@@ -51,15 +51,15 @@ class TopicPosition:
 
     @property
     def begun(self) -> dict[Place, tuple[int, int]]:
-        """The offset of each partition, and the number of passed tuples of the message there."""
+        """The offset of each partition, and the number of tuples of the message there that were passed on already."""
         return {place: (end, self.inside.get(place, 0)) for place, end in self.ends.items()}
 
 
 class TopicSource(SliceSource):
     """Topics as a stream of tuples, in the order of (timestamp, topic, partition, offset); `begin` opens them.
 
-    `check` raises if the run must end; `watch` is called with all tuples.  The slices that are passed are rounds, each with
-    a number; they are written to the `journal`, if there is one.
+    `check` raises an exception if the run must end; `watch` is called with all tuples.  The slices are rounds, each with a
+    number; they are written to the `journal`, if there is one.
     """
 
     has_types = False
@@ -88,7 +88,7 @@ class TopicSource(SliceSource):
         self._merge: PartitionMerge | None = None
 
     def begin(self, position: TopicPosition | None) -> None:
-        """Open the topics at a position, or where a new run begins to read them.  Raises `KafkaError` and `InputError`."""
+        """Open the topics at a position, or at the beginning of a new run.  Raises `KafkaError` and `InputError`."""
         position = position or TopicPosition(run=self.run)
         self.run, self.round = position.run, position.round
         topics = self.topics
@@ -133,7 +133,7 @@ class TopicSource(SliceSource):
     @property
     def group(self) -> str:
         """The name of the consumer group."""
-        return self._settings.named("group.id") or f"rpq-{self.run}"
+        return self._settings.user_value("group.id") or f"rpq-{self.run}"
 
     @property
     def reader(self) -> TopicReader:
@@ -149,13 +149,13 @@ class TopicSource(SliceSource):
 
     @property
     def integers(self) -> bool:
-        """True if vertices are integers, as far as messages were read."""
+        """True if vertices are integers in the messages read so far."""
         return self._reader is not None and self._reader.integers
 
     # --- slices ----------------------------------------------------------------------------------------------
 
     def slices(self, most: Callable[[], int]) -> Iterator[MergedTuples | None]:
-        """Yield slices of at most `most()` tuples, and None after each fetch; with `until_end`, to the end of the topics."""
+        """Yield slices of at most `most()` tuples, and None after each fetch; end with the topics if `until_end`."""
         reader, merge = self.reader, self.merge
         next_look = time.monotonic() + PARTITIONS_SECONDS
         self._check()
@@ -183,13 +183,13 @@ class TopicSource(SliceSource):
             yield released
 
     def open_journal(self, path: str, *, is_new: bool) -> None:
-        """Begin a new journal, or the one from which `replay_until` reads the rounds after the position."""
+        """Begin a new journal, or open the one from which `replay_until` reads the rounds behind the position."""
         self._journal_path = path
         if is_new:
             self.journal = Journal(path, run=self.run)
 
     def replay_until(self, last: int) -> Iterator[MergedTuples]:
-        """Yield the slices of the rounds up to `last` again, as the journal has them; it is written from then on."""
+        """Yield the slices of the rounds up to `last` again, as the journal has them; later rounds are added to it."""
         path, last = self._journal_path, max(last, self.round)
         rounds = rounds_between(path, run=self.run, first=self.round + 1, last=last)
         journal = Journal(path, run=self.run, rounds=rounds)
@@ -207,7 +207,7 @@ class TopicSource(SliceSource):
     # --- the position ----------------------------------------------------------------------------------------
 
     def advance(self, part: MergedTuples, until: int | None) -> bool:
-        """Move the position behind a slice, or to its row `until`, before which no bad message is passed."""
+        """Move the position behind a slice, or to its row `until`, before which the slice has no bad message."""
         ends, inside, before = part.ends, part.inside, self.position().begun
         if until is not None:
             ends = part.ends_before(until)
@@ -229,7 +229,7 @@ class TopicSource(SliceSource):
         return True
 
     def position(self) -> TopicPosition:
-        """Return the position behind the last slice that was passed."""
+        """Return the position behind the last slice."""
         return TopicPosition(
             run=self.run,
             round=self.round,
@@ -258,7 +258,7 @@ class TopicSource(SliceSource):
         return max((number for _, number in committed.values()), default=0)
 
     def lag(self) -> dict[Place, int]:
-        """Return how many messages of each partition are not in the engine yet, as far as the broker has reported."""
+        """Return the number of messages of each partition that the engine has not received, as reported by the broker."""
         found = {}
         for place in self.merge.places:
             high = self.reader.high(place)
@@ -269,7 +269,7 @@ class TopicSource(SliceSource):
 
     def _log_partition_state(self, what: str, place: Place) -> None:
         if what == "idle":
-            log_event("partition is idle, the others go on without it", partition=str(place), after=self.topics.max_delay)
+            log_event("partition is idle, the others continue without it", partition=str(place), after=self.topics.max_delay)
         else:
             log_event("partition is back", partition=str(place))
 
@@ -287,7 +287,7 @@ NOTHING_INSIDE: Mapping[Place, int] = {}
 class Round(NamedTuple):
     """A round: its number, and the offset after it of each partition that it advanced.
 
-    Of the message there it has as many tuples as `inside` says.
+    If `inside` has a number for a partition, the round ends behind that many tuples of the message at the offset.
     """
 
     number: int
@@ -299,7 +299,7 @@ KIND = LogKind(magic=b"rpqrun\0\0", noun="journal of `rpq run`", version=2)
 
 
 class Journal:
-    """A file of rounds of a run, created with given rounds; its content is on disk when `synchronise` returns."""
+    """A file of the rounds of a run, created with the given rounds; its content is on disk when `synchronise` returns."""
 
     def __init__(self, path: str, *, run: str, rounds: Iterable[Round] = ()) -> None:
         self.path = path
@@ -340,7 +340,7 @@ def read_journal(path: str, *, run: str) -> list[Round]:
     a release with another format.
     """
     try:
-        if not os.path.getsize(path):  # left by the previous release
+        if not os.path.getsize(path):  # the previous release leaves such a file
             return []
         log = read_log(path, KIND)
         if log.damage is not None:
@@ -362,7 +362,7 @@ def read_journal(path: str, *, run: str) -> list[Round]:
     except LogError as error:
         hint = ""
         if error.reason == "foreign" and begins_with(path, b"["):
-            hint = "; if it is of the release before, start that once more and end it with SIGTERM, then start this one"
+            hint = "; if the previous release wrote it, run that once more, end it with SIGTERM, then run this release"
         raise KafkaError(f"{error}.  It was not touched{hint}") from error
     except OSError as error:
         raise KafkaError(f"{path}: cannot be read: {error.strerror or error}") from error
@@ -370,7 +370,7 @@ def read_journal(path: str, *, run: str) -> list[Round]:
 
 
 def rounds_between(path: str, *, run: str, first: int, last: int) -> list[Round]:
-    """Return these rounds of a run, both included.  Raises `KafkaError` if the journal does not have all of them."""
+    """Return the rounds `first` to `last` of a run.  Raises `KafkaError` if the journal does not have all of them."""
     rounds = [one for one in read_journal(path, run=run) if first <= one.number <= last]
     if [one.number for one in rounds] != [*range(first, last + 1)]:
         raise KafkaError(

@@ -85,8 +85,8 @@ def open_reader(
     condition on the input's columns: tuples for which it does not hold are removed before all other options apply, and
     counted in `filtered`.  `time_unit` ("s", "ms", "us", "ns") is the unit of times in text.  `streams` are the names of
     the streams of the inputs, one per input, or None for inputs without; every tuple belongs to the merged stream in
-    addition.  `rdf` sets how inputs of the format `rdf` are read.  `rules` make several edges of each record
-    (`EdgeRules.read(FILE)`); then `columns` has nothing but properties.
+    addition.  `rdf` sets how inputs of the format `rdf` are read.  With `rules` (`EdgeRules.read(FILE)`)
+    each record becomes several edges or none; then `columns` only names properties.
 
     Raises `InputError` for an unknown format, a missing file, or inputs that do not fit together, and `WhereError` for a
     condition that does not fit an input (for a pipe, when it is read).

@@ -23,8 +23,8 @@ class Batch:
 
     `columns` contains `source` and `target` (both string, or both int64 if the input has integers), `label`
     (dictionary of strings, or string), `timestamp` (int64) and, only if there can be deletes, `delete`
-    (bool; absent means that all rows are inserts).  No column contains nulls, but for the names of deletes with an id of an
-    edge (column `edge`), which may be null or any others.  If tuples belong to streams, a column
+    (bool; absent means that all rows are inserts).  No column contains nulls, with one exception: a delete with the id of an
+    edge (column `edge`) may have null or any other text in place of names.  If tuples belong to streams, a column
     `stream` (dictionary of strings) is null for tuples without a stream; if there are events, so is `event`.
     `bytes_read` is the number of bytes of the whole input that had been read when the batch was created (a running total,
     for a progress bar).
@@ -97,8 +97,8 @@ class Reader(Protocol):
 def left_after_condition(batch: pa.RecordBatch, selected: np.ndarray) -> pa.RecordBatch:
     """Return the tuples that a condition selects.
 
-    Where edges have ids, a tuple with one stays in any case: the edge may be there under another version. An insert that is
-    left out then is a delete of the edge, unless that is newer.
+    Where edges have ids, a tuple with an id always stays, because the window may contain an earlier version of the edge. An
+    insert that the condition excludes becomes a delete of the edge, unless the edge in the window is newer.
 
     >>> batch = pa.record_batch({"source": ["x", "y"], "edge": ["e", "f"]})
     >>> left_after_condition(batch, np.array([True, False])).to_pylist()[1]

@@ -43,7 +43,7 @@ _COMMON_NAMES = {
 """Common names of columns, likelier names first; columns with more distinctive names come first."""
 
 _IDENTIFIERS = frozenset({"id", "uid", "uuid", "guid", "key", "ip"})
-"""Last words of nested names that rather name a vertex than say something about it."""
+"""Last words of nested names that identify a vertex rather than describe it."""
 
 _PARENT = re.compile(r"\bparent\.")
 
@@ -63,9 +63,9 @@ class ColumnNames:
 
     With `constant_label` all edges have that label, and the input needs no column for it.  Unless `timed`, edges have no
     time, and a column with timestamps is ignored.  With `has_events` an event column is required.  `properties` are
-    further columns that queries read, and `edge` where edges have ids.  With `fixed` the user cannot set other names, and
-    messages advise renaming the columns.  Timestamps have the `time_format` (`rpq.stream.arrays.fields`), unless it is
-    None.  With `text_vertices` a vertex that is a number is the text of the number.
+    further columns that queries read, among them `edge` if edges have ids.  With `fixed` the user cannot set other names,
+    and messages advise renaming the columns.  Timestamps have the `time_format` (`rpq.stream.arrays.fields`), unless it is
+    None.  With `text_vertices` vertices are text, numbers too.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -138,7 +138,7 @@ class ColumnNames:
 
     @property
     def has_ids(self) -> bool:
-        """True if each edge needs an id, in a column that is read as a property; edges without time may lack them.
+        """True if each edge needs an id, in a column that is read as a property; static edges may lack the column.
 
         >>> ColumnNames(properties=("amount", "edge")).has_ids
         True
@@ -174,10 +174,10 @@ class ColumnNames:
         return other in renamed or column in renamed.values()
 
     @property
-    def looked_for(self) -> tuple[str, ...]:
+    def accepted_columns(self) -> tuple[str, ...]:
         """The columns that are read from inputs with named columns.
 
-        >>> ColumnNames().looked_for
+        >>> ColumnNames().accepted_columns
         ('source', 'target', 'label', 'timestamp', 'op', 'delete', 'stream')
         """
         further = (DELETE, STREAM, EVENT) if self.has_events else (DELETE, STREAM)
@@ -191,23 +191,23 @@ class ColumnNames:
         ('source', 'target', 'label', 'timestamp')
         """
         renamed = dict(self.renamed)
-        return tuple(column for column in self.looked_for if column not in _OPTIONAL or column in renamed)
+        return tuple(column for column in self.accepted_columns if column not in _OPTIONAL or column in renamed)
 
     def places(
         self, names: Sequence[str], *, any_case: bool = False, nested: Sequence[str] | None = None
     ) -> dict[str, int]:
         """Return the position of each column of a tuple among the names of an input's columns.
 
-        With `any_case`, columns that are not renamed match in upper and lower case.  Messages list the names, or the
-        `nested` ones that could be given.  Raises `FieldError` for a
-        duplicate column, or for both op and delete, and `MissingColumns`, which lists the names.
+        With `any_case`, columns that are not renamed match in upper and lower case.  Raises `FieldError` for a duplicate
+        column, or for both op and delete, and `MissingColumns`, whose message lists the names, or the `nested` names that
+        `--columns` could use.
 
         >>> ColumnNames.parse("source=user,target=item", label="likes").places(["when", "user", "item", "timestamp"])
         {'source': 1, 'target': 2, 'timestamp': 3}
         """
         folded = [name.lower() for name in names] if any_case else list(names)
         places: dict[str, int] = {}
-        for column in self.looked_for:
+        for column in self.accepted_columns:
             name = self[column]
             among = folded if column == name else list(names)
             if among.count(name) > 1:
@@ -236,8 +236,8 @@ class ColumnNames:
             raise MissingColumns("this is an envelope of Debezium; --changes debezium reads it as a change of a row")
         if {"schema", "payload"} <= {name.partition(".")[0].partition("[")[0] for name in names}:
             raise MissingColumns("this has a schema and a payload, as changes of Debezium; --changes debezium reads them")
-        either = " or ".join(self[one] for one in ("op", DELETE) if one in self.looked_for)
-        expected = f"expected {', '.join(needed)} and optionally {either}, found {_listed(names)}"
+        either = " or ".join(self[one] for one in ("op", DELETE) if one in self.accepted_columns)
+        expected = f"expected {', '.join(needed)} and optionally {either}, found {_enumeration(names)}"
         if len(missing) == 1:
             name = self[missing[0]]
             near = did_you_mean(name, names) if missing[0] in dict(self.renamed) else ""
@@ -258,7 +258,7 @@ class ColumnNames:
     def _remedy(self, names: Sequence[str], missing: Sequence[str]) -> str:
         """Return advice for missing columns: options with the likely names."""
         renamed = {column: name for column, name in self.renamed if column not in missing}
-        used = {*renamed.values(), *(self[column] for column in self.looked_for if column not in missing)}
+        used = {*renamed.values(), *(self[column] for column in self.accepted_columns if column not in missing)}
         free = [name for name in names if name and name not in used]
         found = {
             column: near[0]
@@ -285,9 +285,9 @@ class ColumnNames:
         return f"; give {' '.join([*options, *(['--label LABEL'] if with_label else [])])}"
 
     def deletes_not_read(self, names: Sequence[str], condition: Collection[str] = ()) -> list[str]:
-        """Return a warning if the names include Debezium's operations, and no deletes are read.
+        """Return a warning if the names include Debezium's column of operations, and no deletes are read.
 
-        Raises `FieldError` for its column of deletes.  Neither is asked of names that a `condition` uses, or a property.
+        Raises `FieldError` for Debezium's column of deletes.  Columns that a `condition` or a property uses are allowed.
 
         >>> ColumnNames().deletes_not_read(["source", "target", "__op"])[0].partition(";")[0]
         "column '__op' looks like the deletes of Debezium, which are read as inserts"
@@ -295,7 +295,7 @@ class ColumnNames:
         []
         """
         renamed = dict(self.renamed)
-        read = [column for column in ("op", DELETE) if column in self.looked_for]
+        read = [column for column in ("op", DELETE) if column in self.accepted_columns]
         used = {*renamed.values(), *self.properties, *condition}
         found = {name.lower(): name for name in names if name not in used}
         if not read or not found.keys().isdisjoint(read) or not renamed.keys().isdisjoint(read):
@@ -318,7 +318,7 @@ def refuse_unread_deletes(names: Collection[str], read: Collection[str], file: s
         raise FieldError(f'{_IS_DELETED}{both}, and delete = "{DELETED}" in {file} deletes alone', DELETED)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _enumeration(names: Sequence[str]) -> str:
     """Return the first names of an input, as an enumeration."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more if names else "none"
@@ -341,7 +341,7 @@ def _guess_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, st
     for column in (one for one in _COMMON_NAMES if one in columns and one not in found):
         usual = _COMMON_NAMES[column].split()
         ranked = [
-            # A whole name before one with several words, and of nested names one of a vertex.
+            # A whole name is preferred to one of several words, and among nested names one that identifies a vertex.
             ("".join(own) != word, usual.index(word), "." in name and own[-1] not in _IDENTIFIERS, name)
             for name, own in words.items()
             for word in usual

@@ -26,7 +26,7 @@ Edge = tuple[Any, str, Any]
 
 
 class Deletions:
-    """Adds deletes to a stream, batch by batch.
+    """A generator of deletes, which are added to a stream batch by batch.
 
     `size` and `slide` are those of the window, in the stream's time unit; `is_relevant` returns whether the query uses a
     label; `percent` is between 0 and 100.  Memory: the window, including deleted edges.  Time: about 3 µs per tuple.

@@ -61,7 +61,7 @@ def open_edges(
     `columns` maps the columns of a tuple to the columns of the inputs, `where` selects tuples, and `time_unit` is the unit
     of times in text (microseconds by default; required for a pipe).  `streams` are the names of the streams of the inputs,
     one name or None for each input.  With `rules` (`rpq.readers.text.edge_rules`) each row, object or line is a record,
-    which they make edges of; then `columns` has nothing but properties.
+    from which the rules make edges; then `columns` only names properties.
 
     Raises `InputError` for a missing input, for inputs of which one has integer vertices and another text, and for
     timestamps of different units, and `WhereError` for a condition that does not fit the columns of a file.
@@ -191,7 +191,7 @@ class InMemorySource:
         if self._data:
             yield self._data
 
-    def again(self) -> InMemorySource:
+    def reopen(self) -> InMemorySource:
         """Return a source with the same text, which begins anew."""
         return self
 

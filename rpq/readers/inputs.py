@@ -203,7 +203,7 @@ class SingleStreamInput:
 
 
 class _Head:
-    """A stream and its remaining rows of the current batch, with their running maxima."""
+    """A stream, the remaining rows of its current batch, and their running maxima."""
 
     def __init__(self, stream: Iterable[pa.RecordBatch]) -> None:
         self._stream = iter(stream)

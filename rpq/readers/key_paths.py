@@ -1,8 +1,8 @@
 r"""Names that reach into nested records: `process.parent.entity_id`, `hashes[0].value`, `labels.a\.b`.
 
-A key of the record that is the whole name comes first, as in flat logs, whose keys have dots.  Otherwise a dot enters an
-object, `[0]` takes an element of a list, counted from 0, and a backslash makes the next character a part of the key.  What
-is not there at any step is missing.  A name that is no such path (`price [EUR]`) is a key and nothing else.
+If the record has the whole name as a key, the name means this key, as in flat logs, whose keys contain dots.  Otherwise a
+dot enters an object, `[0]` selects an element of a list, counted from 0, and a backslash makes the next character a part of
+the key.  If any step leads nowhere, the value is missing.  A name that is not a path (`price [EUR]`) can only be a key.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""The keys of objects and the places in lists that lead to a value."""
+"""The keys of objects and the positions in lists that lead to a value."""
 
 MISSING: Any = object()
-"""The value of a name that is not there."""
+"""The value of a name that a record does not have."""
 
 _STEP = re.compile(r"((?:[^.\[\]\\]|\\.)+)((?:\[[0-9]{1,9}\])*)(\.|\Z)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -29,7 +29,7 @@ _SPECIAL = re.compile(r"[.\[\]\\]")
 
 @lru_cache(maxsize=4096)
 def path_of(name: str) -> KeyPath | None:
-    r"""Return the path that a name describes, or None if it describes nothing but a key.
+    r"""Return the path that a name describes, or None if the name can only be a key.
 
     >>> path_of("hashes[0].value"), path_of(r"a\.b.c"), path_of("plain"), path_of("price [EUR]")
     (('hashes', 0, 'value'), ('a.b', 'c'), None, None)
@@ -82,7 +82,7 @@ def value_at(record: Mapping[str, Any], name: str, default: Any = None) -> Any:
 
 
 def objects_on_path(record: Mapping[str, Any], name: str) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """Yield the objects that lead to the value of a name, each with the key that is read there."""
+    """Yield the objects on the path to the value of a name, each with the key that is read in it."""
     path = path_of(name)
     if name in record or path is None:
         yield record, name
@@ -97,7 +97,7 @@ def objects_on_path(record: Mapping[str, Any], name: str) -> Iterator[tuple[Mapp
 
 
 def names_in(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of all values of a record that are no objects and no lists of them.
+    """Return the names of all values of a record that are neither objects nor lists of objects.
 
     >>> names_in({"ts": 1, "user": {"id": 2, "groups": ["a"]}, "a.b": 3, "hashes": [{"value": "f0"}]})
     ['ts', 'user.id', 'user.groups', 'a.b', 'hashes[0].value']
@@ -116,9 +116,9 @@ def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[str, KeyPath]]:
 
 
 def nested_schema(types: Mapping[str, pa.DataType], names: Iterable[str]) -> pa.Schema | None:
-    """Return a schema with a value of each name, as a key and as a path, of the given types.
+    """Return a schema in which each name has a value of its type, both as a key and as a path.
 
-    Returns None where names contradict each other: one is a value, another reaches into it.
+    Return None if names contradict each other: one names a value, another reaches into it.
 
     >>> nested_schema({"a.b": pa.string(), "c": pa.int64()}, ["a.b", "c"]).names
     ['a.b', 'a', 'c']
@@ -152,12 +152,12 @@ def _type_of(tree: Any) -> pa.DataType | None:
         types = [*inner.values()]
         if not all(isinstance(step, int) for step in inner):
             return None
-        merged = _merged(types)
+        merged = _merge_types(types)
         return None if merged is None else pa.list_(merged)
     return pa.struct([(str(step), type_) for step, type_ in inner.items()])
 
 
-def _merged(types: list[pa.DataType]) -> pa.DataType | None:
+def _merge_types(types: list[pa.DataType]) -> pa.DataType | None:
     """Return a type with the fields of all types, or None if they contradict each other."""
     if all(type_ == types[0] for type_ in types):
         return types[0]
@@ -188,7 +188,7 @@ def type_at(type_: pa.DataType, path: KeyPath) -> pa.DataType | None:
 
 
 def column_at(column: pa.Array, path: KeyPath) -> pa.Array:
-    """Return the values at a path inside of a column, which has such a type; null where a step is missing.  O(rows)."""
+    """Return the values at a path inside a column whose type has the path; null where a step is missing.  O(rows)."""
     for step in path:
         if isinstance(step, int):
             lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
@@ -200,7 +200,7 @@ def column_at(column: pa.Array, path: KeyPath) -> pa.Array:
 
 
 def names_of_schema(schema: pa.Schema) -> list[str]:
-    """Return the names of all values in the columns of a file, as `names_in` does those of a record.
+    """Return the names of all values in the columns of a file, as `names_in` does for a record.
 
     >>> user = pa.struct([("id", pa.int64()), ("tags", pa.list_(pa.string()))])
     >>> names_of_schema(pa.schema([("user", user), ("ts", pa.int64())]))
@@ -257,7 +257,7 @@ def leaves_of(name: str, schema: pa.Schema) -> str:
 
 
 def with_nested_columns(batch: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
-    """Return a batch with the columns of these names, of which some reach into its own.  O(rows)."""
+    """Return a batch with the columns of these names, including names that reach into its columns.  O(rows)."""
     columns = []
     for name in (given := list(names)):
         path = (name,) if name in batch.schema.names else path_of(name) or (name,)
@@ -268,7 +268,7 @@ def with_nested_columns(batch: pa.RecordBatch, names: Iterable[str]) -> pa.Recor
 def column_of(columns: Mapping[str, pa.Array], name: str, data: bytes) -> pa.Array | None:
     """Return the column of a name among the columns of `nested_schema`, read from `data`: the key, otherwise the path.
 
-    Returns None if a key that is null cannot be told from a missing one.
+    Returns None if a key that is null cannot be distinguished from a missing one.
     """
     path = path_of(name)
     if path is None:
@@ -282,7 +282,7 @@ def column_of(columns: Mapping[str, pa.Array], name: str, data: bytes) -> pa.Arr
 
 
 def _has_null(data: bytes, name: str) -> bool:
-    """Return whether JSON may have null for a key; the whole pattern is searched only if parts of it are found."""
+    """Return whether JSON may have null for a key.  The whole pattern is searched only if parts of it are found."""
     may_occur = name.encode("utf-8", "surrogatepass") in data or (b"\\" in data and b"\\u" in data) or "\\" in name
     return may_occur and b"null" in data and _null_of(name).search(data) is not None
 

@@ -1,11 +1,11 @@
-"""A source of another package that is open: its records for the readers, and positions among their tuples.
+"""An open source of another package: its records for the readers, and positions among their tuples.
 
-A source yields records with positions.  What the readers make of records (several tuples, or none) comes later, in
-batches of their own, so a position among tuples is found as follows.  Readers ask for a block only when they have passed
-on all tuples of the blocks before it.  At that moment `OpenSource` notes a `Mark`: the number of tuples so far, and the
-position.  A run that is resumed reads from the last mark before its position and skips the tuples between the two.  First
-it passes the first line of the source to the reader once more, which takes the layout from it; the tuples of this line
-are dropped.
+A source yields records with positions.  Readers turn a record into several tuples, or none, and yield these later, in
+batches of their own.  Therefore a position among tuples is found as follows.  Readers request a block only when they have
+passed on all tuples of the blocks before it.  At that moment `OpenSource` records a `Mark`: the number of tuples so far, and
+the position.  A resumed run reads from the last mark before its position and skips the tuples between the two.  Before that,
+it passes the first line of the source to the reader once more, which derives the layout from this line; the tuples of the
+line are dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rpq.readers.text.line_layout import is_ignored
 from rpq.sources import Guarantee, Records, is_source, scheme_of, source_class, without_login
 
 AHEAD = 256
-"""The number of times that a source may yield records before the first of them are read."""
+"""The number of `Records` that the thread of a source may fetch in advance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,7 @@ class Mark:
 class OpenSource:
     """A source of a URL, for readers: blocks of lines, or batches of edges, that begin behind a mark.
 
-    It is a path as well, so that it can be given in place of the name of a file.  `position` counts the bytes that were
-    read.
+    It is also path-like, so that it can replace the name of a file.  `position` is the number of bytes that were read.
     """
 
     size: int | None = None
@@ -84,14 +83,14 @@ class OpenSource:
         self._marks = deque([mark])
 
     def count(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Yield what the readers make of this source, except the tuples of a first line that was passed again."""
+        """Yield the batches that readers produce from this source, without the tuples of a first line that was repeated."""
         for batch in batches:
             if not self._is_head:
                 self._tuples += len(batch)
                 yield batch
 
     def mark_before(self, tuples: int) -> Mark:
-        """Return the last mark before a number of tuples; earlier ones are forgotten."""
+        """Return the last mark before a number of tuples, and discard the marks before it."""
         while len(self._marks) > 1 and self._marks[1].tuples <= tuples:
             self._marks.popleft()
         return self._marks[0]
@@ -110,14 +109,14 @@ class OpenSource:
     # --- reading ---------------------------------------------------------------------------------------------
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """Yield the records as text: all that have come, up to about `size` bytes, as a block costs more than a record."""
+        """Yield the records as text, in blocks of all records that have arrived, up to about `size` bytes."""
         line, head = self._begin.line, self._begin.head
         if head:
             self._is_head = True
             yield Block(head, line)
             self._is_head = False
             self._counts_before = self._counts()
-        for data, position in self._joined(size):
+        for data, position in self._join_records(size):
             if data:
                 head = head or _first_line(data)
                 self.position += len(data)
@@ -143,8 +142,8 @@ class OpenSource:
                 row += data.num_rows
             self._note(records.position, row + 1, b"")
 
-    def again(self) -> OpenSource:
-        """Return the source itself: it is of unknown size, and readers read no such input a second time."""
+    def reopen(self) -> OpenSource:
+        """Return the source itself, because readers do not read an input of unknown size twice."""
         return self
 
     def close(self) -> None:
@@ -155,10 +154,10 @@ class OpenSource:
         with suppress(Exception):
             getattr(self._source, "close", lambda: None)()
 
-    def _joined(self, size: int) -> Iterator[tuple[bytes, Any]]:
-        """Yield the text of records that have come together, and the position behind them.
+    def _join_records(self, size: int) -> Iterator[tuple[bytes, Any]]:
+        """Yield the joined text of the records that have arrived, and the position behind them.
 
-        Another thread reads them, at most `AHEAD` ahead.
+        Another thread fetches the records, at most `AHEAD` of them in advance.
         """
         came: Queue[tuple[bytes, Any] | Exception | None] = Queue(AHEAD)
         is_left = threading.Event()
@@ -199,7 +198,7 @@ class OpenSource:
                     return
         finally:
             is_left.set()
-            with suppress(Empty):  # the thread may wait for room
+            with suppress(Empty):  # the thread may be waiting for room in the queue
                 while True:
                     came.get_nowait()
 
@@ -217,7 +216,7 @@ class OpenSource:
                 raise self._failed(error) from error
 
     def _note(self, position: Any, line: int, head: bytes) -> None:
-        """Note a mark: all tuples of the records so far were passed on."""
+        """Record a mark, when all tuples of the records so far were passed on."""
         if not self._marks:
             return
         mark = Mark(tuples=self._tuples, position=position, line=line, head=head, counts=self.counts())

@@ -143,7 +143,7 @@ class TypedInput:
         if reader is not None:
             yield from self._read_records(path, schema, reader, row)
             return
-        names = {column: self._columns[column] for column in self._columns.looked_for}
+        names = {column: self._columns[column] for column in self._columns.accepted_columns}
         names = {column: name for column, name in names.items() if name in schema.names}
         predicate = self._predicate(schema)
         of_condition = {key.removeprefix(FURTHER) for key in (predicate.keys if predicate else ()) if key != DELETE}
@@ -161,7 +161,7 @@ class TypedInput:
             row += batch.num_rows
 
     def _as_text(self, column: str, values: pa.Array) -> pa.Array:
-        """Return vertices as text where the user wants so; other columns unchanged."""
+        """Return vertices as text if the option `text_vertices` is set.  Return other columns unchanged."""
         is_number = column in ("source", "target") and pa.types.is_integer(values.type)
         return values.cast(pa.string()) if is_number and self._columns.text_vertices else values
 
@@ -201,14 +201,14 @@ class TypedInput:
             row += count
 
     def _schema(self, path: str) -> pa.Schema:
-        """Return the columns of a file, and the nested ones that have a name here."""
+        """Return the columns of a file, with a column for each nested value that the options name."""
         renamed = (name for _, name in self._columns.renamed)
         of_condition = () if self._where is None else sorted(self._where.names)
         of_rules = () if self._rules is None else self._rules.all_names(self._columns.properties)
         return with_nested_fields(self._raw_schema(path), (*renamed, *self._columns.properties, *of_condition, *of_rules))
 
     def _edge_reader(self, schema: pa.Schema) -> EdgeReader | None:
-        """Return what makes edges of the records of a file, if there are rules."""
+        """Return the reader that makes edges of the records of a file, or None without rules."""
         if self._rules is None:
             return None
         further = () if self._where is None else [name for name in self._where.names if name in schema.names]
@@ -228,7 +228,7 @@ class TypedInput:
         if self._rules is not None:
             return Predicate(self._where, kinds | tuple_kinds(unit=self.time_unit))
         of_tuple = {column: kind for column, kind in tuple_kinds().items() if kind.key == DELETE}
-        for column in self._columns.looked_for:
+        for column in self._columns.accepted_columns:
             name = self._columns[column]
             if name in kinds:
                 kinds[name] = of_tuple.setdefault(column, replace(kinds[name], of_tuple=column != EVENT))
@@ -318,7 +318,7 @@ class ParquetInput(TypedInput):
         self.warnings = [*warnings][:1]
 
     def _unread(self, file: str, schema: pa.Schema) -> list[str]:
-        """Return warnings about deletes that are not read.  Raises `InputError` for those of Debezium."""
+        """Return warnings about deletes that are not read.  Raises `InputError` for Debezium's column of deletes."""
         of_condition = frozenset() if self._where is None else self._where.names
         try:
             if self._rules is None:
@@ -525,7 +525,7 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
         raise InputError(f"{path}: {place}{error.message}", file=path, column=error.column) from error
     for name in (columns[name] for name in columns.properties):
         if name not in schema.names and columns.fixed:
-            continue  # what static edges lack is null
+            continue  # a property that static edges lack is null
         if schema.names.count(name) != 1:
             reason = f"occurs {schema.names.count(name)} times" if name in schema.names else "is missing"
             nested = names_of_schema(schema)
@@ -581,7 +581,9 @@ def edge_reader(
     times: str | None = None,
     further: Iterable[str] = (),
 ) -> EdgeReader:
-    """Return what makes edges of records with typed columns, nested ones included; options are those of `EdgeReader`.
+    """Return the reader that makes edges of records with typed columns, nested ones included.
+
+    The options are those of `EdgeReader`.
 
     Raises `InputError` for conditions that do not fit the columns.
     """
@@ -623,11 +625,11 @@ def _is_bytes(type_: pa.DataType) -> bool:
 
 
 OF_TEXT = "of text"
-"""In place of the unit of times in text, which the user gives."""
+"""A placeholder for the unit of times in text, which the user specifies."""
 
 
 def _may_be_time(type_: pa.DataType, columns: ColumnNames) -> bool:
-    """Return whether a column of a type has timestamps; in a format they are text, and seconds may be numbers."""
+    """Return whether a column of this type may contain timestamps: with a time format, text or (for seconds) numbers."""
     if columns.time_format is None:
         return bool(pa.types.is_integer(type_) or pa.types.is_timestamp(type_) or pa.types.is_date(type_))
     is_number = pa.types.is_integer(type_) or pa.types.is_floating(type_)
@@ -639,7 +641,7 @@ def _unit_of_times(type_: pa.DataType, columns: ColumnNames) -> str | None:
 
 
 def _formatted(column: pa.Array, format: str, unit: str) -> tuple[pa.Array, np.ndarray]:
-    """Return times in a format as integers, and the mask of values that are none."""
+    """Return times in a format as integers, and the mask of values that are not times."""
     column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     texts = UntypedColumn(column).texts()
     wrong = _mask(texts.is_null())

@@ -154,7 +154,7 @@ class _Chunks(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         try:
             self._rest = self._rest or next(self._chunks, b"")
-        except Exception as error:  # Arrow would replace it by an error of its own
+        except Exception as error:  # Arrow would replace the exception by one of its own
             self.error = error
         size = len(self._rest) if size < 0 else size
         data, self._rest = self._rest[:size], self._rest[size:]
@@ -287,7 +287,7 @@ class ByteSource:
         if pending:
             yield Block(b"".join(pending), line)
 
-    def again(self) -> ByteSource:
+    def reopen(self) -> ByteSource:
         """Return a source of the same file, which begins anew."""
         return ByteSource(self.path)
 

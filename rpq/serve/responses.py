@@ -254,7 +254,7 @@ class ServingFigures:
 
         service = self._service
         yield from engine_families(self._of_engine, self._of_queries)
-        yield GaugeMetricFamily("rpq_memory_bytes", "memory of the process that is resident", value=resident_bytes())
+        yield GaugeMetricFamily("rpq_memory_bytes", "resident memory of the process", value=resident_bytes())
         yield CounterMetricFamily("rpq_pushes", "pushes so far: the position", value=service.position)
         yield GaugeMetricFamily("rpq_followers", "followers of changes now", value=len(service.hub.followers))
         yield CounterMetricFamily("rpq_followers_dropped", "followers that were too slow", value=service.hub.dropped)

@@ -3,8 +3,8 @@
 Every share receives the tuples that some query reads, for patterns only those of its cell (`rpq.spark.division`), packed in
 envelopes (`rpq.spark.envelopes`) and in the order of the stream, and has an engine that answers for its roots and rows.
 The rows are those of `rpq run` over the same data, whatever the number of shares.  Only Spark reads the data, from any
-location that it supports.  If a data set is small, the driver packs it, and the tasks get the envelopes with their function:
-then a replay is a single step, and a command of its own takes little longer than Spark's start.
+location that it supports.  If a data set is small, the driver packs it, and the tasks receive the envelopes with their
+function.  Then a replay is a single step, and the command takes little longer than Spark's start.
 
 Spark would read Parquet into rows, each with the name of its file, and convert them back to columns for Python, which takes
 more than a microsecond per tuple.  A file whose columns are exactly those of tuples is therefore passed on as bytes, and a
@@ -112,7 +112,7 @@ def replay(
     each share.  Windows may be durations if timestamps are times, if the data set records the unit of its timestamps, or if
     `time_unit` (s, ms, us, ns) specifies it.  Properties of edges that queries read are columns of the data, under their
     own names; with `edges="parallel"` each insert is an edge of its own, and with `edges="id"` each id is, as paths in time
-    order need it.  `sizes` are numbers of edges by label, by which patterns are divided, in place of those in the statistics
+    order require.  `sizes` are numbers of edges by label, by which patterns are divided, in place of those in the statistics
     of a prepared data set.  Raises `PipelineError` for unsuitable data or options.
 
     >>> import rpq
@@ -189,9 +189,9 @@ def replay_to(
 
 
 def refuse_queries(queries: Iterable[rpq.Query], edges: str, where: str) -> None:
-    """Raise `QueryError` for queries that read properties of edges, and for edges and orders where inserts replace edges.
+    """Raise `QueryError` for queries that need properties or ids of edges, which an input does not have.
 
-    `where` names the input, whose edges have no properties, as in "on Spark".
+    `where` names the input, as in "on Spark".
 
     >>> query = rpq.Query("a+", window=rpq.UnboundedWindow(), order="increasing")
     >>> refuse_queries([query], "parallel", "on Spark")
@@ -212,12 +212,12 @@ class _Replay(NamedTuple):
     unit: str  # the unit of the integers to which times are converted
 
     def apply(self, spark: SparkSession, function: BatchFunction, schema: str) -> DataFrame:
-        """Return what a function for `mapInArrow` makes of the envelopes, in a task for each share."""
+        """Return the output of a function for `mapInArrow` over the envelopes, in a task for each share."""
         if not isinstance(self.envelopes, Mapping):
             return self.envelopes.mapInArrow(function, schema)
         values: dict[int, ShippedValue] = {}
         for envelopes in self.envelopes.values():
-            if id(envelopes) not in values:  # shares of an undivided stream have the same
+            if id(envelopes) not in values:  # shares of an undivided stream have the same envelopes
                 values[id(envelopes)] = ship_value(spark, envelopes)
         shares = [(key, values[id(envelopes)]) for key, envelopes in self.envelopes.items()]
         return spark.range(0, len(shares), 1, len(shares)).mapInArrow(SuppliedShares(function, shares), schema)
@@ -345,7 +345,7 @@ def _pack_stream(
         tuples = columns.tuples
     timestamp_unit = unit if columns.is_time else timestamp_unit
     known = queries_in_unit(queries, timestamp_unit)
-    # Where edges have ids, an insert with any label may take an edge away.
+    # If edges have ids, an insert with any label may replace an edge.
     packer = PlacedPacker(None if has_ids else label_readers(known), [*properties, *([EDGE] if has_ids else [])])
     envelopes = tuples.mapInArrow(packer, PLACED_SCHEMA)
     return _PackedStream(envelopes, known, columns.vertex, columns.is_time, timestamp_unit, columns.properties, sizes)
@@ -538,9 +538,9 @@ def read_whole_files(session: SparkSession, data: str, pack: FilePacker) -> Data
 
 
 class SuppliedShares(Shipped):
-    """A function for `mapInArrow` that applies another one to the envelopes of the shares whose numbers are its input.
+    """A function for `mapInArrow` that receives numbers of shares, and applies another function to their envelopes.
 
-    `shares` are their keys and envelopes by number, of which a task fetches its own.
+    `shares` are the keys and envelopes of shares by number; a task fetches only those of its own shares.
     """
 
     def __init__(self, function: BatchFunction, shares: Sequence[tuple[int, ShippedValue]]) -> None:

@@ -133,7 +133,7 @@ def _parquet_files(folder: str) -> list[str]:
         if not any(part.startswith(("_", ".")) for part in file.relative_to(root).parts)
     )
     if not found:
-        raise InputError(f"{folder}: the folder holds no .parquet file", file=folder)
+        raise InputError(f"{folder}: the folder contains no .parquet file", file=folder)
     return found
 
 
@@ -153,7 +153,7 @@ def find_text_format(name: str) -> TextFormat:
     readable = ", ".join(known for known in formats() if format_by_name(known).text is not None)
     if name in formats():
         raise PipelineError(
-            f"the format {name!r} does not define how its lines are laid out, so tasks cannot share one of its files: "
+            f"the format {name!r} does not define the layout of its lines, so tasks cannot share one of its files: "
             f"expected one of {readable}"
         )
     raise PipelineError(f"unknown format {name!r}: expected one of {readable}")

@@ -1,9 +1,9 @@
 """Replays as a table function of Spark's SQL: `SELECT * FROM rpq_changes(TABLE(edges), 'a2q/c2a*', '30d', '1d')`.
 
 Spark analyzes a call in a Python process without a session: everything about the columns and the query is decided there
-(`RpqChanges.analyze`), and errors appear before a job starts.  The analysis asks for all rows of the table in one
-partition, in the order of a replay, and converts them in SQL.  Spark passes rows to a table function one by one; the
-function gives them to an engine in batches.
+(`RpqChanges.analyze`), and errors appear before a job starts.  The analysis requests all rows of the table in one partition,
+in the order of a replay, and converts them in SQL.  Spark passes rows to a table function one by one, and the function
+pushes them into an engine in batches.
 
 This module and `rpq.spark.jvm.data_source` are the only ones that import PySpark at their top.
 """
@@ -61,7 +61,7 @@ _QUERY_OPTIONS = (
 
 _TIMES = "us"
 _BATCH_ROWS = 1 << 14
-"""The number of tuples that an engine gets at once."""
+"""The number of tuples that are pushed into an engine at once."""
 
 _TYPES: Mapping[str, types.DataType] = {
     "bigint": types.LongType(),
@@ -75,7 +75,7 @@ _TYPES: Mapping[str, types.DataType] = {
 
 @dataclass
 class Analysis(AnalyzeResult):
-    """The result of the analysis of a call: what Spark has to know, and the replay."""
+    """The result of the analysis of a call: the columns and the order for Spark, and the replay."""
 
     replay: TableReplay | None = None
 
@@ -92,7 +92,7 @@ class TableReplay(Shipped):
         microseconds: int | None,
         memory_limit: int | None,
     ) -> None:
-        """`columns` are the types of the columns of the rows, `microseconds` is the unit of their timestamps if times."""
+        """`columns` are the types of the columns of the rows; `microseconds` is the unit of timestamps that are times."""
         self._query = query
         self._columns = dict(columns)
         self._edges = edges
@@ -147,7 +147,7 @@ class RpqChanges:
         slide: AnalyzeArgument | None = None,
         **options: AnalyzeArgument,
     ) -> Analysis:
-        """Return the columns of the rows, and how the table is to be read.
+        """Return the columns of the rows, and the order and partition in which Spark must pass the table.
 
         Raises `QueryError` for an invalid query or window, and `PipelineError` for unsuitable columns or options.
         """
@@ -160,14 +160,14 @@ class RpqChanges:
         for name in given:
             if name not in (*_TABLE_OPTIONS, *_QUERY_OPTIONS):
                 known = ", ".join((*_TABLE_OPTIONS, *_QUERY_OPTIONS))
-                raise PipelineError(f"{name} is no option of rpq_changes; there are {known}")
+                raise PipelineError(f"{name} is not an option of rpq_changes; the options are {known}")
         of_query = {name: given[name] for name in _QUERY_OPTIONS if name in given}
         return _analysis(edges.dataType, _query(text, size, step, of_query), **{
             name: given[name] for name in _TABLE_OPTIONS if name in given
         })
 
     def eval(self, edges: types.Row, *_: Any, **__: Any) -> Iterator[tuple[Any, ...]]:
-        """Take a row of the table; return the rows of a batch of them."""
+        """Receive a row of the table; return the answer changes whenever a batch is complete."""
         self._waiting.append(edges)
         if len(self._waiting) == _BATCH_ROWS:
             yield from self._push()
@@ -214,7 +214,7 @@ def _query(text: str, window: Any, slide: Any, options: Mapping[str, Any]) -> rp
 
 
 def _length(value: Any) -> int | str:
-    """Return a length of time, a number, a text or an INTERVAL of SQL, as a number or a text."""
+    """Return a length of time as a number or a text; it may be a number, a text or an INTERVAL of SQL."""
     if isinstance(value, timedelta):
         return f"{value // timedelta(microseconds=1)}us"
     return cast("int | str", value)
@@ -274,7 +274,7 @@ def _analysis(
 
 
 def _spark_type(kind: str) -> types.DataType:
-    """Return the type that Spark writes so; `types.StructType.fromDDL` would need a session."""
+    """Return the type for a text in Spark's notation, without a session, which `types.StructType.fromDDL` would need."""
     if not kind.startswith("decimal"):
         return _TYPES[kind]
     decimal = arrow_type(kind)

@@ -1,4 +1,4 @@
-"""Sessions of Spark Connect, whose programs have no access to the JVM of the driver: what they are, and how they read files.
+"""Sessions of Spark Connect, whose programs have no access to the JVM of the driver: their detection, and files.
 
 A session of Connect reads with Spark's own readers what other sessions read through Hadoop's file systems (`hadoop_files`).
 """
@@ -20,12 +20,12 @@ _LONG_RANGE = 1 << 16
 
 
 def is_connect(session: SparkSession) -> bool:
-    """Return whether a session is one of Spark Connect."""
+    """Return whether a session belongs to Spark Connect."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def check_classic(session: SparkSession, call: str = "this call", instead: str = "") -> None:
-    """Raise `PipelineError` for a session of Spark Connect, which `call` does not work in; `instead` says what else does."""
+    """Raise `PipelineError` for a session of Spark Connect, in which `call` does not work; `instead` is the advice."""
     if is_connect(session):
         raise PipelineError(
             f"{call} works in the JVM of the driver, to which a session of Spark Connect has no access: "

@@ -33,7 +33,7 @@ def statistics_in(session: SparkSession, data: str) -> dict[str, Any]:
 
 
 def edges_in(session: SparkSession, data: str) -> DataFrame:
-    """Return the tuples of a data set, prepared or any folder of Parquet files with their columns.
+    """Return the tuples of a prepared data set, or of any folder of Parquet files with the same columns.
 
     Files in subfolders are included; subfolders named `column=value` add a column.  Raises `PipelineError` if there are no
     files, or if Spark cannot read the columns from them.
@@ -83,7 +83,7 @@ def _tuple_schema(session: SparkSession, uri: str) -> StructType | None:
         footer = hadoop_files.last_bytes(session, uri, _FOOTER_BYTES)
         schema = pq.read_schema(pa.BufferReader(MAGIC + footer))
     except (PipelineError, pa.ArrowException, OSError):
-        return None  # Spark says what is wrong with the file, or reads a larger footer
+        return None  # Spark reports the problem with the file, or reads a larger footer
     text, whole = types.StringType(), types.LongType()
     known = {"string": text, "large_string": text, "int64": whole}
     found = {field.name: known.get(str(field.type)) for field in schema}
@@ -99,14 +99,14 @@ def file_sizes(session: SparkSession, data: str) -> dict[str, int]:
 
 
 def local_files(path: str) -> list[str] | None:
-    """Return the files and folders of this machine to which a path refers, None if its wildcards are Hadoop's alone."""
+    """Return the files and folders of this machine to which a path refers, or None if only Hadoop has its wildcards."""
     if os.path.exists(path):
         return [path]
     return None if any(one in path for one in "{}\\") else glob.glob(path)
 
 
 def local_bytes(path: str) -> int | None:
-    """Return the size of the files of this machine to which a path refers, None if its wildcards are Hadoop's alone."""
+    """Return the size of the files of this machine to which a path refers, or None if only Hadoop has its wildcards."""
     found = local_files(path)
     return None if found is None else sum(os.path.getsize(file) for one in found for file in _visible_files(one))
 
@@ -119,7 +119,7 @@ def check_local_data(paths: Sequence[str]) -> None:
             raise PipelineError(f"{path}: the folder contains no files")
         for file in files:
             if not is_parquet(file):
-                raise PipelineError(f"{file}: is no Parquet file{_hint(path, [file])}")
+                raise PipelineError(f"{file}: is not a Parquet file{_hint(path, [file])}")
 
 
 def _visible_files(path: str) -> list[str]:
@@ -134,7 +134,7 @@ def _visible_files(path: str) -> list[str]:
 
 
 def _hint(data: str, files: Sequence[str]) -> str:
-    """Return what to do about files that cannot be read: prepare them, unless their names are those of Parquet files."""
+    """Return advice about files that cannot be read: prepare them, unless their names are those of Parquet files."""
     if all(".parquet" in file for file in files):
         return ""
     return (

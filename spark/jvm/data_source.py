@@ -98,7 +98,7 @@ class _Folder:
             with self.system.open_input_file(f"{self._path}/{STATISTICS}") as file:
                 self.statistics: dict[str, Any] = json.loads(file.read())
         except FileNotFoundError as error:
-            raise PipelineError(f"{uri}: is no prepared data set: it has no {STATISTICS}") from error
+            raise PipelineError(f"{uri}: is not a prepared data set: it has no {STATISTICS}") from error
         except pa.ArrowInvalid as error:
             hint = "read it with spark.read.parquet, or pass it to rpq.spark.replay"
             raise PipelineError(f"{uri}: {error}; {hint}") from error
@@ -127,12 +127,12 @@ class _Folder:
         """Return the batch without dictionaries, and with times if the options request them."""
         vertex = pa.int64() if pa.types.is_integer(batch.schema.field("source").type) else pa.string()
         types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": pa.int64(), "op": pa.string()}
-        arrays = {name: _plain(batch.column(name)).cast(kind) for name, kind in types.items()}
+        arrays = {name: _without_dictionary(batch.column(name)).cast(kind) for name, kind in types.items()}
         if self.unit is not None:
             time = pa.timestamp(cast(Any, self.unit), "UTC")
             arrays["timestamp"] = arrays["timestamp"].cast(time).cast(pa.timestamp("us", "UTC"))
         return pa.RecordBatch.from_pydict(arrays)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _without_dictionary(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

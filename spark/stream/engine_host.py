@@ -1,4 +1,4 @@
-"""A process that keeps the engines of a share while Python workers start and end, and a worker's connection to the process.
+"""A process that owns the engines of a share while Python workers start and end, and a worker's connection to the process.
 
 Spark runs a task in the worker that has been idle longest, so the shares of one machine swap workers all the time, and Spark
 ends workers that were idle for a minute.  An engine inside a worker would have to catch up, or be rebuilt, about every
@@ -44,7 +44,7 @@ LONGEST_IDLE = 900.0
 _LOOK_EVERY = 1.0
 
 ROWS, DONE, FAILED, UNKNOWN = "rows", "done", "failed", "asks"
-"""The kinds of answers: packed rows, with more to follow; the result; an error; a request for the whole `ShareSpec`."""
+"""The kinds of replies: packed rows, with more to follow; the result; an error; a request for the whole `ShareSpec`."""
 
 
 class _Gone(Exception):
@@ -102,7 +102,7 @@ class _Host:
                 if peer_user(connection) == os.getuid():
                     self._serve(_Call(connection))
         except _Gone:
-            pass  # the engine is dropped too, unless the worker has called `keep`
+            pass  # the engine is dropped too, unless the worker has called `store`
         finally:
             self._count(-1)
 
@@ -229,7 +229,7 @@ def connect_engine(spec: ShareSpec, cache: EngineCache) -> Iterator[ShareEngine]
 
 
 class _Ended(PipelineError):
-    """The process that keeps an engine has ended during a call."""
+    """The process that owns an engine has ended during a call."""
 
 
 class _RemoteEngine:
@@ -261,8 +261,8 @@ class _RemoteEngine:
             kind, value = self._receive()
         self.outcome = value
 
-    def keep(self, stream: str, token: str) -> int:
-        return int(self._call("keep", stream, token))
+    def store(self, stream: str, token: str) -> int:
+        return int(self._call("store", stream, token))
 
     def _call(self, name: str, *values: Any) -> Any:
         return self._request(name, *values)[1]
@@ -288,7 +288,7 @@ class _RemoteEngine:
 
 
 def _ended_error() -> _Ended:
-    return _Ended("the process that keeps the engine of a share has ended; the next task of the share rebuilds the engine")
+    return _Ended("the process that owns the engine of a share has ended; the next task of the share rebuilds the engine")
 
 
 def _folder() -> str | None:
@@ -307,7 +307,7 @@ def _parent() -> int:
 
 
 def _connect_or_start(folder: str, number: int) -> Connection:
-    """Return a connection to the process that keeps the engines of a share; start the process if it is not running.
+    """Return a connection to the process that owns the engines of a share; start the process if it is not running.
 
     Raises
     ------
@@ -353,7 +353,7 @@ def _start_host(parent: int, files: str) -> str:
     with process.stdout:
         address = process.stdout.readline().strip()
     if not address:
-        raise PipelineError(f"the process that keeps engines does not start: it ended with status {process.wait()}")
+        raise PipelineError(f"the process for engines does not start: it ended with status {process.wait()}")
     return address
 
 

@@ -102,9 +102,9 @@ def rpq_changes(
     `label` is the label of all edges if there is no column for it.  `edges_from` is the path of a file of rules, as for
     `rpq run --edges-from`, in place of both: each row has several edges or none, with text as vertices.
 
-    `identity` says when two inserts are the same edge, like `edges` of `rpq.Engine`: with equal source, label and target, or
-    never ("parallel"), or with equal values in the column `edge` ("id").  Where an insert replaces an edge with its
-    properties or its id, a `sequence` is needed, as the last of several inserts of one timestamp holds.
+    `identity` determines when two inserts are the same edge, like `edges` of `rpq.Engine`: with equal source, label and
+    target, or never ("parallel"), or with equal values in the column `edge` ("id").  If an insert replaces an edge with its
+    properties or its id, a `sequence` is required, because the last of several inserts of one timestamp counts.
 
     `partitions` is the number of shares into which the work is divided by root vertices, by default one per task slot of the
     cluster; each share has as many threads as a task has cores (`spark.task.cpus`).  The first start of a stream fixes
@@ -320,8 +320,8 @@ def pack_changes(
         sizes=known_sizes,
     )
     every = keys if moved is None else [*keys, *moved.retired]
-    # A tuple that no query reads advances the time when it is applied, which is not known yet if it has to wait; where edges
-    # have ids, an insert with any label may take an edge away.
+    # A tuple that no query reads advances the time when it is applied, which is not known yet if it has to wait; if edges
+    # have ids, an insert with any label may replace an edge.
     packer = Packer(None if delay or has_ids else label_readers(known), model.columns)
     packed = (
         _replicate(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
@@ -344,7 +344,7 @@ def _columns_identity(names: ColumnNames | None, label: str | None, rules: EdgeR
 
 
 def _refuse_ties(queries: Sequence[rpq.Query], identity: str, sequence: str | None) -> None:
-    """Raise `PipelineError` if an insert may replace one of the same timestamp, and no sequence says which one is later."""
+    """Raise `PipelineError` if an insert may replace one of the same timestamp, and no sequence orders the two."""
     properties = property_names(queries)
     if sequence is not None or identity == "parallel" or (identity == "triple" and not properties):
         return

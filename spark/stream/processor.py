@@ -133,8 +133,8 @@ class AnswerChanges(Shipped, StatefulProcessor):
     `numbers` maps the keys of the partitions to their numbers, `threads` is the number of threads of an engine, and
     `memory_limit` (bytes) applies to all engines of a process together.  With `counts`, a frame of figures follows the rows
     (`figures_frame`).  `packing` returns a packer for the rows of a micro-batch.  Tuples wait until `max_delay`, in the
-    unit of timestamps, has passed.  `edges` says which edges tuples are, and what they carry.  `sizes` are the numbers of
-    edges by label, which shape the division of patterns.
+    unit of timestamps, has passed.  `edges` is the model of edges: their identity, properties and types.  `sizes` are the
+    numbers of edges by label, which shape the division of patterns.
 
     For a stream that moves from other shares or other queries, `moved` is the initial state of shares that have no state
     yet; the state of keys that are not in `numbers` belongs to the former shares and is removed.
@@ -207,7 +207,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             log.append(self._own_edges(self._numbers[int(key[0])]).select(relevant), time=outcome.time)
             record = self._next_record(record, log, outcome, arrived)
             self._record.update(tuple(asdict(record).values()))
-            memory = engine.keep(record.stream, record.token)
+            memory = engine.store(record.stream, record.token)
         if self._counts:
             counted = {
                 "tuples": arrived,
@@ -266,7 +266,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             yield from packer.finish()
 
     def _stored_record(self) -> Record | None:
-        """Return the record in the state, or None.  Raises as `validate_record` if the record cannot be read."""
+        """Return the record in the state, or None.  Raises the errors of `validate_record` if it cannot be read."""
         values = self._record.get() if self._record.exists() else None
         return None if values is None else validate_record(tuple(values))
 
@@ -310,7 +310,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         )
 
     def _synchronize(self, engine: ShareEngine, log: WindowLog, record: Record) -> Record:
-        """Bring an engine to the version of the state; return the record with an increased count of hits or the like."""
+        """Bring an engine to the version of the state; return the record with one more hit, catch-up or rebuild."""
         started = clock.perf_counter()
         orders = record.orders()
         token = engine.take(record.stream, [record.token, *orders])
@@ -375,10 +375,10 @@ def validate_record(values: tuple[Any, ...]) -> Record:
 def state_identity(
     queries: Sequence[rpq.Query], partitions: int, edges: str = "triple", sizes: Mapping[str, int] | None = None
 ) -> str:
-    """Return what the state depends on as text; a stream continues only from a checkpoint with equal text.
+    """Return everything on which the state depends as text; a stream continues only from a checkpoint with equal text.
 
-    These are the queries, the number of partitions, how these divide the edges of patterns, with the `sizes` of labels if
-    there are any, and when two inserts are the same edge.
+    The text contains the queries, the number of partitions, the division of the edges of patterns, the `sizes` of labels if
+    there are any, and the identity of edges.
     """
     described: dict[str, Any] = {"queries": [_query_identity(kinds.query_json(query)) for query in queries]}
     described["partitions"] = partitions

@@ -47,9 +47,9 @@ def rescale(
     partitions: int | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Change a stream to `partitions` shares, if given, and to `queries`, if there are any, from its checkpoint on.
+    """Change an existing stream to `partitions` shares, if given, and to `queries`, if there are any.
 
-    `sizes` are the numbers of edges by label by which patterns are divided from now on, by default those of before.
+    `sizes` are the numbers of edges by label by which patterns are divided from now on, by default the previous numbers.
 
     The stream must not be running.  Rows continue as if nothing had happened: a query that stays gives the same rows as
     without the change, and a query that is left out gives no more rows.  A new query begins, in the first micro-batch that
@@ -69,7 +69,7 @@ def rescale(
     (2, 5)
     """
     if queries:
-        refuse_unsupported(queries, "id")  # before anything is read, which says what their edges are
+        refuse_unsupported(queries, "id")  # before the checkpoint is read, which has the identity of edges
     check_classic(session, "rescale")
     content = stream_identity.read(session, checkpoint)
     if content is None:

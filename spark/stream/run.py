@@ -80,8 +80,8 @@ class Stream:
     ) -> tuple[DataFrame, Callable[[], DataFrame]]:
         """Return a stream of the files that appear in a folder, the oldest first, with the columns of the existing files.
 
-        The second value returns the existing files as a data frame.  In text files the first value determines whether the
-        columns `timestamps` contain integers or times.
+        Return also the existing files as a data frame.  In text files the first value determines whether the columns
+        `timestamps` contain integers or times.
         """
         if not hadoop_files.is_folder(session, folder):
             raise PipelineError(f"{folder}: there is no such folder")
@@ -199,7 +199,7 @@ def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:
         return "bigint"
     if time_kind(first[0].strip()) is None:
         raise PipelineError(
-            f"{folder}: column {column!r}: {first[0]!r} is no timestamp; expected an integer, or a time as in "
+            f"{folder}: column {column!r}: {first[0]!r} is not a timestamp; expected an integer, or a time as in "
             "2024-05-01T12:00:00Z"
         )
     return "timestamp"

@@ -118,7 +118,7 @@ class Outcome(NamedTuple):
 class ShareEngine(Protocol):
     """The engine of a share, in this or another process.
 
-    Call `take`, then `build` or `catch_up` if needed, then `apply` and `keep`.
+    Call `take`, then `build` or `catch_up` if needed, then `apply` and `store`.
     """
 
     outcome: Outcome
@@ -138,7 +138,7 @@ class ShareEngine(Protocol):
     def apply(self, tuples: pa.Table, tick: int | None) -> Iterator[PackedRows]:
         """Yield the rows for the tuples of a micro-batch, followed by a tick, and set `outcome`."""
 
-    def keep(self, stream: str, token: str) -> int:
+    def store(self, stream: str, token: str) -> int:
         """Store the engine for a version of a stream; return the number of bytes that all engines of the process occupy."""
 
 
@@ -208,7 +208,7 @@ class LocalEngine:
         assert engine.time is not None
         self.outcome = Outcome(engine.time, np.concatenate(late), seconds)
 
-    def keep(self, stream: str, token: str) -> int:
+    def store(self, stream: str, token: str) -> int:
         assert self._engine is not None
         self._cache.put(stream, token, self._engine)
         return self._cache.nbytes

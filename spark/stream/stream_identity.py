@@ -1,4 +1,4 @@
-"""The identity of a stream, everything that its rows depend on beside its tuples, and the queries that a stream can answer.
+"""The identity of a stream (everything that its rows depend on beside its tuples), and the queries that it can answer.
 
 The identity is written to the checkpoint as `rpq.json`, beside the files of Spark, and compared before the stream starts.  A
 checkpoint without this file is from an earlier release, or from a program that did not specify its checkpoint; workers then
@@ -78,7 +78,7 @@ def describe_stream(
 def division_of(
     queries: Sequence[rpq.Query], shares: int, sizes: Mapping[str, int] | None = None
 ) -> dict[str, dict[str, int]]:
-    """Return for each query whose edges are divided its variables, with how many coordinates each has.
+    """Return, for each query whose edges are divided, the number of coordinates of each of its variables.
 
     `sizes` are the numbers of edges by label.  A single share has all edges, and the dictionary is empty.
 
@@ -181,9 +181,9 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_unsupported(queries: Sequence[rpq.Query], identity: str = "triple") -> None:
-    """Raise `PipelineError` for no query, two of one name, and a query that needs more than the window to continue.
+    """Raise `PipelineError` for no query, two queries of one name, and queries that need more than the window to continue.
 
-    `identity` says when two inserts are the same edge.
+    `identity` determines when two inserts are the same edge.
     """
     if identity not in get_args(Identity):
         raise PipelineError(f"identity is 'triple', 'parallel' or 'id', not {identity!r}")
@@ -216,7 +216,7 @@ def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query]
     read this label, over a window that reaches as far back.  An added query that reads values of edges, or is about paths in
     time order, is refused.
     """
-    former = [_plain(reading) for query in before for reading in readings_of(query)]
+    former = [_without_conditions(reading) for query in before for reading in readings_of(query)]
     for query in added:
         binds = any(isinstance(label, EdgeEnd) for reading in readings_of(query) for label in reading.labels.named)
         if has_conditions(query) or properties_of(query) or is_ordered(query) or binds:
@@ -225,7 +225,7 @@ def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query]
                 f"query {query.name!r} cannot be added here: it reads {what}, which the state may not "
                 "have in full. Start a new stream for this query, which reads the data again"
             )
-        for reading in map(_plain, readings_of(query)):
+        for reading in map(_without_conditions, readings_of(query)):
             bound = _lower_bound(reading, time)
             for label in _labels([*former, reading]):
                 if not reading.labels.has(label):
@@ -242,7 +242,7 @@ def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query]
                     )
 
 
-def _plain(reading: Reading) -> Reading:
+def _without_conditions(reading: Reading) -> Reading:
     """Return a reading with the labels that tuples have, whatever the conditions on them."""
     return reading._replace(labels=reading.labels.plain)
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.kafka.client import ClientSettings, is_of_producers
+from rpq.kafka.client import ClientSettings, is_producer_setting
 from rpq.kafka.message_reader import MessageColumns, MessageReader, Tuples
 from rpq.kafka.topic_names import TopicNames
 from rpq.spark.errors import PipelineError
@@ -64,7 +64,7 @@ def connector_options(brokers: str, settings: Mapping[str, str]) -> dict[str, st
                 f"--kafka-config: {name}: Java's clients expect certificate and key in one file; specify it with "
                 "ssl.keystore.type=PEM and ssl.keystore.location"
             )
-        if name not in _TRANSLATED and not is_of_producers(name):
+        if name not in _TRANSLATED and not is_producer_setting(name):
             options[f"kafka.{_OTHER_NAMES.get(name, name)}"] = value
     if "ssl.ca.location" in settings:
         options["kafka.ssl.truststore.type"] = "PEM"

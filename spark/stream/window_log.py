@@ -19,7 +19,7 @@ A bucket is stored in *parts*, one for each micro-batch that wrote to it, as pac
 (`rpq.spark.envelopes`).  A new part absorbs the parts before it that have at most twice its rows, so a bucket has
 O(log rows) parts and each tuple is written O(log micro-batches) times, however many micro-batches write to a bucket.
 
-A share has the edges in its state that it needs (`rpq.spark.division.OwnEdges`): of paths all, of patterns those of its
+A share stores the edges that it needs (`rpq.spark.division.OwnEdges`): all edges of paths, and the edges of patterns in its
 cell.  A share that has an edge has all tuples of the edge.  When a stream moves to other shares or other queries
 (`rpq.spark.stream.rescale`), the windows of all former shares are merged, and each new share takes its edges (`MovedState`).
 """
@@ -79,7 +79,7 @@ def _windows(queries: Sequence[Query]) -> list[Window]:
 class WindowLog:
     """The log of a window, stored in `chunks`; `parts` maps buckets to the number of rows and the last `order` of each part.
 
-    Of the properties of edges those in `model` are stored.
+    Only the properties of edges in `model` are stored.
 
     >>> import rpq
     >>> query = rpq.Query("a", window=rpq.Window(size=10, slide=5))
@@ -240,7 +240,7 @@ class MovedState(Shipped):
         Raises `StateFormatError` if a log is damaged.
         """
         time, log = figures["time"], logs[0]
-        # Where edges have ids, all shares have all of them.
+        # If edges have ids, every share has all edges.
         tuples = _merge([one.window(time=time) for one in (logs[:1] if log.model.has_ids else logs)])
         if tuples is not None:
             tuples = envelope_columns(tuples, log.model.columns).combine_chunks()
@@ -283,7 +283,7 @@ class MovedState(Shipped):
         """Return the first rows of the new queries in a share (`Engine.register`), or None without new queries."""
         if not self.added:
             return None
-        # Of parallel edges a new query, which binds none, needs the youngest alone: it has the answers over triples.
+        # A new query binds no edges, so of parallel edges it needs only the youngest: its answers are those over triples.
         model = replace(self.model, identity="triple") if self.model.identity == "parallel" else self.model
         engine = Engine(keep=self.reach, share=share, threads=threads, memory_limit=memory_limit, **model.engine_options)
         try:
@@ -294,7 +294,7 @@ class MovedState(Shipped):
 
 
 def _merge(windows: Sequence[pa.Table | None]) -> pa.Table | None:
-    """Return the tuples of the windows of all shares, those of an edge from the first share that has it, oldest first."""
+    """Merge the windows of all shares, taking each edge from the first share that has it; return tuples, oldest first."""
     found: pa.Table | None = None
     for window in windows:
         if window is None or found is None:
@@ -319,6 +319,6 @@ def push_window(engine: Engine, tuples: pa.Table | None, *, time: int) -> None:
         engine.advance(time)
     else:
         # The youngest edges come first, so that each cell of the index gets its final value at once.  Those of one timestamp
-        # stay in their order: the last one holds.
+        # stay in their order, because the last one counts.
         engine.advance(time)
         engine.push(tuples.sort_by([("timestamp", "descending")]), collect=False)

@@ -124,7 +124,7 @@ class KernelLoader(Shipped):
 
 
 def _start_workers(session: SparkSession, loader: KernelLoader, slots: int) -> None:
-    """Start workers on this machine and let them load kernels, while Spark plans the job that needs them."""
+    """Start workers on this machine, which load kernels while Spark plans the job that needs them."""
 
     def run() -> None:
         with suppress(Exception):  # the session may end meanwhile, and a worker that cannot start fails the job too
@@ -134,7 +134,7 @@ def _start_workers(session: SparkSession, loader: KernelLoader, slots: int) -> N
 
 
 def _run_this_python(session: SparkSession) -> bool:
-    """Return whether workers run on this machine, the Python of this process and no shipped files: as this process does."""
+    """Return whether workers run on this machine, with the Python of this process and without shipped files."""
     context = session.sparkContext
     return is_local(context.master) and context.pythonExec == sys.executable and not context._python_includes
 

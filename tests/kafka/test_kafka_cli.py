@@ -80,7 +80,7 @@ def test_who_signs_in_stands_in_the_file_of_settings_and_nowhere_else(kafka, tmp
     sign_in = "security.protocol=SASL_PLAINTEXT\nsasl.mechanisms=PLAIN\nsasl.username=rpq\nsasl.password="
     config.write_text(f"{sign_in}open-sesamy\n")
     assert ended(started(*arguments, log=log)) == 1
-    assert "the broker refuses: " in log.read_text() and "uthentication failed" in log.read_text()
+    assert "the broker refuses the connection: " in log.read_text() and "uthentication failed" in log.read_text()
     config.write_text(f"{sign_in}open-sesame\n")
     assert ended(started(*arguments, log=log)) == 0
     assert unordered(kafka.rows(written)) == unordered(expected(edges(100)))
@@ -101,7 +101,7 @@ def test_a_broker_is_believed_by_its_certificate_and_signed_in_to_over_tls(kafka
     sign_in = "security.protocol=SASL_SSL\nsasl.mechanisms=PLAIN\nsasl.username=rpq\nsasl.password=open-sesame\n"
     config.write_text(sign_in)
     assert ended(started(*arguments, log=log)) == 1
-    assert "the broker refuses: " in log.read_text() and "certificate verify failed" in log.read_text()
+    assert "the broker refuses the connection: " in log.read_text() and "certificate verify failed" in log.read_text()
     assert not state.exists() and not kafka.rows(written)
     config.write_text(f"{sign_in}ssl.ca.location={kafka.broker.authority}\n")
     assert ended(started(*arguments, log=log)) == 0
@@ -129,7 +129,7 @@ def test_tls_without_a_login_lets_anybody_in_or_those_with_a_certificate(kafka, 
     assert unordered(kafka.rows(written)) == unordered(expected(edges(100)))
     written = kafka.new()
     status, said = run(kafka.broker.certified_address, believed)
-    assert status == 1 and "the broker refuses: " in said and not kafka.rows(written)
+    assert status == 1 and "the broker refuses the connection: " in said and not kafka.rows(written)
     status, said = run(kafka.broker.certified_address, believed + of_client.replace("of-the", "of-no"))
     assert status == 2 and "--kafka-config: " in said and "of-no-store" not in said
     assert run(kafka.broker.certified_address, believed + of_client)[0] == 0
@@ -244,15 +244,15 @@ REFUSED = [
     (["--input", "kafka://localhost/a", "--format", "rdf"], "the triples have no time: --rdf-time says where it is"),
     (
         ["--input", "kafka://localhost/a", "--format", "rdf", "--rdf-time", "graph-name", "--columns", "timestamp=@time"],
-        "both --rdf-time and --columns timestamp= say the time of a triple",
+        "both --rdf-time and --columns timestamp= set the time of a triple",
     ),
     (["--input", "kafka://localhost/a", "--format", "rdf", "--rdf-graph", "event"], "--rdf-graph event: a post or a"),
     (["--input", "kafka://localhost/a", "--deletes", "5"], "--deletes applies to files"),
-    (["--input", "kafka://one/a", "--output", "kafka://two/b"], "all topics of a run are on one cluster"),
-    (["--input", "kafka://localhost/a b"], "is no name of a topic"),
-    (["--input", "kafka://localhost"], "is no topic; expected kafka://BROKER"),
-    (["--input", "kafka://u:hush@localhost/a"], "who signs in stands in no URI"),
-    (["--input", "kafka://localhost/a", "--output", "kafka://localhost/a,b"], "names 2 topics; rows go to one"),
+    (["--input", "kafka://one/a", "--output", "kafka://two/b"], "all topics of a run must be on one"),
+    (["--input", "kafka://localhost/a b"], "is not the name of a topic"),
+    (["--input", "kafka://localhost"], "is not a topic; expected kafka://BROKER"),
+    (["--input", "kafka://u:hush@localhost/a"], "a URI has no login"),
+    (["--input", "kafka://localhost/a", "--output", "kafka://localhost/a,b"], "names 2 topics; expected one"),
     (["--input", "kafka://localhost/a", "--output", "kafka://localhost/b", "--upsert"], "upsert needs semantics 'explicit'"),
     (["--input", "kafka://localhost/a", "--on-error", "letters"], "is not one of 'stop', 'skip'"),
     (["--input", "kafka://localhost/a", "--max-delay", "soon"], "is no length of time"),

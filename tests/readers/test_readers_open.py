@@ -130,7 +130,7 @@ def test_spark_says_that_it_cannot_read_a_format_without_lines(installed, tmp_pa
     file.write_text('{"source": 1, "target": 2, "label": "x", "timestamp": 3}\n')
     known = ", ".join(name for name in formats() if name not in ("jsonl", "rdf"))
     with pytest.raises(
-        PipelineError, match=f"^the format 'jsonl' does not define how its lines are .*: expected one of {known}"
+        PipelineError, match=f"^the format 'jsonl' does not define the layout of its lines.*: expected one of {known}"
     ):
         prepare(None, [str(file)], str(tmp_path / "out"), format="jsonl")
     with pytest.raises(PipelineError, match="^unknown format 'json': expected one of " + known):

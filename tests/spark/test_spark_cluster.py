@@ -254,7 +254,7 @@ VICTIMS = {
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 @pytest.mark.parametrize("seed", range(3))
 def test_nine_kills_lose_nothing_and_double_nothing(cluster, wheel, tmp_path, seed: int):
-    """The driver, an executor, a Python worker and a process that keeps engines are killed while files keep arriving.
+    """The driver, an executor, a Python worker and a process for engines are killed while files keep arriving.
 
     Each comes at a random moment after a micro-batch was committed since the one before, so that there is something to lose.
     """

@@ -216,7 +216,7 @@ TUPLE = "source target label timestamp"
         (TUPLE, ["T", "9d", "1d"], {}, "timestamps are plain numbers"),
         (TUPLE, [7, 9, 1], {}, "query is 7; expected text"),
         (TUPLE, ["SELECT ?x { ?x <T> ?y }"], {}, "window is missing: write window and slide"),
-        (TUPLE, ["T", 9, 1], {"max_delay": "3"}, "max_delay is no option of rpq_changes; there are sequence, time_unit"),
+        (TUPLE, ["T", 9, 1], {"max_delay": "3"}, "max_delay is not an option of rpq_changes; the options are sequence"),
         (TUPLE, ["T", 9, 1], {"distinct": True}, "distinct is an option of graph patterns"),
         (TUPLE, ["T", 9, 1], {"identity": "id"}, "no column 'edge' with the ids of edges"),
         (TUPLE, ["T", 9, 1], {"identity": "ids"}, "identity is 'triple', 'parallel' or 'id', not 'ids'"),

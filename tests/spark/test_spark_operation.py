@@ -196,7 +196,7 @@ def test_a_bad_tuple_ends_a_stream_with_its_file_and_row(session, tmp_path):
     with pytest.raises(Exception, match="0.parquet") as caught:
         stream.awaitTermination()
     said = plain_message(caught.value)
-    assert "/in/0.parquet: row 2: column 'op': '?' is no operation" in said, said
+    assert "/in/0.parquet: row 2: column 'op': '?' is not an operation" in said, said
 
 
 WINDOW = ["--window", "10", "--slide", "5"]
@@ -214,7 +214,7 @@ MISSING = ": there is no such file or folder"
         (["stream", *REPLAY[1:], "missing", "--checkpoint", "state"], f"--input missing{MISSING}"),
         (
             [*REPLAY, "edges.csv"],
-            "edges.csv: is no Parquet file; expected a data set, or other Parquet files with its columns. Files of lines "
+            "edges.csv: is not a Parquet file; expected a data set, or other Parquet files with its columns. Files of lines "
             "are prepared first: rpq spark prepare --input edges.csv --output DATA_SET",
         ),
         ([*REPLAY, "lines"], "rpq spark prepare --input lines --output DATA_SET"),

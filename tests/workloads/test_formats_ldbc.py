@@ -88,7 +88,7 @@ def test_the_edges_of_an_event(events, event, edges):
         ("1|0|8||6|1", "person1Id", "'' is not an id"),
         ("1|0|8|5|x|1", "person2Id", "'x' is not an id"),
         ("1|0|4|30|Album|1|5|7;;8", "tagIds", "'' is not an id"),
-        (PERSON.replace("55,2009", "55"), "studyAt", "'55' is no list of id,year pairs"),
+        (PERSON.replace("55,2009", "55"), "studyAt", "'55' is not a list of id,year pairs"),
         ("1|0|7|71|1|ip|ff|hm|5|6|69|-1|-1|", "replyToPostId", "one of replyToPostId and replyToCommentId must be -1"),
         ("1|0|7|71|1|ip|ff|hm|5|6|69|70|71|", "replyToPostId", "must be -1"),
     ],

@@ -217,7 +217,7 @@ def test_options_that_make_no_sense_are_refused(tmp_path):
         ran = CliRunner().invoke(generate, args)
         assert ran.exit_code == 2, args
     ran = CliRunner().invoke(generate, ["gmark", "--schema", __file__, "--output", str(tmp_path / "s.tsv")])
-    assert ran.exit_code == 2 and "no gMark schema" in ran.output
+    assert ran.exit_code == 2 and "not a gMark schema" in ran.output
 
 
 def test_figures_are_shown_beside_those_of_files(tmp_path):

@@ -70,7 +70,7 @@ def test_a_schema_is_read(tmp_path):
     with pytest.raises(SchemaError, match="no sources"):
         read_schema(path)
     path.write_text("no xml")
-    with pytest.raises(SchemaError, match="no gMark schema"):
+    with pytest.raises(SchemaError, match="not a gMark schema"):
         read_schema(path)
 
 

@@ -36,7 +36,7 @@ VIEW, LABEL, SOURCE, TARGET = range(4)
 """The fields of an atom. A term is a vertex, or -1 - v for the variable v of its pattern."""
 UNBOUND = -1
 NESTED = 64
-"""Up to so many pairs of rows, two inputs of a join are compared row by row."""
+"""The number of pairs of rows up to which two inputs of a join are compared row by row."""
 
 
 
@@ -117,7 +117,7 @@ class InvertedIndex:
     def push(self, edges: Sequence[Edge]) -> list[dict[str, set[Row]]]:
         """Insert edges; return for each the new solutions by pattern, as values of its variables in order."""
         if self._layout is None:
-            self._layout = self._laid_out()
+            self._layout = self._build_layout()
         solutions: list[dict[str, set[Row]]] = [{} for _ in edges]
         fresh: list[int] = []
         rows: list[tuple[int, int, int]] = []
@@ -157,7 +157,7 @@ class InvertedIndex:
     def _vertex(self, name: str) -> int:
         return self._vertices.setdefault(name, len(self._vertices))
 
-    def _laid_out(self) -> Layout:
+    def _build_layout(self) -> Layout:
         """Return the patterns as arrays, and allocate the arrays of the stream."""
         views = {view: number for number, view in enumerate(self._readers)}
         paths, starts, variables = [0], [0], list[int]()
@@ -258,7 +258,7 @@ def _find_view(layout, label, source, target):
 
 
 @njit(cache=True)
-def _grown(rows, size):
+def _grow(rows, size):
     """Return an array with at least `size` rows that begins with the given ones."""
     if size <= len(rows):
         return rows
@@ -274,7 +274,7 @@ def _add_to_view(store, view, source, target, caching):
     if place[view, 1] == place[view, 2]:
         start, size = place[view, 0], place[view, 1]
         place[view, 0], place[view, 2] = used[0], max(4, 2 * size)
-        entry = _grown(entry, used[0] + place[view, 2])
+        entry = _grow(entry, used[0] + place[view, 2])
         used[0] += place[view, 2]
         entry[place[view, 0] : place[view, 0] + size] = entry[start : start + size]
     at = place[view, 0] + place[view, 1]
@@ -282,7 +282,7 @@ def _add_to_view(store, view, source, target, caching):
     place[view, 1] += 1
     if caching:
         if used[1] + 2 > len(link):
-            link = _grown(link, used[1] + 2)
+            link = _grow(link, used[1] + 2)
             chain = np.full(_power(len(link)), -1, np.int64)
             for number in range(used[1]):
                 slot = _slot(0, link[number, 0], link[number, 1], chain)
@@ -299,7 +299,7 @@ def _add_to_view(store, view, source, target, caching):
 
 @njit(cache=True)
 def _power(size):
-    """Return the smallest power of two that is no smaller."""
+    """Return the smallest power of two that is at least a number."""
     power = 1
     while power < size:
         power *= 2
@@ -318,10 +318,10 @@ def _bind(pool, row, term, vertex):
 
 
 @njit(cache=True)
-def _whole(store, atom, pool, top):
+def _append_view(store, atom, pool, top):
     """Append all edges of an atom's view as rows; return the pool and its new end."""
     start, size = store.place[atom[VIEW], 0], store.place[atom[VIEW], 1]
-    pool = _grown(pool, top + size + 1)
+    pool = _grow(pool, top + size + 1)
     for at in range(start, start + size):
         pool[top] = UNBOUND
         if _bind(pool, top, atom[SOURCE], store.entry[at, 0]) and _bind(pool, top, atom[TARGET], store.entry[at, 1]):
@@ -331,8 +331,8 @@ def _whole(store, atom, pool, top):
 
 @njit(cache=True)
 def _seed(atom, source, label, target, pool, top):
-    """Append the row of an atom that is bound to an edge, if it can be."""
-    pool = _grown(pool, top + 1)
+    """Append the row of an atom bound to an edge, if the edge matches."""
+    pool = _grow(pool, top + 1)
     pool[top] = UNBOUND
     if atom[LABEL] == label and _bind(pool, top, atom[SOURCE], source) and _bind(pool, top, atom[TARGET], target):
         top += 1
@@ -340,9 +340,9 @@ def _seed(atom, source, label, target, pool, top):
 
 
 @njit(cache=True)
-def _joined(pool, row, far, vertex, top):
-    """Append a row extended by the other end of an edge, if it can be."""
-    pool = _grown(pool, top + 1)
+def _append_extended(pool, row, far, vertex, top):
+    """Append a row extended by the other end of an edge, if the end matches."""
+    pool = _grow(pool, top + 1)
     pool[top] = pool[row]
     return pool, top + (1 if _bind(pool, top, far, vertex) else 0)
 
@@ -366,7 +366,7 @@ def _join_atom(store, atom, forward, pool, base, top, caching, head, epoch):
             number = store.chain[_slot(0, 2 * atom[VIEW] + side, value, store.chain)]
             while number >= 0:
                 if store.link[number, 0] == 2 * atom[VIEW] + side and store.link[number, 1] == value:
-                    pool, top = _joined(pool, row, far, store.link[number, 2], top)
+                    pool, top = _append_extended(pool, row, far, store.link[number, 2], top)
                 number = store.link[number, 3]
     elif end - base <= size:
         following = np.empty(end - base, np.int64)
@@ -378,7 +378,7 @@ def _join_atom(store, atom, forward, pool, base, top, caching, head, epoch):
             vertex = store.entry[at, side]
             row = head[vertex, 1] if head[vertex, 0] == epoch else -1
             while row >= 0:
-                pool, top = _joined(pool, row, far, store.entry[at, 1 - side], top)
+                pool, top = _append_extended(pool, row, far, store.entry[at, 1 - side], top)
                 row = following[row - base]
     else:
         following = np.empty(size, np.int64)
@@ -390,7 +390,7 @@ def _join_atom(store, atom, forward, pool, base, top, caching, head, epoch):
             value = _value(pool, row, near)
             at = head[value, 1] if head[value, 0] == epoch else -1
             while at >= 0:
-                pool, top = _joined(pool, row, far, store.entry[at, 1 - side], top)
+                pool, top = _append_extended(pool, row, far, store.entry[at, 1 - side], top)
                 at = following[at - start]
     pool[base : base + top - end] = pool[end:top].copy()
     return pool, base + top - end
@@ -429,8 +429,8 @@ def _hash_of(pool, row, shared):
 
 
 @njit(cache=True)
-def _merged(pool, row, other, top):
-    pool = _grown(pool, top + 1)
+def _append_merged(pool, row, other, top):
+    pool = _grow(pool, top + 1)
     for variable in range(pool.shape[1]):
         pool[top, variable] = max(pool[row, variable], pool[other, variable])
     return pool, top + 1
@@ -444,7 +444,7 @@ def _join_paths(layout, first_path, ranges, pool, top):
     chosen = int(np.argmin(sizes))
     waiting[chosen] = False
     base, bound = top, layout.path_variables[first_path + chosen]
-    pool = _grown(pool, top + sizes[chosen])
+    pool = _grow(pool, top + sizes[chosen])
     pool[top : top + sizes[chosen]] = pool[ranges[chosen, 0] : ranges[chosen, 1]].copy()
     top += sizes[chosen]
     for _ in range(len(ranges) - 1):
@@ -463,7 +463,7 @@ def _join_paths(layout, first_path, ranges, pool, top):
             for row in range(base, end):
                 for other in range(low, high):
                     if _agree(pool, row, other, shared):
-                        pool, top = _merged(pool, row, other, top)
+                        pool, top = _append_merged(pool, row, other, top)
         else:
             chain, following = np.full(_power(2 * (high - low)), -1, np.int64), np.empty(high - low, np.int64)
             for other in range(low, high):
@@ -474,7 +474,7 @@ def _join_paths(layout, first_path, ranges, pool, top):
                 other = chain[np.int64(_hash_of(pool, row, shared) & np.uint64(len(chain) - 1))]
                 while other >= 0:
                     if _agree(pool, row, other, shared):
-                        pool, top = _merged(pool, row, other, top)
+                        pool, top = _append_merged(pool, row, other, top)
                     other = following[other - low]
         pool[base : base + top - end] = pool[end:top].copy()
         top = base + top - end
@@ -499,8 +499,8 @@ def _uses(layout, first, last, pool, row, source, label, target):
 
 
 @njit(cache=True)
-def _reported(out, found, update, query, pool, row):
-    out = _grown(out, found + 1)
+def _append_solution(out, found, update, query, pool, row):
+    out = _grow(out, found + 1)
     out[found, 0], out[found, 1] = update, query
     out[found, 2:] = pool[row]
     return out, found + 1
@@ -514,7 +514,7 @@ def _solve(store, layout, query, update, edge, pool, out, found, caching, head, 
     ranges, top = np.empty((last - first, 2), np.int64), 0
     for path in range(first, last):
         base = top
-        pool, top = _whole(store, layout.atom[layout.atom_start[path]], pool, base)
+        pool, top = _append_view(store, layout.atom[layout.atom_start[path]], pool, base)
         pool, top, epoch = _join_path(store, layout, path, 0, pool, base, top, caching, head, epoch)
         ranges[path - first, 0], ranges[path - first, 1] = base, top
         if top == base:
@@ -522,7 +522,7 @@ def _solve(store, layout, query, update, edge, pool, out, found, caching, head, 
     pool, base, top = _join_paths(layout, first, ranges, pool, top)
     for row in range(base, top):
         if _uses(layout, layout.atom_start[first], layout.atom_start[last], pool, row, source, label, target):
-            out, found = _reported(out, found, update, query, pool, row)
+            out, found = _append_solution(out, found, update, query, pool, row)
     return pool, out, found, epoch
 
 
@@ -547,7 +547,7 @@ def _solve_from(store, layout, query, update, edge, pool, out, found, caching, h
             for other in range(first, last):
                 if other != path and not is_empty:
                     if whole[other - first, 0] < 0:
-                        pool, top = _whole(store, layout.atom[layout.atom_start[other]], pool, end)
+                        pool, top = _append_view(store, layout.atom[layout.atom_start[other]], pool, end)
                         pool, top, epoch = _join_path(store, layout, other, 0, pool, end, top, caching, head, epoch)
                         whole[other - first, 0], whole[other - first, 1] = end, top
                         end = top
@@ -558,7 +558,7 @@ def _solve_from(store, layout, query, update, edge, pool, out, found, caching, h
             pool, base, top = _join_paths(layout, first, ranges, pool, end)
             for row in range(base, top):
                 if not _uses(layout, layout.atom_start[first], seed, pool, row, source, label, target):
-                    out, found = _reported(out, found, update, query, pool, row)
+                    out, found = _append_solution(out, found, update, query, pool, row)
     return pool, out, found, epoch
 
 

@@ -179,7 +179,7 @@ class ProductSearch:
         self._dfa = automata.compile(expression)
         self._ids: dict[str, int] = {}
         self._edges: dict[Edge, tuple[int, int, int, int]] = {}
-        self.pairs()  # compiles, so that no measured evaluation compiles
+        self.pairs()  # compile now, so that no measured evaluation compiles
 
     def change(self, added: Iterable[Edge], removed: Iterable[Edge]) -> None:
         """Take edges out and in."""

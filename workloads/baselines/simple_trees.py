@@ -1,20 +1,21 @@
 """RSPQ as it was published (Pacaci, Bonifati, Özsu 2020, algorithms 5 to 8): simple paths in spanning trees, compiled.
 
 A node (vertex, state) may be in a tree several times, at the end of several paths from the root. It is *marked* while no
-conflict is known below it; then it is there once, and other paths to it are pruned. A path that comes to a vertex first in
-state s and later in state t, where s does not accept all words that t accepts, is a conflict: the nodes of the path lose
-their marks, and the paths that were pruned at them go on. With conflicts the work is exponential in the worst case, so there
-is a limit of steps.
+conflict is known below it; then the tree has it once, and other paths to it are pruned. A path that reaches a vertex first
+in state s and later in state t, where s does not accept all words that t accepts, is a conflict: the nodes of the path lose
+their marks, and the paths that were pruned at them are extended. With conflicts the work is exponential in the worst case,
+so the number of steps is limited.
 
-Without conflicts its pairs are those of the engine. With conflicts it can miss pairs, which is a fault of the publication: a
-path that comes again to a node on it is pruned (case 1 of section 4), and the nodes between keep their marks, as no conflict
-is *below* them. If that node has lost its mark, other paths would have to go on through it, but they are pruned at the marks
-(case 2). `docs/papers.md` has a stream of six edges on which this misses a pair. With `as_published=False`, a path that
-comes again to a node on it without a mark takes the marks of its nodes too, and no pair is missing.
+Without conflicts the algorithm finds the pairs of the engine. With conflicts it can miss pairs, which is a fault of the
+publication: a path that returns to one of its own nodes is pruned (case 1 of section 4), and the nodes in between keep their
+marks, because no conflict is *below* them. If the node to which it returns has lost its mark, other paths would have to
+continue through it, but they are pruned at the marks (case 2). `docs/papers.md` has a stream of six edges on which this
+misses a pair. With `as_published=False`, a path that returns to one of its own nodes without a mark also removes the marks
+of its nodes, and no pair is missed.
 
-Three things differ from the text. The root also contains the empty word, without which `(a|b|c)+` would have conflicts. As
-an edge that comes again is younger here, at a slide boundary a node without mark is hung on again at its own parent. There
-a mark that was lost is given back only to a node that is no longer in the tree and returns.
+Three things differ from the text. The root also contains the empty word, without which `(a|b|c)+` would have conflicts. An
+edge that arrives again becomes younger here, so at a slide boundary a node without a mark is attached again to its own
+parent. At a boundary, only a node that has left the tree and returns gets its lost mark back.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ from rpq.workloads.baselines.spanning_trees import (
     _find_edge,
     _find_node,
     _is_answer,
-    _larger,
-    _pushed,
+    _make_room,
+    _push_node,
     _remove_node,
 )
 
@@ -68,7 +69,7 @@ STEPS = 9
 class SimpleTrees(SpanningTrees):
     """The published algorithm for simple paths over a stream of inserts whose vertices are numbered; counts pairs.
 
-    With `as_published=False` it is mended so that it misses no pair.
+    With `as_published=False` it is corrected so that it misses no pair.
 
     >>> window = rpq.Window(size=10, slide=5)
     >>> trees = SimpleTrees("a/b*", window, vertices=3, labels=["a", "b"], tuples=3)
@@ -108,7 +109,7 @@ class SimpleTrees(SpanningTrees):
         *,
         steps: int = 1 << 62,
     ) -> None:
-        """Insert edges in the order of their times; if this takes more than `steps`, it ends as `is_exhausted`.
+        """Insert edges in the order of their times.  After more than `steps`, stop and set `is_exhausted`.
 
         Raises `ValueError` for deletes.
         """
@@ -122,7 +123,7 @@ class SimpleTrees(SpanningTrees):
 
 
 @njit(cache=True)
-def _along(forest, number, vertex, state):
+def _find_on_path(forest, number, vertex, state):
     """Follow the path from a node to its root; return the first state of a vertex on it, and whether it has this one."""
     node, first, is_there = forest.node, NONE, False
     while number != NONE:
@@ -149,7 +150,7 @@ def _has_child(forest, number, root, vertex, state, parent):
 
 @njit(cache=True)
 def _incoming(forest, stack, height, root, vertex, state, transitions):
-    """Put a node on the stack for each path in its tree from which an edge leads to it."""
+    """Put a node on the stack for each path of its tree from which an edge leads to the node."""
     node, edge = forest.node, forest.edge
     number = forest.into[vertex]
     while number != NONE:
@@ -160,7 +161,7 @@ def _incoming(forest, stack, height, root, vertex, state, transitions):
                 while other != NONE:
                     if node[other, ROOT] == root and node[other, VERTEX] == source and node[other, STATE] == before:
                         time = min(node[other, TIME], edge[number, EDGE_TIME])
-                        stack = _pushed(stack, height, root, vertex, state, time, other, number)
+                        stack = _push_node(stack, height, root, vertex, state, time, other, number)
                         height += 1
                     other = node[other, CHAIN]
                     forest.counts[STEPS] -= 1
@@ -181,7 +182,7 @@ def _extend(forest, stack, height, transitions, accepting, contains, as_publishe
         known = _find_node(node, forest.node_chain, root, vertex, state)
         if known != NONE and (node[known, MARKED] == 1 or _has_child(forest, known, root, vertex, state, parent)):
             continue
-        first, is_there = _along(forest, parent, vertex, state)
+        first, is_there = _find_on_path(forest, parent, vertex, state)
         if is_there and as_published:
             continue
         if is_there or (first != NONE and not contains[first, state]):
@@ -197,7 +198,7 @@ def _extend(forest, stack, height, transitions, accepting, contains, as_publishe
         if counts_pairs and accepting[state] and vertex != root and not _is_answer(forest, root, vertex, accepting):
             forest.counts[PAIRS] += 1
         if forest.counts[FREE_NODE] == NONE and forest.counts[NODES] == len(forest.node):
-            forest = _larger(forest)
+            forest = _make_room(forest)
         added = _add_node(forest, root, vertex, state, time, parent, edge)
         forest.node[added, MARKED] = 1 if known == NONE else 0
         number = forest.out[vertex]
@@ -205,7 +206,7 @@ def _extend(forest, stack, height, transitions, accepting, contains, as_publishe
             after = transitions[state, forest.edge[number, SYMBOL]]
             if after != NONE:
                 younger = min(time, forest.edge[number, EDGE_TIME])
-                stack = _pushed(stack, height, root, forest.edge[number, TARGET], after, younger, added, number)
+                stack = _push_node(stack, height, root, forest.edge[number, TARGET], after, younger, added, number)
                 height += 1
             number = forest.edge[number, OUT_NEXT]
             forest.counts[STEPS] -= 1
@@ -241,7 +242,7 @@ def _expire(forest, stack, bound, transitions, accepting, contains, as_published
                 edge = _find_edge(forest, forest.node[parent, VERTEX], vertex, symbol)
                 if edge != NONE and transitions[forest.node[parent, STATE], symbol] == state:
                     time = min(forest.node[parent, TIME], forest.edge[edge, EDGE_TIME])
-                    stack = _pushed(stack, height, root, vertex, state, time, parent, edge)
+                    stack = _push_node(stack, height, root, vertex, state, time, parent, edge)
                     height += 1
         forest, stack = _extend(forest, stack, height, transitions, accepting, contains, as_published, False)
     for place in range(found):
@@ -269,12 +270,12 @@ def _push(forest, sources, targets, symbols, times, bounds, transitions, accepti
         if not is_relevant:
             continue
         if counts[FREE_EDGE] == NONE and counts[EDGES] == len(forest.edge):
-            forest = _larger(forest)
+            forest = _make_room(forest)
         if not _enter_edge(forest, source, target, symbol, times[row]):
             continue
         if transitions[start, symbol] != NONE and _find_node(forest.node, forest.node_chain, source, source, start) == NONE:
             if counts[FREE_NODE] == NONE and counts[NODES] == len(forest.node):
-                forest = _larger(forest)
+                forest = _make_room(forest)
             _add_node(forest, source, source, start, FOREVER, NONE, NONE)
         entered, height = _find_edge(forest, source, target, symbol), 0
         for state in range(len(accepting)):
@@ -284,7 +285,7 @@ def _push(forest, sources, targets, symbols, times, bounds, transitions, accepti
             number = forest.holders[source * len(accepting) + state]
             while number != NONE:
                 time = min(forest.node[number, TIME], times[row])
-                stack = _pushed(stack, height, forest.node[number, ROOT], target, after, time, number, entered)
+                stack = _push_node(stack, height, forest.node[number, ROOT], target, after, time, number, entered)
                 height += 1
                 number = forest.node[number, NEXT]
         forest, stack = _extend(forest, stack, height, transitions, accepting, contains, as_published, True)

@@ -2,8 +2,8 @@
 
 The stream is in the order of time. A node (vertex, state) is in a tree at most once, with the smallest timestamp of the
 edges on its path in the tree, and is not updated when a younger path appears. At a slide boundary the nodes whose timestamp
-left the window are cut; each is hung on again if an edge in the window leads to it from a node that is left. A deleted edge
-that is in trees has the subtrees below it treated in the same way.
+left the window are cut; a node is attached again if an edge in the window leads to it from a remaining node. The subtrees
+below a deleted edge are treated in the same way.
 
 Nodes, edges, hash chains and lists are records in flat arrays, so nothing is allocated for a node. Two things favour the
 algorithm over its description: all trees are scanned in one pass over an array (with a delete, only what is below the edge
@@ -96,7 +96,7 @@ class SpanningTrees:
         times: np.ndarray,
         deletes: np.ndarray | None = None,
     ) -> None:
-        """Insert edges in the order of their times, or delete them; labels are places in the list of labels."""
+        """Insert edges in the order of their times, or delete them.  Labels are positions in the list of labels."""
         bounds = times // self._window.slide * self._window.slide - self._window.size
         columns = (column.astype(np.int64) for column in (sources, targets, labels, times, bounds))
         deletes = np.zeros(len(times), np.bool_) if deletes is None else deletes.astype(np.bool_)
@@ -150,7 +150,7 @@ def _find_node(node, chain, root, vertex, state):
 
 
 @njit(cache=True)
-def _doubled(records):
+def _double(records):
     """Return nodes or edges, all of which are in use, with room for as many more, and the array of their hash chains."""
     larger = np.full((2 * len(records), records.shape[1]), NONE, np.int64)
     larger[: len(records)] = records
@@ -163,14 +163,14 @@ def _doubled(records):
 
 
 @njit(cache=True)
-def _larger(forest):
+def _make_room(forest):
     """Return the forest with room for one more node and one more edge."""
     node, edge, counts = forest.node, forest.edge, forest.counts
     node_chain, edge_chain = forest.node_chain, forest.edge_chain
     if counts[FREE_NODE] == NONE and counts[NODES] == len(node):
-        node, node_chain = _doubled(node)
+        node, node_chain = _double(node)
     if counts[FREE_EDGE] == NONE and counts[EDGES] == len(edge):
-        edge, edge_chain = _doubled(edge)
+        edge, edge_chain = _double(edge)
     return Forest(
         node, node_chain, forest.holders, forest.tree_size, edge, edge_chain, forest.out, forest.into, forest.arrival, counts
     )
@@ -263,7 +263,7 @@ def _enter_edge(forest, source, target, symbol, time):
 
 @njit(cache=True)
 def _link(edge, heads, vertex, number, following):
-    """Put an edge at the front of the list of a vertex; the field after `following` has the one before."""
+    """Put an edge at the front of the list of a vertex; the field after `following` has the previous edge."""
     first = heads[vertex]
     edge[number, following], edge[number, following + 1] = first, NONE
     if first != NONE:
@@ -284,7 +284,7 @@ def _unlink(edge, heads, vertex, number, following):
 
 @njit(cache=True)
 def _expire_edges(forest, bound):
-    """Take out the edges whose latest insert is no later than `bound`."""
+    """Remove the edges whose latest insert is no later than `bound`."""
     edge, counts = forest.edge, forest.counts
     while counts[OLDEST] < counts[ARRIVALS] and forest.arrival[counts[OLDEST], 1] <= bound:
         number = forest.arrival[counts[OLDEST], 0]
@@ -295,7 +295,7 @@ def _expire_edges(forest, bound):
 
 @njit(cache=True)
 def _remove_edge(forest, number):
-    """Take an edge out of the window; its record becomes free."""
+    """Remove an edge from the window; its record becomes free."""
     edge, counts = forest.edge, forest.counts
     source, target = edge[number, SOURCE], edge[number, TARGET]
     slot = _slot(source, target, edge[number, SYMBOL], forest.edge_chain)
@@ -322,7 +322,7 @@ def _is_answer(forest, root, vertex, accepting):
 
 
 @njit(cache=True)
-def _pushed(stack, height, root, vertex, state, time, parent, edge):
+def _push_node(stack, height, root, vertex, state, time, parent, edge):
     """Return the stack with a node to be added on top."""
     if height == len(stack):
         larger = np.empty((2 * height, 6), np.int64)
@@ -347,7 +347,7 @@ def _insert(forest, stack, height, transitions, accepting, counter, change):
         if change != 0 and accepting[state] and not _is_answer(forest, root, vertex, accepting):
             forest.counts[counter] += change
         if forest.counts[FREE_NODE] == NONE and forest.counts[NODES] == len(forest.node):
-            forest = _larger(forest)
+            forest = _make_room(forest)
         added = _add_node(forest, root, vertex, state, time, stack[height, 4], stack[height, 5])
         number = forest.out[vertex]
         while number != NONE:
@@ -355,7 +355,7 @@ def _insert(forest, stack, height, transitions, accepting, counter, change):
             target = forest.edge[number, TARGET]
             if after != NONE and _find_node(forest.node, forest.node_chain, root, target, after) == NONE:
                 younger = min(time, forest.edge[number, EDGE_TIME])
-                stack = _pushed(stack, height, root, target, after, younger, added, number)
+                stack = _push_node(stack, height, root, target, after, younger, added, number)
                 height += 1
             number = forest.edge[number, OUT_NEXT]
     return forest, stack
@@ -363,20 +363,20 @@ def _insert(forest, stack, height, transitions, accepting, counter, change):
 
 @njit(cache=True)
 def _expire(forest, stack, bound, transitions, accepting):
-    """Cut the nodes that left the window, and hang on again those that an edge in the window leads to (algorithm 3)."""
+    """Cut the nodes that left the window, and attach again those to which an edge in the window leads (algorithm 3)."""
     _expire_edges(forest, bound)
     node = forest.node
     expired, found = np.empty(16, np.int64), 0
     for number in range(forest.counts[NODES]):
         if node[number, ROOT] != NONE and node[number, TIME] <= bound:
-            expired = _appended(expired, found, number)
+            expired = _append(expired, found, number)
             found += 1
     return _reconnect(forest, stack, expired[:found], transitions, accepting, 0)
 
 
 @njit(cache=True)
 def _delete(forest, stack, source, target, symbol, transitions, accepting):
-    """Delete an edge, if it is there, and cut the subtrees below it, whose nodes are hung on again (algorithm 4)."""
+    """Delete an edge, if it exists, and cut the subtrees below it, whose nodes are attached again (algorithm 4)."""
     deleted = _find_edge(forest, source, target, symbol)
     if deleted == NONE:
         return forest, stack
@@ -387,7 +387,7 @@ def _delete(forest, stack, source, target, symbol, transitions, accepting):
         while number != NONE:
             if node[number, EDGE] == deleted:
                 node[number, TIME] = EXPIRED
-                expired = _appended(expired, found, number)
+                expired = _append(expired, found, number)
                 found += 1
             number = node[number, NEXT]
     _remove_edge(forest, deleted)
@@ -403,15 +403,15 @@ def _delete(forest, stack, source, target, symbol, transitions, accepting):
                 child = _find_node(node, forest.node_chain, node[parent, ROOT], forest.edge[number, TARGET], after)
             if child != NONE and node[child, PARENT] == parent and node[child, TIME] != EXPIRED:
                 node[child, TIME] = EXPIRED
-                expired = _appended(expired, found, child)
+                expired = _append(expired, found, child)
                 found += 1
             number = forest.edge[number, OUT_NEXT]
     return _reconnect(forest, stack, expired[:found], transitions, accepting, 1)
 
 
 @njit(cache=True)
-def _appended(numbers, size, number):
-    """Return an array with a number at the place `size`."""
+def _append(numbers, size, number):
+    """Return an array with a number at position `size`."""
     if size == len(numbers):
         larger = np.empty(2 * size, np.int64)
         larger[:size] = numbers
@@ -422,7 +422,7 @@ def _appended(numbers, size, number):
 
 @njit(cache=True)
 def _reconnect(forest, stack, expired, transitions, accepting, change):
-    """Cut nodes, and hang on again those that an edge in the window leads to.
+    """Cut nodes, and attach again those to which an edge in the window leads.
 
     The counter of lost pairs is raised by `change` for each pair that leaves the answer.
     """
@@ -447,7 +447,7 @@ def _reconnect(forest, stack, expired, transitions, accepting, change):
                     parent = _find_node(forest.node, forest.node_chain, root, forest.edge[number, SOURCE], before)
                     if parent != NONE:
                         time = min(forest.node[parent, TIME], forest.edge[number, EDGE_TIME])
-                        stack = _pushed(stack, height, root, vertex, state, time, parent, number)
+                        stack = _push_node(stack, height, root, vertex, state, time, parent, number)
                         height = 1
                         break
             number = forest.edge[number, IN_NEXT]
@@ -478,12 +478,12 @@ def _push(forest, sources, targets, symbols, times, bounds, deletes, transitions
             forest, stack = _delete(forest, stack, source, target, symbol, transitions, accepting)
             continue
         if counts[FREE_EDGE] == NONE and counts[EDGES] == len(forest.edge):
-            forest = _larger(forest)
+            forest = _make_room(forest)
         if not _enter_edge(forest, source, target, symbol, times[row]):
             continue  # its trees have the node
         if transitions[start, symbol] != NONE and _find_node(forest.node, forest.node_chain, source, source, start) == NONE:
             if counts[FREE_NODE] == NONE and counts[NODES] == len(forest.node):
-                forest = _larger(forest)
+                forest = _make_room(forest)
             _add_node(forest, source, source, start, FOREVER, NONE, NONE)
         entered, height = _find_edge(forest, source, target, symbol), 0
         for state in range(len(accepting)):
@@ -493,7 +493,7 @@ def _push(forest, sources, targets, symbols, times, bounds, deletes, transitions
             number = forest.holders[source * len(accepting) + state]
             while number != NONE:
                 time = min(forest.node[number, TIME], times[row])
-                stack = _pushed(stack, height, forest.node[number, ROOT], target, after, time, number, entered)
+                stack = _push_node(stack, height, forest.node[number, ROOT], target, after, time, number, entered)
                 height += 1
                 number = forest.node[number, NEXT]
         forest, stack = _insert(forest, stack, height, transitions, accepting, PAIRS, 1)

@@ -29,7 +29,7 @@ _UNGROUPED = re.compile(r"\?(\w+) in (?:SELECT|HAVING) is not a key of GROUP BY"
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result for a query: the edits that it needed, and the reason why it does not run, None if it does."""
+    """The result for a query: the edits that it needed, and the reason why it does not run, or None if it runs."""
 
     name: str
     edits: tuple[str, ...]
@@ -42,7 +42,7 @@ class Outcome:
 
     @property
     def is_invalid(self) -> bool:
-        """True if the standard forbids the text as it is: variables in SELECT that are no keys of GROUP BY."""
+        """True if the standard forbids the unedited text: variables in SELECT that are not keys of GROUP BY."""
         return any(edit.endswith("in GROUP BY") for edit in self.edits)
 
 
@@ -74,7 +74,7 @@ def run_query(text: str) -> None:
 
 
 def outcome_of(name: str, text: str) -> Outcome:
-    """Run a query, with edits where it is refused as it is.
+    """Run a query, with edits if the unedited text is refused.
 
     >>> outcome_of("q", "SELECT ?x ?y { ?x <a> ?y } GROUP BY ?x")
     Outcome(name='q', edits=('?y in GROUP BY',), problem=None)
@@ -87,7 +87,7 @@ def outcome_of(name: str, text: str) -> Outcome:
                 run_query(text)
         except QueryError as error:
             problem = str(error).splitlines()[0]
-            edited = _edited(text, problem)
+            edited = _edit(text, problem)
             if edited is None or len(edits) == _MOST_EDITS:
                 return Outcome(name, tuple(edits), problem)
             edit, text = edited
@@ -96,8 +96,8 @@ def outcome_of(name: str, text: str) -> Outcome:
             return Outcome(name, tuple(edits), None)
 
 
-def _edited(text: str, problem: str) -> tuple[str, str] | None:
-    """Return the edit that a problem asks for, and the edited text; None if there is none."""
+def _edit(text: str, problem: str) -> tuple[str, str] | None:
+    """Return the edit that solves a problem, and the edited text, or None if no edit is known."""
     if (ungrouped := _UNGROUPED.search(problem)) and re.search(r"GROUP\s+BY", text, re.IGNORECASE):
         variable = f"?{ungrouped[1]}"
         return f"{variable} in GROUP BY", re.sub(r"(GROUP\s+BY)", rf"\1 {variable}", text, flags=re.IGNORECASE)

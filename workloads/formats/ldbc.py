@@ -206,7 +206,7 @@ def _identifiers(text: str, kind: _Edges) -> Iterator[str]:
         if kind.holds == "dated ids":
             item, comma, year = item.partition(",")
             if not comma or not year.lstrip("-").isdecimal():
-                raise FieldError(f"{quote_value(text)} is no list of id,year pairs separated by ;", kind.field)
+                raise FieldError(f"{quote_value(text)} is not a list of id,year pairs separated by ;", kind.field)
         yield _identifier(item, kind.field)
 
 

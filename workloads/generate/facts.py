@@ -1,14 +1,15 @@
 """The generator `yago`: facts with the degrees and chains of real facts of YAGO 2s, in any number.
 
-`SHAPES` are ten labels as they were counted in 20,457 different facts of YAGO 2s: how many subjects and objects have how
-many facts, and which part of the objects are subjects of facts too. A generated label has the shape of one of them: its
-own, or for the other labels of YAGO, among them the three of the paper's queries, that of a label of like kind. An event
-happens in one place, as a person is born in one; few capitals have a capital, as few of those that are owned own something.
+`SHAPES` are the shapes of ten labels, counted in 20,457 different facts of YAGO 2s: the numbers of subjects and objects by
+their number of facts, and the part of the objects that are also subjects of facts. A generated label has one of these
+shapes: its own or, for the other labels of YAGO, among them the three of the paper's queries, that of a similar label. For
+example, an event happens in one place, as a person is born in one place, and few capitals have a capital, as few owned
+things own something.
 
-The facts of a label are *stubs*, at one end as at the other: a subject with three facts has three of them. The number of
-subjects with each number of facts grows with the stream, so that the degrees are exactly those of the shape. Which stub of a
-subject meets which stub of an object is drawn at random, or in the opposite order of their degrees where the real facts
-have small components. Facts of all labels come in random order; few come twice.
+Each fact of a label is a *stub* at both ends: a subject with three facts has three stubs. The number of subjects with each
+number of facts grows with the stream, so that the degrees are exactly those of the shape. Stubs of subjects and objects are
+paired at random or, if the real facts have small components, in the opposite order of their degrees. Facts of all labels
+come in random order; few are repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rpq.workloads.generate.sampling import BLOCK, blocks, shuffle, uniform, ver
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """The shape of a label: how many subjects (`out`) and objects (`into`) have how many facts.
+    """The shape of a label: the numbers of subjects (`out`) and objects (`into`) by their number of facts.
 
     `continues` is the part of the objects that are subjects of any label. The pairs of a `symmetric` label come in both
     directions, and its objects have the degrees of its subjects. A label is `scattered` if its components are small.
@@ -151,7 +152,7 @@ class _Signature(NamedTuple):
 
 
 def _signatures() -> list[_Signature]:
-    """Return the labels of YAGO between types, most frequent first, and as many others as make a hundred labels."""
+    """Return the labels of YAGO between types, most frequent first, and others up to a hundred labels."""
     named = [_Signature(*part.split()) for part in _NAMED.replace("\n", " ").split(";")]
     shapes = [name for name, shape in SHAPES.items() if not shape.symmetric]
     others = _LABELS - len({signature.label for signature in named})
@@ -172,7 +173,7 @@ class _Stubs(NamedTuple):
     vertices: np.ndarray  # a signature: how many vertices it has
 
     def owner(self, stub: np.ndarray) -> np.ndarray:
-        """Return the vertices that stubs belong to, numbered within their signature."""
+        """Return the vertices of stubs, numbered within their signature."""
         place = np.searchsorted(self.start, stub, side="right") - 1
         found: np.ndarray = self.vertex[place] + (stub - self.start[place]) // self.degree[place]
         return found
@@ -189,7 +190,7 @@ def _stubs(starts: np.ndarray, *, incoming: bool) -> _Stubs:
         counted = np.array([counts[each] for each in degrees.tolist()])
         whole = np.diff(np.round(np.cumsum(counted) * ((last - first) / shape.facts)), prepend=0).astype(np.int64)
         ends = first + np.cumsum(whole * degrees)
-        # Whole vertices need some stubs more or fewer than there are, which the class with most of them has.
+        # Whole vertices may need some stubs more or fewer than exist; the largest class makes up the difference.
         ends[np.argmax(degrees * counted) :] += last - ends[-1]
         ends = np.maximum.accumulate(np.clip(ends, first, last))
         begins = np.concatenate([[first], ends[:-1]])

@@ -1,9 +1,9 @@
 """The streams of the cookbook: use cases with planted answers, so that the truth is known.
 
-Each stream consists of blocks of `BLOCK_TUPLES` tuples. Each block plants one case among decoys, which miss it by one
-condition, and noise, which is such that it adds no answer: what is planted is all that there is to find.
+Each stream consists of blocks of `BLOCK_TUPLES` tuples. Each block plants one case among decoys, which violate one
+condition, and noise, which adds no answer: the planted cases are all that a query can find.
 
-* `rings`: money that goes round three accounts. Decoys go round against the order of time, or lose a half.
+* `rings`: money that returns through three accounts. Decoys go round against the order of time, or lose half of the money.
 * `mules`: money that is passed on twice within hours and is cashed out. Decoys wait too long, or pass on too little.
 * `logins`: an intruder who moves as an administrator from the gateway to a vault. Decoys are users for one step.
 * `packages`: services that depend on a bad package, until a release no longer does, which is a delete.
@@ -36,14 +36,14 @@ _TIME = 3
 
 @dataclass
 class Block:
-    """The tuples of a block in the making, and the rows that they bring."""
+    """The tuples of a block that is being filled, and the rows that they cause."""
 
     number: int
     random: Random
     tuples: list[tuple[Any, ...]] = field(default_factory=list)
-    """Of each: source, target, label, seconds from the beginning of the block, op, and the property if there is one."""
+    """For each tuple: source, target, label, seconds from the beginning of the block, op, and the property, if any."""
     truth: list[tuple[Any, ...]] = field(default_factory=list)
-    """Of each: the values of the row, seconds from the beginning of the block, and op."""
+    """For each row: its values, seconds from the beginning of the block, and op."""
 
     def add(self, source: str, target: str, label: str, time: int, *value: Any, op: str = "+") -> None:
         """Add a tuple."""
@@ -52,15 +52,15 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class UseCase:
-    """A use case: how blocks are filled, and what their tuples and true rows have."""
+    """A use case: functions that fill blocks, and the columns of their tuples and true rows."""
 
     columns: tuple[str, ...]
-    """The columns of the rows that a query for the case has."""
+    """The columns of the rows of a query for the case."""
     span: int
     """The seconds of a block."""
     plant: Callable[[Block], None]
     noise: Callable[[Random], tuple[Any, ...]]
-    """Draws source, target, label, and the property if there is one, of a tuple of noise."""
+    """A function that draws a tuple of noise: source, target, label, and the property, if any."""
     property_name: str | None = None
     has_deletes: bool = False
 

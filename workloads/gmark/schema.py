@@ -100,9 +100,9 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
         )
         names = {alias.attrib["symbol"]: (alias.text or "").strip() for alias in root.iterfind("./predicates/alias")}
     except (ElementTree.ParseError, KeyError, ValueError) as error:
-        raise SchemaError(f"{os.fspath(path)}: is no gMark schema: {error}") from error
+        raise SchemaError(f"{os.fspath(path)}: is not a gMark schema: {error}") from error
     if not relations:
-        raise SchemaError(f"{os.fspath(path)}: is no gMark schema: it has no sources with targets")
+        raise SchemaError(f"{os.fspath(path)}: is not a gMark schema: it has no sources with targets")
     for relation in relations:
         weights.setdefault(relation.source, float("nan"))
         weights.setdefault(relation.target, float("nan"))

@@ -1,4 +1,4 @@
-"""Other engines, which keep the answer of a query beside this one: small programs, each in its own language.
+"""Rivals: small programs, each in its own language, that compute the answers of a query with another engine.
 
     driver            builds a rival on first use, runs it within a time limit, and checks its answers
     questions         path queries and patterns in the notations of the rivals

@@ -26,11 +26,11 @@ SOURCES = Path(__file__).parent
 START_SECONDS = 120.0
 """The time in which a rival must have read the file and warmed up."""
 WALL_FACTOR = 3
-"""Seconds on the clock for each second of CPU that a rival may take: other programs take their part of the machine."""
+"""Seconds on the clock for each second of CPU that a rival may use, because other programs also use the machine."""
 TOLERANCE = 1e-5
 """The part by which totals of numbers may differ: an average of `xsd:float` has seven digits, in the order of its sum."""
 MEMORY_FOLDER = Path("/dev/shm")
-"""The folder below which rivals that need files have them, if the system keeps such a folder in memory."""
+"""The folder for the files of rivals, which the system may keep in memory."""
 _NEO4J_OPTIONS = tuple(f"--add-opens=java.base/{one}=ALL-UNNAMED" for one in ("java.nio", "java.io", "sun.nio.ch"))
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
@@ -90,7 +90,7 @@ class Reading:
 class RivalRun:
     """The readings of a rival up to its last slide or its time limit, and why it stopped early, None if it did not.
 
-    `loaded_bytes` is what the edges loaded before the first slide take in memory, without their terms, if it says so.
+    `loaded_bytes` is the memory of the edges loaded before the first slide, without their terms, if the rival reports it.
     """
 
     readings: Sequence[Reading]
@@ -100,7 +100,7 @@ class RivalRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Rival:
-    """A rival by its name: its version, how it evaluates, and its settings in words.
+    """A rival: its name, version, way of evaluation, and a description of its settings.
 
     `command` returns the command for a question without the file of changes, which is inserted at the place `{changes}`.
     It builds the rival if it must, and raises `RivalError` if it cannot.
@@ -262,7 +262,7 @@ def run(
 ) -> RivalRun:
     """Run the command of a rival over a file of changes until its slides have taken `seconds` of CPU.
 
-    What takes much longer is stopped by the clock, after `clock_seconds`, by default `WALL_FACTOR` times as many.
+    A rival that takes much longer is stopped by the clock, after `clock_seconds`, by default `WALL_FACTOR` times as many.
 
     Raises `RivalError` if it fails, is not ready in time or prints something else.
     """
@@ -378,7 +378,7 @@ class WindowChanges:
 
 
 def compare(rival: str, found: Iterable[Reading], ours: Mapping[int, Reading]) -> tuple[Reading, Reading] | None:
-    """Check the readings of a rival at the slides of which there is one of ours; return the last two, None if there is none.
+    """Check the readings of a rival at the slides for which we have one; return the last pair, or None without any.
 
     Raises `AnswersDifferError`.
     """

@@ -10,12 +10,12 @@ LABELS = ("a2q", "c2a", "c2q")
 """The labels of the questions; their places are their numbers."""
 
 MOST_HOPS = 100_000
-"""The bound on the length of a path in ladybug, which wants one: more than there are vertices in a window."""
+"""The bound on the length of a path that ladybug requires: more than the number of vertices in a window."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One edge with one of the labels, or with a repetition any number of such edges, "*", or at least one, "+"."""
+    """One edge with one of the labels or, with a repetition, any number of such edges ("*"), or at least one ("+")."""
 
     labels: tuple[int, ...]
     repetition: Literal["", "*", "+"] = ""

@@ -1,7 +1,7 @@
 """SPARQL over streams of RDF for rivals: a query without windows, the terms, and the changes of each of its windows.
 
-A rival knows no windows: it evaluates a query over a default graph, which the file of changes makes the union of the windows
-and of the static triples. Only where two windows of a query read the same predicate each is a named graph.
+A rival has no windows: it evaluates a query over a default graph, to which the file of changes adds the triples of all
+windows and the static triples. Only if two windows of a query read the same predicate, each window is a named graph.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NUMBERS = ("integer", "decimal", "float", "double")
 """The types of XML Schema whose literals are compared by value: engines write a computed number in different ways."""
 
 NUMBER, UNBOUND = 2**64 - 2, 2**64 - 1
-"""The codes of a number, and of no term, in the checksum of a row."""
+"""The codes of a number, and of an unbound value, in the checksum of a row."""
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _HEAD = re.compile(r"^\s*FROM NAMED WINDOW (\S+) ON \S+ \[[^\]]*\]\s*$", re.MULTILINE)
@@ -95,7 +95,7 @@ class Terms:
         return cls([*dict.fromkeys([*encoded.dictionary.to_pylist(), *others])]), np.split(numbers, len(names))
 
     def number(self, text: str) -> int:
-        """Return the number of a term. Raises `KeyError` if it is none of the stream's."""
+        """Return the number of a term. Raises `KeyError` if the stream does not contain it."""
         return self._numbers[text]
 
     def write(self, path: Path) -> None:

@@ -31,7 +31,7 @@ class Store(Protocol):
     """A store of the edges of the window, with a query."""
 
     def prepare(self, edges: Iterable[Edge]) -> None:
-        """Create what edges that come later are made of, if the store has it apart from them."""
+        """Create the vertices of later edges, if the store needs them before the edges."""
 
     def clear(self) -> None:
         """Remove all edges."""

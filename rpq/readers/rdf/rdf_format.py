@@ -161,7 +161,7 @@ class RdfInput:
         yield from self._tuples_of(self._times.finish())
 
     def _documents_of(self, read: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the documents of a batch, whose blank nodes and graphs are their own; all at once if they have none."""
+        """Yield the documents of a batch one by one, or at once if none has blank nodes or positions of graphs."""
         blanks = (pc.any(pc.starts_with(read.column(place), "_:")).as_py() for place in (0, 2, 3))
         if self._reading.time != GRAPH_POSITION and not any(blanks):
             yield read
@@ -281,10 +281,10 @@ RDF = Format(name="rdf", open=open_rdf)
 
 
 class RdfDocuments:
-    """Reads documents that come one by one, as posts or messages; the first time decides whether all are integers or dates.
+    """A reader of documents that arrive one by one, as posts or messages.
 
-    `reading` says how; a document whose time is a position among others needs a timestamp of its own. Blank nodes of each
-    document are other nodes than those of the others.
+    The first time decides whether all times are integers or dates. `reading` has the options; if times are positions, each
+    document needs a timestamp. Blank nodes of different documents are different nodes.
 
     >>> documents = RdfDocuments(RdfReading(time="graph-name"))
     >>> documents.read(b"<x:a> <x:p> <x:b> <x:t/7> .", syntax="nq", name="the body", scope="d1").to_pylist()
@@ -295,16 +295,16 @@ class RdfDocuments:
         pyoxigraph()
         self.reading = reading
         self.kind = kind
-        """The kind of the times so far; None before the first one."""
+        """The kind of the times so far; None before the first time."""
         self._time_unit = time_unit
         self._lock = Lock()
 
     def read(
         self, data: bytes, *, syntax: str, name: str, scope: str, timestamp: int | None = None
     ) -> pa.RecordBatch | None:
-        """Return the tuples of a document, None if it has none; with a `timestamp` all have this one.
+        """Return the tuples of a document, or None if it has none. With a `timestamp`, it is the time of all of them.
 
-        Raises `InputError` with the line; then the document as a whole is not read. O(bytes).
+        Raises `InputError` with the line of a bad statement; then no statement of the document is read. O(bytes).
         """
         terms = TimeTerms(unit=self._time_unit, kind=self.kind)
         if timestamp is not None:

@@ -176,10 +176,10 @@ class Statements:
             return parser_message(error)
         return quads[0] if len(quads) == 1 else "is not a complete statement"
 
-    # --- a document a line -----------------------------------------------------------------------------------------
+    # --- one document in each line ---------------------------------------------------------------------------------
 
     def _read_documents(self) -> Iterator[ReadResult]:
-        """Read lines that are documents; of a bad one no statement is read. The number of a statement is its line."""
+        """Read lines that are documents. A bad document has no statements. The number of a statement is its line."""
         for block in self._source.blocks(max(64, min(BLOCK_BYTES, self._batch_rows * _BYTES_A_LINE))):
             quads: list[Any] = []
             lines: list[int] = []
@@ -255,7 +255,7 @@ class Statements:
         """Parse the source again up to a statement; return the line at which it is reached or at which parsing fails."""
         if self._source.size is None:
             return None
-        file = _LineByLine(self._source.again())
+        file = _LineByLine(self._source.reopen())
         parser = iter(parser_of(file, self._syntax))
         count = 0
         while True:

@@ -33,10 +33,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class TimeTerms:
-    """Converts terms of one input to timestamps.
+    """A converter of the terms of one input to timestamps.
 
     The first term determines whether all are integers, times with a zone, or times without. `unit` is the unit of times;
-    without a unit, times raise an error that asks for one. `kind` is None before the first term.
+    without a unit, the error for a time requests one. `kind` is None before the first term.
     """
 
     def __init__(self, *, unit: str | None = None, kind: Kind | None = None) -> None:
@@ -137,7 +137,7 @@ TimedResult: TypeAlias = TimedStatements | UntimedStatement
 
 
 class TripleTimes(Protocol):
-    """Assigns times to the statements of an input; `finish` yields those that still wait at the end of the input."""
+    """An assignment of times to the statements of an input; `finish` yields those that still wait at its end."""
 
     def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]: ...
 
@@ -309,7 +309,7 @@ class GraphPropertyTimes:
         if at_end:
             end = judged = len(codes)
         else:
-            numbers = waiting.column("number").to_numpy()  # those of one document in a line are equal: it stays whole
+            numbers = waiting.column("number").to_numpy()  # equal within a line: a document stays whole
             end = len(codes) if has_time.all() else int(np.searchsorted(numbers, numbers[np.argmin(has_time)]))
             judged = end
             if len(codes) - end > MOST_WAITING:  # the first has waited too long: reject untimed statements of the first half

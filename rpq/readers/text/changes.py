@@ -1,11 +1,11 @@
-r"""Changes of a table as Debezium writes them: `--changes debezium`, or `debezium-rows` of records that were unwrapped.
+r"""Changes of a table as Debezium writes them: envelopes (`--changes debezium`) or unwrapped rows (`debezium-rows`).
 
 An envelope has the row `before` and `after` a change, the operation `op` (c, r, u, d), and its `source`.  With or without
 the schema of Kafka Connect (`{"schema": …, "payload": …}`) it becomes records of edges (`rpq.readers.text.edge_rules`): an
-insert of the row after the change, a delete of the row before it, or both.  Where edges have ids an update replaces the
-edge.  `ExtractNewRecordState` makes plain rows of envelopes, with `__deleted` and `__op` beside their columns.
+insert of the row after the change, a delete of the row before it, or both.  If edges have ids, an update replaces the edge.
+The transformation `ExtractNewRecordState` turns envelopes into plain rows with `__deleted` and `__op` beside their columns.
 
-In both forms names with two underscores are what Debezium says of a change, written as that transformation writes them:
+In both forms, names with two underscores denote facts about the change, under the names that this transformation gives them:
 `__op`, `__ts_ms`, `__source_ts_ms`, `__table`.  Other names are columns of the row.
 """
 
@@ -32,7 +32,7 @@ from rpq.readers.text.edge_rules import (
     RecordEdges,
     RecordParser,
     RowChanges,
-    concatenate_loose,
+    concatenate_mixed,
     record_layout,
     texts_of_column,
 )
@@ -50,7 +50,7 @@ FORMS = (ENVELOPES, ROWS)
 """The forms of changes: envelopes, and rows without them."""
 
 SOURCE_TIME = "__source_ts_ms"
-"""The time at which the database made a change: the timestamp, if no column of the row is named."""
+"""The time at which the database made a change, which is the timestamp unless the user names a column of the row."""
 
 _SCHEMA = re.compile(rb'[ \t]*\{[ \t]*"schema"[ \t]*:[ \t]*')
 _PAYLOAD = re.compile(rb'[ \t]*,[ \t]*"payload"[ \t]*:[ \t]*')
@@ -73,9 +73,9 @@ _IDENTITY = (
 
 
 class ChangeReader:
-    """Makes edges of changes of rows, a batch at a time; otherwise as `EdgeReader`, which makes them of the rows.
+    """A reader that turns changes of rows into edges, a batch at a time; an `EdgeReader` turns the rows into edges.
 
-    `types` are the schemas of the columns of the row by name, where the changes have a schema.
+    `types` are the schemas of the columns of the row by name, if the changes have a schema.
     """
 
     def __init__(self, edges: EdgeReader, *, has_ids: bool, unit: str | None) -> None:
@@ -94,7 +94,7 @@ class ChangeReader:
         of_change = ("__op", "__deleted", SOURCE_TIME, "__ts_ms") if self._is_row else ("__op", SOURCE_TIME, "__ts_ms")
         names = [self._name(name) for name in {*self._facts, *of_change}]
         sides = ("",) if self._is_row else ("before", "after")
-        names += [self._of_side(side, name) for side in sides for name in self._columns]
+        names += [self._row_name(side, name) for side in sides for name in self._columns]
         self.names = tuple(sorted(names))
 
     @property
@@ -104,10 +104,10 @@ class ChangeReader:
 
     @property
     def ends(self) -> frozenset[str]:
-        """The names of values that are no objects and no lists."""
+        """The names of values that must be neither objects nor lists."""
         of_rules = self._edges.rules.ends - {*self._facts}
         sides = ("",) if self._is_row else ("before", "after")
-        return frozenset(self._of_side(side, name) for side in sides for name in of_rules)
+        return frozenset(self._row_name(side, name) for side in sides for name in of_rules)
 
     def check_first(self, found: Mapping[str, Any]) -> None:
         """Raise `FieldError` if the first change has another form, or its row lacks a column that each edge needs."""
@@ -144,15 +144,15 @@ class ChangeReader:
         replaced = deletes & (ops[of_change] == "u")
         rows = {}
         for name in self._columns:
-            before, after = (self._decoded(name, records[self._of_side(side, name)]) for side in ("before", "after"))
+            before, after = (self._decoded(name, records[self._row_name(side, name)]) for side in ("before", "after"))
             old = before.take(pa.array(first))
             if name in self._ids:
                 # An update may come without the row before it: then its id is that of the row after it.
                 new = texts_of_column(after).take(pa.array(first))
                 old = pc.coalesce(texts_of_column(old), pc.if_else(pa.array(ops[first] == "u"), new, None))
-            rows[name] = concatenate_loose([old, after.take(pa.array(second))]).take(pa.array(order))
+            rows[name] = concatenate_mixed([old, after.take(pa.array(second))]).take(pa.array(order))
         places = pa.array(of_change)
-        facts = {name: self._said(name, records, ops).take(places) for name in self._facts}
+        facts = {name: self._change_fact(name, records, ops).take(places) for name in self._facts}
         self._refuse_unknown(rows, facts, of_change, deletes, errors)
         times = pc.coalesce(*(self._time(name, records[self._name(name)]) for name in (SOURCE_TIME, "__ts_ms")))
         changes = RowChanges(deletes=deletes, replaced=replaced, times=times.take(places))
@@ -180,7 +180,7 @@ class ChangeReader:
             deleted = numpy_array(booleans_of_text(texts_of_column(records["__deleted"])).fill_null(False))
             ops[deleted] = "d"
             if self._has_ids:
-                ops[(ops == "") | (ops == "c")] = "u"  # a row that is there is replaced
+                ops[(ops == "") | (ops == "c")] = "u"  # an existing row is replaced
             reason = "is missing, without which an update looks like an insert; let Debezium add it (add.fields=op"
             _refuse(errors, name, ops == "", f"{reason},source.ts_ms), or give --edges id")
             if not self._has_ids:
@@ -193,7 +193,7 @@ class ChangeReader:
         _refuse(errors, name, ops == "t", reason)
         unknown = ~np.isin(ops.astype(np.str_), ["", "c", "u", "d", "t", "m"])
         _refuse(errors, name, unknown, "is no operation of Debezium; expected c, r, u or d")
-        ops[ops == "m"] = ""  # a message of pg_logical_emit_message is no change of a row
+        ops[ops == "m"] = ""  # a message of pg_logical_emit_message is not a change of a row
         if errors:
             ops[list(errors)] = ""
         return ops.astype("U1") if count else np.empty(0, "U1")
@@ -206,7 +206,7 @@ class ChangeReader:
         deletes: np.ndarray,
         errors: dict[int, FieldError],
     ) -> None:
-        """Add errors for deletes of rows that are not known, and for values that PostgreSQL did not send."""
+        """Add errors for deletes of unknown rows, and for values that PostgreSQL did not send."""
         needed = list(rows.values())
         if self._has_ids:
             needed = [values for name, values in {**rows, **facts}.items() if name in self._ids]
@@ -226,12 +226,12 @@ class ChangeReader:
 
     # --- names and values ------------------------------------------------------------------------------------
 
-    def _of_side(self, side: str, name: str) -> str:
-        """Return the name in a change of a column of the row before or after it."""
+    def _row_name(self, side: str, name: str) -> str:
+        """Return the name that a column of the row before or after the change has in the change."""
         return name if self._is_row else name_of((side, *(path_of(name) or (name,))))
 
     def _name(self, name: str) -> str:
-        """Return the name in a change of what is said of it, by its name in rows."""
+        """Return the name that a fact about the change has in the change, given its name in rows."""
         if self._is_row or name in self.metadata:
             return name
         field = name.removeprefix("__")
@@ -242,7 +242,7 @@ class ChangeReader:
                 return f"{part}.{field.removeprefix(part + '_')}"
         return f"source.{field}" if field != "deleted" else "op"
 
-    def _said(self, name: str, records: Mapping[str, pa.Array], ops: np.ndarray) -> pa.Array:
+    def _change_fact(self, name: str, records: Mapping[str, pa.Array], ops: np.ndarray) -> pa.Array:
         if name == "__deleted" and not self._is_row:
             return pa.array(np.where(ops == "d", "true", "false").tolist(), pa.string())
         return records[self._name(name)]
@@ -258,14 +258,14 @@ class ChangeReader:
         return pa.array(values, pa.string()).take(texts.indices)
 
     def _time(self, name: str, column: pa.Array) -> pa.Array:
-        """Return a time of a change in the unit of the stream, null where it is missing."""
+        """Return a time of the change in the unit of the stream, null where it is missing."""
         found = _TIMES.fullmatch(name)
-        return _scaled(_integers(column), found[1] if found else "ms", self._unit or DEFAULT_UNIT)
+        return _convert_unit(_integers(column), found[1] if found else "ms", self._unit or DEFAULT_UNIT)
 
     def _timestamps(
         self, name: str, rows: Mapping[str, pa.Array], of_change: np.ndarray, errors: dict[int, FieldError]
     ) -> pa.Array:
-        """Return a column of timestamps: integers become those of the unit of the stream, as Arrow's timestamps."""
+        """Return a column of timestamps; integers are converted to Arrow's timestamps in the unit of the stream."""
         column, unit = rows[name], self._unit or DEFAULT_UNIT
         numbers, texts = _integers(column), texts_of_column(column)
         of_name = _TIMES.fullmatch(name)
@@ -277,16 +277,16 @@ class ChangeReader:
             for row in np.flatnonzero(numpy_array(numbers.is_valid())).tolist():
                 errors.setdefault(int(of_change[row]), FieldError(reason, name))
         given = of_schema or unit
-        scaled = _scaled(numbers, given, unit)
+        scaled = _convert_unit(numbers, given, unit)
         if scaled.null_count > texts.null_count and self._edges.times in (None, "integers"):
-            self._edges.times = "integers"  # so that what is no time is an error of its record alone
+            self._edges.times = "integers"  # a value that is not a time is an error of its record only
             zeros = str(NANOSECONDS[given] // NANOSECONDS[unit])[1:]
             odd = pc.if_else(numbers.is_valid(), pc.binary_join_element_wise(texts, zeros, ""), texts)
             return pc.coalesce(scaled.cast(pa.string()), odd)
         return scaled.cast(pa.timestamp(unit))
 
     def _has_numbers(self, name: str, texts: pa.Array) -> bool:
-        """Return whether times in a column of the row are numbers; the first one decides, whatever comes with it."""
+        """Return whether the times in a column of the row are numbers, which the first value decides."""
         if name not in self._number_columns:
             for text in texts.drop_null():
                 time = text.as_py().strip(" \t")
@@ -318,7 +318,7 @@ def _decimal(text: str | None, scale: int) -> str | None:
 
 
 def _integers(column: pa.Array) -> pa.Array:
-    """Return integers, also in text; other values are null."""
+    """Return integers, including integers in text.  Other values are null."""
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())
     texts = texts_of_column(column)
@@ -337,7 +337,7 @@ def _within_64_bits(text: str | None) -> int | None:
         return None
 
 
-def _scaled(times: pa.Array, given: str, wanted: str) -> pa.Array:
+def _convert_unit(times: pa.Array, given: str, wanted: str) -> pa.Array:
     """Return times in another unit, rounded down; null where they have more than 64 bits."""
     more, fewer = NANOSECONDS[given], NANOSECONDS[wanted]
     numbers, is_null = numpy_array(times.fill_null(0)), numpy_array(times.is_null())
@@ -371,7 +371,7 @@ class ChangeParser(RecordParser):
                     return
 
     def check_first(self, line: bytes) -> None:
-        """Raise `FieldError` if the first change is none of this form."""
+        """Raise `FieldError` if the first change has another form."""
         payload, _ = self._payload(line)
         self.reader.check_first(read_object(payload))
 
@@ -413,7 +413,7 @@ class ChangeParser(RecordParser):
         return self._change(line[payload.end() : -1]), self._types
 
     def _change(self, payload: bytes) -> bytes:
-        """Return a change; the tombstone that follows the envelope of a delete has nothing to say."""
+        """Return a change, which is empty for the tombstone that follows the envelope of a delete."""
         return _NOTHING if payload.strip() == b"null" and not self._is_row else payload
 
 
@@ -431,7 +431,7 @@ def _types_of(schema: Any) -> dict[str, Any]:
 
 
 def tombstone(key: bytes | str | None, milliseconds: int | None, *, form: str) -> bytes:
-    """Return the change that a message without a value stands for.  Raises `FieldError` if it is not known.
+    """Return the change that a message without a value represents.  Raises `FieldError` if the key does not determine it.
 
     >>> tombstone(b'{"id": 7}', 1000, form="debezium-rows")
     b'{"id": 7, "__deleted": "true", "__op": "d", "__ts_ms": 1000}'
@@ -449,5 +449,5 @@ def tombstone(key: bytes | str | None, milliseconds: int | None, *, form: str) -
 
 
 def refuse_form(format: str) -> InputError:
-    """Return the error for changes in a format that has none."""
+    """Return the error for `--changes` with a format that cannot contain changes."""
     return InputError(f"changes of a database are read as JSON: expected JSON lines, or messages in JSON, and not {format}")

@@ -156,7 +156,7 @@ class Detection:
     """Detects the layout of a file from its first data line, under the options of the reader.
 
     `known` is a sample of the beginning of the file, or None if there is none, as for a pipe.  With `rules` each line is a
-    record, which they make edges of.
+    record, from which the rules make edges.
     """
 
     columns: ColumnNames
@@ -166,7 +166,7 @@ class Detection:
     known: FileSample | None = None
     rules: EdgeRules | None = None
     filters: frozenset[str] = frozenset()
-    """The names that the condition uses, where `where` is left out, as for a sample."""
+    """The names that the condition uses, for a sample, which has no `where`."""
 
     def __call__(self, line: bytes) -> DetectedFormat:
         if self.rules is not None:
@@ -316,7 +316,7 @@ class Detection:
         fields = list(layout.fields)
         for name in (self.columns[name] for name in self.columns.properties):
             if name not in names and self.columns.fixed:
-                continue  # what a post lacks is null
+                continue  # a property that a posted tuple lacks is null
             if names.count(name) != 1:
                 found = f"found {', '.join(map(quote_value, names))}{did_you_mean(name, names)}" if names else (
                     "the file has no header that names its columns"
@@ -356,7 +356,7 @@ class Detection:
         kinds = tuple_kinds(vertex=vertex, unit=unit)
         if self.columns.has_events:
             kinds[EVENT] = ColumnKind(key=EVENT, kind="text")
-        return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.looked_for}}
+        return {**kinds, **{self.columns[column]: kinds[column] for column in self.columns.accepted_columns}}
 
 
 def _record_layout(line: bytes, reader: EdgeReader, condition: Collection[str]) -> Layout:

@@ -11,11 +11,11 @@
     user = "user.name"
 
 Keys are names as in `rpq.readers.key_paths`.  A record has the edges of the rules that apply to it, in the order of the
-file.  A rule with `when` applies where the condition holds, and then a missing end is an error of the record; a rule without
-one applies where both ends, and the key of its label, are there.  Vertices are text, numbers too: what rules call a vertex
-may be a number in one key and text in another.  Lists, objects and bytes are no vertices.
+file.  A rule with `when` applies if the condition holds, and then a missing end is an error of the record.  A rule without
+`when` applies if the record has both ends and the key of the label.  Vertices are text, numbers too, because a vertex may be
+a number under one key and text under another.  Lists, objects and bytes cannot be vertices.
 
-With events, `event` is the key of the event of an edge.  If no rule has one, each record is an event.
+With events, `event` is the key of the event of an edge.  If no rule has it, each record is an event.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ _NAMES = (*_ENDS, "timestamp", "label_from", "op", DELETE, STREAM, EVENT, "id")
 _KEYS = ("label", *_NAMES, "when", "properties")
 
 _BATCHES = count_from()
-"""The numbers of batches of records in this process, by which no two records have the same event."""
+"""The numbers of batches of records in this process, so that no two records have the same event."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeRule:
-    """One edge of a record: the `names` of its values by column, its label unless that is one of them, and a condition."""
+    """One edge of a record: the `names` of its values by column, a label if it is constant, and a condition."""
 
     number: int
     names: Mapping[str, str]
@@ -83,7 +83,7 @@ class EdgeRule:
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """The columns without which there is no edge."""
+        """The columns that an edge cannot lack."""
         return (*_ENDS, "label_from") if self.label is None else _ENDS
 
 
@@ -112,9 +112,9 @@ class EdgeRules:
 
     @classmethod
     def of_columns(cls, names: ColumnNames, *, changes: str, timestamp: str) -> EdgeRules:
-        """Return the one rule of rows that are an edge each, with the columns that `names` maps.
+        """Return a single rule, by which each row is an edge with the columns that `names` maps.
 
-        Without a column for timestamps they are those of the changes, under the name `timestamp`.
+        If no column has timestamps, they are the times of the changes, under the name `timestamp`.
 
         >>> names = ColumnNames.parse("source=payer,target=payee", label="paid")
         >>> dict(EdgeRules.of_columns(names, changes="debezium", timestamp="__source_ts_ms").rules[0].names)
@@ -185,7 +185,7 @@ class EdgeRules:
 
     @cached_property
     def ends(self) -> frozenset[str]:
-        """The names of values that are no objects and no lists.
+        """The names of values that must be neither objects nor lists.
 
         >>> text = "[[edge]]\\nlabel='l'\\nsource='from.id'\\ntarget='to'\\ntimestamp='ts'"
         >>> sorted(EdgeRules.parse(text, file="e.toml").ends)
@@ -221,7 +221,7 @@ or no such key
         return tuple(sorted(names))
 
     def misspelt(self, names: Sequence[str]) -> list[str]:
-        """Return a warning for each name of a value that no record at the beginning of a file has, but nearly.
+        """Return a warning for each name that no record at the beginning of a file has, if records have a similar name.
 
         >>> text = "[[edge]]\\nlabel='l'\\nsource='process.parnt'\\ntarget='to'\\ntimestamp='ts'"
         >>> EdgeRules.parse(text, file="e.toml").misspelt(["process.parent", "ts"])[0].partition(", ")[2]
@@ -235,9 +235,9 @@ or no such key
         ]
 
     def of_property(self, rule: EdgeRule, name: str) -> str | None:
-        """Return the name of the values of a property: what the rule says, otherwise its own unless another rule says so.
+        """Return the name of the values of a property, or None if the edges of the rule do not have it.
 
-        Returns None for a property that the edges of a rule do not have.
+        The rule may name them; otherwise the property has its own name, unless another rule names its values.
 
         >>> text = "[[edge]]\\nlabel='l'\\nsource='from.id'\\ntarget='to'\\ntimestamp='ts'\\nproperties={sum='amount'}"
         >>> rules = EdgeRules.parse(text, file="e.toml")
@@ -261,7 +261,7 @@ def _rule(
     for key, other in (("label", "label_from"), ("op", DELETE)):
         for one, alternative in ((key, other), (other, key)):
             if one in own and alternative in defaults and alternative not in own:
-                del table[alternative]  # the default of the other way to say it
+                del table[alternative]  # the alternative is a default, which this edge overrides
     label = table.get("label")
     place = f"{file}: edge {number}" + (f" ({label!r})" if isinstance(label, str) else "")
     _check_keys(table, place)
@@ -302,7 +302,7 @@ def _are_tables(*tables: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordEdges:
-    """The edges of some records: columns, the place of the record of each edge, and the first error of bad records.
+    """The edges of some records: columns, the position of the record of each edge, and the first error of bad records.
 
     A bad record has no edges.
     """
@@ -314,10 +314,11 @@ class RecordEdges:
 
 @dataclass(frozen=True, kw_only=True)
 class RowChanges:
-    """The facts besides the row in records that are changes of rows: one value for each record.
+    """The facts about changes of rows besides the rows: one value for each record.
 
-    `deletes` are records whose edges leave, at `times`, or at that of the row where it is null.  The record after one of
-    `replaced` is the same row as it is now; where edges have ids, an edge that it has under the same id is replaced.
+    `deletes` marks records whose edges are deleted, at the time in `times` or, where it is null, at the time of the row.
+    `replaced` marks records that are followed by the new version of the same row; if edges have ids, an edge of the new
+    version replaces the edge with the same id.
     """
 
     deletes: np.ndarray
@@ -327,9 +328,9 @@ class RowChanges:
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """Values beside records, such as the keys of messages: by name, one for each record of a batch.
+    """Values from outside of records, such as the keys of messages: by name, one for each record of a batch.
 
-    `timestamps` are times in the unit of the stream (as Arrow's timestamps), for rules that name them as the timestamp.
+    `timestamps` are such values for rules that name them as the timestamp: Arrow's timestamps in the unit of the stream.
 
     >>> metadata = Metadata(values={"@key": pa.array(["x", "y"])})
     >>> metadata.take(np.array([1])).values["@key"].to_pylist()
@@ -352,11 +353,11 @@ class Metadata:
 
 
 class EdgeReader:
-    """Makes edges of records, a batch at a time, with the properties and ids that `columns` names.
+    """A reader that turns records into edges, a batch at a time, with the properties and ids that `columns` names.
 
-    `kinds` are the kinds of the values of typed columns, by name; others have no type.  `times` is the kind of timestamps
-    in text, or "integers"; None until the first timestamp, which decides.  They become integers in `unit`.  `further` are
-    names of values that the caller reads besides.  `metadata` are names of values that stand beside records, as `Metadata`.
+    `kinds` are the kinds of the values of typed columns, by name; other columns have no type.  `times` is the kind of
+    timestamps in text, or "integers"; it is None until the first timestamp, which decides.  Times become integers in
+    `unit`.  `further` are names of values that the caller reads too.  `metadata` are names of values in `Metadata`.
     """
 
     def __init__(
@@ -419,7 +420,7 @@ class EdgeReader:
             order = order[~np.isin(of_records[order], list(errors))]
         columns = {}
         for name in parts[0]:
-            columns[name] = concatenate_loose([part[name] for part in parts]).take(pa.array(order))
+            columns[name] = concatenate_mixed([part[name] for part in parts]).take(pa.array(order))
         for name in ("label", STREAM, EVENT):
             if name in columns:
                 columns[name] = columns[name].dictionary_encode()
@@ -440,7 +441,7 @@ class EdgeReader:
         errors: dict[int, FieldError],
         changes: RowChanges | None,
     ) -> dict[str, Any]:
-        """Return the edges of a rule, with the places of their records; add errors of records that have none yet."""
+        """Return the edges of a rule, with the positions of their records; add the first errors of records."""
         rule, predicate = self.rules.rules[number], self._predicates[number]
         if rule.is_required:
             applies = np.ones(count, np.bool_)
@@ -495,7 +496,7 @@ class EdgeReader:
         return {**names, **properties, **ids, "record": place}
 
     def _are_there(self, rule: EdgeRule, records: Mapping[str, pa.Array], count: int) -> np.ndarray:
-        """Return which records have the ends of an edge, or an id and say that it is a delete."""
+        """Return which records have the ends of an edge, or are a delete by id."""
         found = np.ones(count, np.bool_)
         for column in rule.needed:
             found &= numpy_array(texts_of_column(records[rule.names[column]]).is_valid())
@@ -519,7 +520,7 @@ class EdgeReader:
         return np.zeros(count, np.bool_)
 
     def _kind_of_times(self, records: Mapping[str, pa.Array]) -> str | None:
-        """Return the kind of the first timestamp of these records, be it of an edge or not; None if there is none."""
+        """Return the kind of the first timestamp in these records, whether or not it belongs to an edge, or None."""
         for name in dict.fromkeys(rule.names["timestamp"] for rule in self.rules.rules):
             column = records[name].drop_null()
             if pa.types.is_temporal(column.type):
@@ -531,7 +532,7 @@ class EdgeReader:
         return None
 
     def _timestamps(self, column: pa.Array, bad: _Problems, at: pa.Array | None = None) -> pa.Array:
-        """Return timestamps in the unit of the stream: `at`, where it is not null, otherwise those of a column."""
+        """Return timestamps in the unit of the stream, from `at` where it is not null, otherwise from the column."""
         if at is not None and at.null_count < len(at):
             is_own = pa.array(numpy_array(at.is_null()))
             rows = pa.array(np.flatnonzero(numpy_array(is_own)))
@@ -546,7 +547,7 @@ class EdgeReader:
             if pa.types.is_temporal(column.type) or self.times in (None, "integers"):
                 try:
                     return column.cast(pa.int64()).fill_null(0)
-                except pa.ArrowInvalid:  # unsigned ones beyond 63 bits: their records are bad, not the file
+                except pa.ArrowInvalid:  # unsigned integers beyond 63 bits make their records bad, not the file
                     pass
         texts = texts_of_column(column)
         if texts.null_count == len(texts):
@@ -575,7 +576,7 @@ class EdgeReader:
 
 
 class _Problems:
-    """Collects the first error of each record."""
+    """A collector of the first error of each record."""
 
     def __init__(self, rule: EdgeRule, places: np.ndarray, errors: dict[int, FieldError]) -> None:
         self._rule = rule
@@ -602,8 +603,8 @@ class _Problems:
 
 
 def _leaving_by_id(ids: pa.Array, applies: np.ndarray, changes: RowChanges) -> np.ndarray:
-    """Return which records have an edge of a rule that enters, or perhaps one that leaves, by its id."""
-    # An edge is replaced by that of the next record, unless that has none, or one with another id.
+    """Return which records insert an edge of a rule, or delete it by its id."""
+    # The edge of the next record replaces an edge, unless the next record has no edge, or one with another id.
     is_same = numpy_array(pc.equal(ids[:-1], ids[1:]).fill_null(False))
     is_replaced = changes.replaced.copy()
     is_replaced[:-1] &= is_same & applies[1:]
@@ -611,8 +612,8 @@ def _leaving_by_id(ids: pa.Array, applies: np.ndarray, changes: RowChanges) -> n
     return found
 
 
-def concatenate_loose(arrays: Sequence[pa.Array]) -> pa.Array:
-    """Concatenate columns of values, as texts if their types differ in more than that one has no values."""
+def concatenate_mixed(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Concatenate columns of values; if the types of columns with values differ, all values become texts."""
     types = {array.type for array in arrays if array.null_count < len(array)}
     if len(types) == 1:
         arrays = [array if array.type in types else pa.nulls(len(array), *types) for array in arrays]
@@ -631,7 +632,7 @@ def _integers(texts: pa.Array) -> pa.Array | None:
 
 
 def texts_of_column(column: pa.Array) -> pa.Array:
-    """Return values as text; empty ones are null."""
+    """Return values as text, with null for empty text."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if not (pa.types.is_string(column.type) or pa.types.is_floating(column.type)):
@@ -640,14 +641,14 @@ def texts_of_column(column: pa.Array) -> pa.Array:
 
 
 class _NoColumns(ColumnNames):
-    """The columns of records, which are no tuples."""
+    """The columns of records, which have none of a tuple's columns."""
 
-    columns = looked_for = ()
+    columns = accepted_columns = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordLayout(JsonLayout):
-    """The layout of objects that become edges; the values of `ends` are null if they are objects or lists."""
+    """The layout of objects that become edges; objects and lists in the values of `ends` are read as null."""
 
     names: ColumnNames = field(default_factory=_NoColumns)
     ends: frozenset[str]
@@ -659,9 +660,9 @@ class RecordLayout(JsonLayout):
 
 
 class RecordReader(Protocol):
-    """Makes edges of records: an `EdgeReader`, or one for other records on top of it.
+    """A reader that turns records into edges: an `EdgeReader`, or a reader of other records that uses one.
 
-    `names` are those of the values that are read, `metadata` those among them that stand beside the records, and `times` is
+    `names` are the names of the values that are read, `metadata` those among them that come from `Metadata`, and `times` is
     the kind of the timestamps in text.
     """
 
@@ -677,13 +678,13 @@ class RecordReader(Protocol):
 
 
 def record_layout(reader: RecordReader, ends: frozenset[str]) -> RecordLayout:
-    """Return the layout of the objects that a reader makes edges of; the values of `ends` are no objects and no lists."""
+    """Return the layout of the objects that a reader turns into edges; values of `ends` are neither objects nor lists."""
     names = tuple(name for name in reader.names if name not in reader.metadata)
     return RecordLayout(further=names, ends=ends - reader.metadata)
 
 
 def json_records(reader: EdgeReader) -> JsonLines:
-    """Return a parser of JSON lines whose records a reader makes edges of."""
+    """Return a parser of JSON lines whose records a reader turns into edges."""
     return JsonLines(record_layout(reader, reader.rules.ends))
 
 
@@ -697,7 +698,7 @@ class RecordParser:
     def parse(self, block: Block, *, stop: bool, metadata: Metadata | None = None) -> Iterator[Rows]:
         """Read a block in pieces; with `stop`, no further than its first bad record.
 
-        `metadata` are the values beside the records of the block.
+        `metadata` are values from outside of the records of the block.
         """
         start, numbers = 0, list[int]()
         for piece in self.inner.parse(block, stop=stop):

@@ -74,7 +74,7 @@ class JsonLayout:
     """True if the layout reads the first object, so that messages cannot refer to earlier ones."""
 
     def __post_init__(self) -> None:
-        if self.names.time_format is not None:  # the user's word is no matter of detection
+        if self.names.time_format is not None:  # the user has specified the format, so nothing is detected
             object.__setattr__(self, "times", self.names.time_format)
 
     @cached_property
@@ -90,7 +90,7 @@ class JsonLayout:
     @cached_property
     def columns(self) -> tuple[tuple[str, str], ...]:
         """The columns that are read, with their keys."""
-        return tuple((column, self.names[column]) for column in self.names.looked_for)
+        return tuple((column, self.names[column]) for column in self.names.accepted_columns)
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
@@ -163,10 +163,10 @@ class JsonLayout:
         edge, values = value_at(found, name), {}
         if edge is not None and (not isinstance(edge, (str, int)) or isinstance(edge, bool)):
             raise FieldError(f"{_quote_json(edge)} is no id of an edge; expected text or an integer", name)
-        looked_for = self.names.looked_for
-        if "op" in looked_for:
+        accepted_columns = self.names.accepted_columns
+        if "op" in accepted_columns:
             values[DELETE] = _is_minus(value_at(found, self.names["op"]), self.names["op"])
-        if DELETE in looked_for:
+        if DELETE in accepted_columns:
             self._read_delete(found, self.names[DELETE], values)
         is_delete = bool(values.get(DELETE))
         if edge in (None, "") and not is_delete:
@@ -259,7 +259,7 @@ class _Object(dict[str, Any]):
 
 
 def refuse_duplicates(found: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise `FieldError` if a key that leads to the value of one of these names occurs twice in its object."""
+    """Raise `FieldError` if a key on the path to the value of one of these names occurs twice in its object."""
     if not _has_duplicates(found):
         return
     for name in sorted(names):
@@ -268,7 +268,7 @@ def refuse_duplicates(found: Mapping[str, Any], names: Iterable[str]) -> None:
 
 
 def _has_duplicates(value: Any) -> bool:
-    """Return whether an object, or one inside of it, has duplicate keys."""
+    """Return whether an object, or an object inside it, has duplicate keys."""
     if isinstance(value, dict):
         return isinstance(value, _Object) or any(map(_has_duplicates, value.values()))
     return isinstance(value, list) and any(map(_has_duplicates, value))
@@ -327,7 +327,7 @@ def _quote_json(value: Any) -> str:
 
 @dataclass
 class JsonLines:
-    """A parser for blocks of JSON lines: a fast path for plain blocks, otherwise exact and halved as by `LineParser`."""
+    """A parser for blocks of JSON lines: a fast path for plain blocks, otherwise exact, in halves, like `LineParser`."""
 
     layout: JsonLayout
     _types: dict[str, pa.DataType] = field(default_factory=dict)
@@ -443,7 +443,7 @@ def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
         if name == "delete" or name in layout.names.columns
     }
     for name in (STREAM, EVENT):
-        if name in layout.names.looked_for:
+        if name in layout.names.accepted_columns:
             columns[name] = pa.array([values[name] for values in read.values], pa.string()).dictionary_encode()
     if "label" in columns:
         columns["label"] = columns["label"].dictionary_encode()
@@ -521,7 +521,7 @@ def _empty_as_none(array: pa.Array) -> pa.Array:
 
 
 def _untyped_column(array: pa.Array) -> pa.Array | None:
-    """Return an additional column, or None if its values may differ from those of the exact path."""
+    """Return an additional column, or None if the exact path might read other values."""
     if pa.types.is_string(array.type):
         return array if _is_text(array) else None
     if not pa.types.is_floating(array.type):

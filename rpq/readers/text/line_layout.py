@@ -166,7 +166,7 @@ class Layout:
     empty or not.  The last `optional` fields may be missing from a line.  With `integers`, vertices and labels must be
     integers, but remain text; with `brackets`, one pair of angle brackets around them is removed.  `quotes` enables
     quotes between tabs (`rpq.readers.text.quotes`); they are always enabled between commas, never between blanks.
-    `edge` is the field with the ids of edges, where they have some: an insert needs one, and a delete that has one needs no
+    `edge` is the field with the ids of edges, if edges have ids: an insert needs an id, and a delete with an id needs no
     names.  `times` is the kind of timestamps: integers, or times (all with a zone, all without, or all in a format) that
     become integers in `time_unit`.
     """

@@ -83,7 +83,7 @@ def test_a_condition_leaves_triples_out():
     ("reading", "columns", "message"),
     [
         (RdfReading(), None, "the triples have no time: .*timestamp=@time takes that of messages"),
-        (BY_NAME, "timestamp=@time", "both --rdf-time and --columns timestamp= say the time"),
+        (BY_NAME, "timestamp=@time", "both --rdf-time and --columns timestamp= set the time"),
         (BY_NAME, "source=@key", "triples have the columns of their terms"),
     ],
 )

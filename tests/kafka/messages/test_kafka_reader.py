@@ -181,7 +181,7 @@ def test_a_listener_that_wants_a_login_is_met_with_a_hint(rpq, monkeypatch, answ
         status, _, said = rpq("run", "a", "--window", 10, "--slide", 1, "--input", topic, "--until-end")
     assert status == 1
     error = " ".join(said.split("Error: ")[1].split())
-    assert "the broker ends connections in plaintext" in error and "security.protocol=SASL_SSL" in error
+    assert "the broker closes plaintext connections" in error and "security.protocol=SASL_SSL" in error
     assert "sasl.username" in error and "--kafka-config" in error
 
 

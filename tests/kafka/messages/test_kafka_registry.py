@@ -120,7 +120,7 @@ def test_what_is_no_message_of_the_registry_says_so() -> None:
         b"": "does not begin with the number of a schema",
         prefix(9): "is of schema 9, which the schema registry at mock://here does not have",
         prefix(2) + b"..": "is of schema 2, which is Protobuf; expected Avro or JSON Schema",
-        prefix(3) + b"..": "is of schema 3, which is no schema of Avro: {'type': 'rekord'}",
+        prefix(3) + b"..": "is of schema 3, which is not a valid schema of Avro: {'type': 'rekord'}",
         good[:-1]: "is cut off or damaged, or not of schema 1: ",
         good + b"..": "is not of schema 1, which describes all but its last 2 bytes",
     }
@@ -290,10 +290,10 @@ def test_a_registry_that_is_away_is_asked_again_and_its_messages_are_read_then(m
 
 def test_settings_of_the_registry_are_checked_without_secrets() -> None:
     for url, config, message in (
-        ("ftp://me:secret@here", {}, "here: is no URL; expected one such as http://"),
-        ("me:secret@here", {}, "here: is no URL; expected one such as http://"),
+        ("ftp://me:secret@here", {}, "here: is not a URL; expected one such as http://"),
+        ("me:secret@here", {}, "here: is not a URL; expected one such as http://"),
         ("http://me:secret@here", {"basic.auth.user.info": "a:b"}, "give one of the two"),
-        ("http://here", {"max.retries": "3"}, "max.retries is not to be set"),
+        ("http://here", {"max.retries": "3"}, "max.retries cannot be set"),
         ("http://here", {"timeout": "soon"}, "timeout is 'soon'; expected a number"),
         ("http://here", {"basic.auth": "me:secret"}, "Unrecognized properties: basic.auth"),
         ("http://here", {"ssl.ca.location": "/nowhere.pem"}, "No such file"),
@@ -311,7 +311,7 @@ def test_settings_of_the_registry_are_checked_without_secrets() -> None:
         (["--format", "rdf", "--schema-registry", "http://here", "--rdf-time", "urn:t"], "documents of RDF have no"),
         (["--format", "protobuf", "--schema-registry", "http://here"], "messages in Protobuf are not read"),
         (["--format", "yago", "--schema-registry", "http://here"], "expected edges, jsonl, rdf, avro or json-schema"),
-        (["--schema-registry", "here:8081"], "here:8081: is no URL; expected one such as http://"),
+        (["--schema-registry", "here:8081"], "here:8081: is not a URL; expected one such as http://"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(rpq, options, message) -> None:

@@ -450,9 +450,9 @@ def test_changes_of_rows_have_the_metadata_of_their_messages(form):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (("'x'", "'@kye'"), "edge 1 .'a'., key 'source': '@kye' is nothing of a message.*did you mean '@key'"),
+        (("'x'", "'@kye'"), "edge 1 .'a'., key 'source': '@kye' is not metadata of a message.*did you mean '@key'"),
         (("'y'", "'@time'"), 'key .target.: a time is a timestamp; expected timestamp = "@time"'),
-        (("label", "when=\"`@haeder.kind` = 'x'\"\nlabel"), "key 'when': '@haeder.kind' is nothing of a message"),
+        (("label", "when=\"`@haeder.kind` = 'x'\"\nlabel"), "key 'when': '@haeder.kind' is not metadata of a message"),
     ],
 )
 def test_topics_have_rules_whose_metadata_are_known(tmp_path, changed, message):

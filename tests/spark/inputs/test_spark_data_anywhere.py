@@ -130,7 +130,7 @@ def test_a_data_frame_is_prepared_and_read_as_one(session, tmp_path):
     times = session.read.format("rpq").option("times", "true").load(folder)
     assert times.selectExpr("unix_seconds(max(timestamp))").collect() == [(39,)]
     assert rows_of(pipeline.replay(session, found, QUERY, partitions=2)).total() > 0
-    with pytest.raises(Exception, match="is no prepared data set"):
+    with pytest.raises(Exception, match="is not a prepared data set"):
         session.read.format("rpq").load(str(tmp_path)).collect()
     with pytest.raises(rpq.InputError, match="column 'source'"):
         pipeline.prepare(session, frame, str(tmp_path / "other"), on_error="stop")
@@ -158,13 +158,13 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
         changes = pipeline.replay(session, f"{mounted}/in", pattern, partitions=3)
         matched.append(Counter(map(tuple, changes.collect())))
         put(2, [*ROWS[-1:], ("x", "y", "a", 99, "?")])
-        with pytest.raises(Exception, match="is no operation") as caught:
+        with pytest.raises(Exception, match="is not an operation") as caught:
             rows_of(pipeline.replay(session, f"{mounted}/in", QUERY))
         said.append(plain_message(caught.value))
         (tmp_path / "in" / "2.parquet").unlink()
     assert found == [local_rows()] * 3
     assert matched == [Counter(map(tuple, rpq.Engine(pattern).push_rows(ROWS).rows()))] * 3
-    assert said[0] == said[1] == said[2] and "/in/2.parquet: row 2: column 'op': '?' is no operation" in said[0]
+    assert said[0] == said[1] == said[2] and "/in/2.parquet: row 2: column 'op': '?' is not an operation" in said[0]
     monkeypatch.undo()
     columns = [name for name in COLUMNS if name != "label"]
     for label in "ab":
@@ -225,7 +225,7 @@ def test_a_stream_of_text_with_times(session, tmp_path):
         edges, _ = Stream.edges(session, str(tmp_path / "in"), "csv", 1, timestamps=["at"])
         assert edges.schema["at"].dataType.simpleString() == kind
     file.write_text("source,target,label,at\nx,y,a,soon\n")
-    with pytest.raises(PipelineError, match="column 'at': 'soon' is no timestamp; expected an integer, or a time"):
+    with pytest.raises(PipelineError, match="column 'at': 'soon' is not a timestamp; expected an integer, or a time"):
         Stream.edges(session, str(tmp_path / "in"), "csv", 1, timestamps=["at"])
     lines = [",".join([*row[:3], written(row)[:20]]) for row in ROWS]
     file.write_text("\n".join(["source,target,label,at", *lines]))

@@ -80,7 +80,7 @@ def hosts(parent: int) -> list[int]:
 def wait_for_end(parent: int) -> None:
     deadline = time.monotonic() + 20
     while hosts(parent):
-        assert time.monotonic() < deadline, "a process that keeps engines does not end"
+        assert time.monotonic() < deadline, "a process for engines does not end"
         time.sleep(0.05)
 
 
@@ -194,7 +194,7 @@ def test_another_worker_finds_the_engine(folder):
         assert first.take("stream", ["x"]) is None
         first.build(None, None)
         rows = rows_of(first, 0)
-        assert first.outcome.time == 29 and first.keep("stream", "one") > 0
+        assert first.outcome.time == 29 and first.store("stream", "one") > 0
     whole = rpq.Engine(QUERY, share=(0, 2))
     assert rows == Counter(tuple(row) for row in whole.push(tuples(0)).rows())
     with connect_engine(share_spec(), EngineCache()) as second:
@@ -203,7 +203,7 @@ def test_another_worker_finds_the_engine(folder):
         whole.push(tuples(1))
         second.catch_up(tuples(1), whole.time)
         assert rows_of(second, 2) == Counter(tuple(row) for row in whole.push(tuples(2)).rows())
-        second.keep("stream", "three")
+        second.store("stream", "three")
     with connect_engine(share_spec(), EngineCache()) as third:
         assert third.take("stream", ["one"]) is None, "it is at another version"
     with connect_engine(share_spec(rpq.Query("b", window=QUERY.window)), EngineCache()) as other:
@@ -220,11 +220,11 @@ def test_an_engine_of_other_options_is_not_taken(folder):
 
     with connect_engine(share_spec(query(3)), EngineCache()) as first:
         first.build(None, None)
-        first.keep("stream", "one")
+        first.store("stream", "one")
     with connect_engine(share_spec(query(4)), EngineCache()) as second:
         assert second.take("stream", ["one"]) is None
         second.build(None, None)
-        second.keep("stream", "two")
+        second.store("stream", "two")
     with connect_engine(share_spec(query(4)), EngineCache()) as third:
         assert third.take("stream", ["two"]) == "two"
 
@@ -241,7 +241,7 @@ def test_engines_in_use_are_counted():
     first, second = (engine_bytes(one._engine) for one in engines)
     assert cache.nbytes == first + second
     assert engines[1]._engine._evaluation.guard.limit == limit - first
-    engines[1].keep("stream", "one")
+    engines[1].store("stream", "one")
     assert cache.nbytes == first + second
     del engines[0], engine
     assert cache.nbytes == second, "one that failed half-way is gone"
@@ -266,7 +266,7 @@ def test_one_that_was_not_kept_is_gone(folder):
     with connect_engine(share_spec(), EngineCache()) as first:
         first.build(None, None)
         rows_of(first, 0)
-        first.keep("stream", "one")
+        first.store("stream", "one")
     with pytest.raises(KeyError), connect_engine(share_spec(), EngineCache()) as failed:
         assert failed.take("stream", ["one"]) == "one"
         raise KeyError("the task fails")
@@ -353,7 +353,7 @@ def calls_as_nobody(address: str) -> None:
 def test_nobody_else_is_served(folder):
     with connect_engine(share_spec(), EngineCache()) as engine:
         engine.build(None, None)
-        engine.keep("stream", "one")
+        engine.store("stream", "one")
     stranger = multiprocessing.get_context("fork").Process(target=calls_as_nobody, args=(address_of(folder),))
     stranger.start()
     stranger.join(60)
@@ -376,7 +376,7 @@ def test_what_others_listen_to_is_left_alone(folder, monkeypatch, parent):
 def test_those_that_say_nothing_keep_nobody_waiting(folder):
     with connect_engine(share_spec(), EngineCache()) as engine:
         engine.build(None, None)
-        engine.keep("stream", "one")
+        engine.store("stream", "one")
     with Client(address_of(folder), family="AF_UNIX"), connect_engine(share_spec(), EngineCache()) as engine:
         assert engine.take("stream", ["one"]) == "one"
 

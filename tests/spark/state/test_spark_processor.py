@@ -763,7 +763,7 @@ def test_random_streams_of_values(identity: Any):
         asked = [query(described[0], size=size, slide=slide, **{"semantics": "explicit", **described[1], "name": "q"})]
         further = [query("b/a?", size=10, slide=3, name="other")] if asked[0].columns == ("source", "target") else []
         parts = ValuePartitions(*asked, partitions=partitions, identity=identity)
-        # What `keep` keeps is not late where edges have neither an identity nor properties.
+        # Edges that `keep` retains are not late where edges have neither an identity nor properties.
         keep = rpq.Window(size=300, slide=1) if further else None
         engine = rpq.Engine(*asked, edges=identity, keep=keep)
         late = 0

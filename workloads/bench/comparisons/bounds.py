@@ -20,7 +20,7 @@ _LEAST_WINDOW = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A figure, and its bound where that depends on the run; else the bound is that of the line."""
+    """A figure, and its bound if the bound depends on the run; otherwise the bound of the line applies."""
 
     measured: float
     bound: float | None = None
@@ -82,7 +82,7 @@ def line(
 
 
 def window_of(settings: Settings, edges: int) -> int:
-    """Return the edges in the window of a line that has `edges` of them at the settings by default."""
+    """Return the number of edges in the window of a line, which is `edges` with the default settings."""
     return max(_LEAST_WINDOW, round(edges * settings.scale * settings.edges / 1_000_000))
 
 

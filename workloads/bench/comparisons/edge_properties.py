@@ -65,7 +65,7 @@ def _stream(settings: Settings) -> Stream:
     return with_amounts(stream_of("stackoverflow", settings, lambda text: None), seed=settings.seed)
 
 
-def _filtered(stream: Stream, is_satisfied: np.ndarray, *, edges: Identity) -> Stream:
+def _filter_edges(stream: Stream, is_satisfied: np.ndarray, *, edges: Identity) -> Stream:
     """Return the edges of a stream that satisfy a condition.
 
     Under `triple`, an edge that does not satisfy it replaces one that does: a delete stands in its place.
@@ -86,7 +86,7 @@ def _filtered(stream: Stream, is_satisfied: np.ndarray, *, edges: Identity) -> S
 def _half_of_edges(settings: Settings, *, edges: Identity) -> Reading:
     """Compare a query half of whose edges satisfy its conditions with the query without them over those edges alone."""
     stream = _stream(settings)
-    satisfied = _filtered(stream, np.asarray(stream.table["amount"]) > _AMOUNTS // 2, edges=edges)
+    satisfied = _filter_edges(stream, np.asarray(stream.table["amount"]) > _AMOUNTS // 2, edges=edges)
     case = _Case(text=f"a2q[amount > {_AMOUNTS // 2}]/c2a[amount > {_AMOUNTS // 2}]*", stream=stream, edges=edges)
     base = _Case(text="a2q/c2a*", stream=satisfied, edges=edges)
     return _times_as_long(case, base, repeat=settings.repeat)

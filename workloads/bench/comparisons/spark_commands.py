@@ -1,6 +1,6 @@
 """Commands as users type them, cold: `rpq run` and `rpq spark replay`, with a model of the processor time of the latter.
 
-The model (`fit`) has the terms of which a replay consists.  With E edges, R rows, n shares, and m executors:
+The model (`fit`) is a sum of terms for the parts of a replay.  With E edges, R rows, n shares, and m executors:
 
     CPU seconds = start + m · executor + n · E · read + R · row + own
 
@@ -108,18 +108,18 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
     stream = stream_of("stackoverflow", settings, say)
     commit = commit_of_checkout()
     resumes = settings.resumes and not (commit or "").endswith("+")
-    known = {name: one for name, one in _earlier(settings).items() if resumes and one.get("commit") == commit}
+    known = {name: one for name, one in _earlier_records(settings).items() if resumes and one.get("commit") == commit}
     lines = [line for line in LINES if not settings.queries or line.job in settings.queries]
     with tempfile.TemporaryDirectory(prefix="rpq-bench-spark-") as place:
         folder = Path(place)
         for number, line in enumerate(lines, start=1):
             if line.name not in known:
                 say(f"{number} of {len(lines)}: {line.name} …")
-                known[line.name] = {**_measured(line, _data(folder, stream, line.job), folder), "commit": commit}
+                known[line.name] = {**_measure_line(line, _data(folder, stream, line.job), folder), "commit": commit}
             yield _outcome([(one, known[one.name]) for one in lines if one.name in known], stream)
 
 
-def _earlier(settings: Settings) -> dict[str, Record]:
+def _earlier_records(settings: Settings) -> dict[str, Record]:
     """Return the lines of an earlier run with the same settings by name."""
     try:
         earlier = read_result(settings.output, NAME)
@@ -143,7 +143,7 @@ def _data(folder: Path, stream: Stream, job: str) -> Path:
     return data
 
 
-def _measured(line: Line, data: Path, folder: Path) -> Record:
+def _measure_line(line: Line, data: Path, folder: Path) -> Record:
     """Run a command in a session of its own; return its seconds, and the processor seconds of all that it started."""
     output, stats = folder / "rows", folder / "stats.json"
     load = os.getloadavg()[0]
@@ -215,13 +215,13 @@ def fit(terms: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 
 def _terms(line: Line, record: Record) -> list[float]:
-    """Return what the coefficients of a replay are multiplied by; edges and rows in millions."""
+    """Return the factors of the coefficients of a replay, with edges and rows in millions."""
     edges, rows = record["edges"] / 1e6, record["rows"] / 1e6
     return [float(not line.executors), float(line.executors > 0), line.executors, line.shares * edges, rows]
 
 
 def _outcome(measured: Sequence[tuple[Line, Record]], stream: Stream) -> Outcome:
-    """Return the lines, the model over the replays, and the machines of a cluster that pay off."""
+    """Return the lines, the model of the replays, and the numbers of machines of a cluster that pay off."""
     runs = {line.job: one for line, one in measured if line.threads == 1}
     own = _own_seconds(runs)
     replays = [(line, one) for line, one in measured if not line.threads and line.job in own]

@@ -66,7 +66,7 @@ def _averages(window: int, seed: int) -> Stream:
 def _threes(window: int, seed: int) -> Stream:
     number = np.arange(2 * window)
     label = number % 3
-    key = numbered_iris("urn:x:", number // 3 + _away(window) * (2 - label) + seed * 10**9)
+    key = numbered_iris("urn:x:", number // 3 + _partner_distance(window) * (2 - label) + seed * 10**9)
     labels = choose_terms(["urn:a", "urn:b", "urn:c"], label)
     return edge_a_moment("threes", window, key, labels, numbered_iris("urn:y:", number))
 
@@ -75,13 +75,13 @@ def _pairs(window: int, seed: int) -> Stream:
     """Generate a stream in which every key has an `a`, and every second key also a `b`."""
     number = np.arange(2 * window)
     turn = number % 3
-    key = number // 3 * 2 + np.where(turn == 1, 1, 0) + np.where(turn == 2, 0, 2 * _away(window))
+    key = number // 3 * 2 + np.where(turn == 1, 1, 0) + np.where(turn == 2, 0, 2 * _partner_distance(window))
     label = choose_terms(["urn:a", "urn:a", "urn:b"], turn)
     source = numbered_iris("urn:x:", key + seed * 10**9)
     return edge_a_moment("pairs", window, source, label, numbered_iris("urn:y:", number))
 
 
-def _away(window: int) -> int:
+def _partner_distance(window: int) -> int:
     return min(_AWAY, window // 12)
 
 

@@ -75,11 +75,11 @@ def measure(settings: Settings, say: Say) -> Outcome:
     records = []
     for call, push in CALLS.items():
         say(f"{call} …")
-        records.append(_singly(call, push, query, stream, names=names, calls=singles))
+        records.append(_single_tuples(call, push, query, stream, names=names, calls=singles))
     say("delete …")
     records.append(_deletes(query, stream, names=names, calls=singles))
     say("insert, new names …")
-    records.append(_coming(query, names=names))
+    records.append(_new_names(query, names=names))
     say(f"push, {BATCH:,} rows …")
     records += [_batches(query, stream, names=count) for count in (0, names)]
     inserts = [record["rows"] for record in records if record["call"] in CALLS]
@@ -107,7 +107,7 @@ def _through_command(settings: Settings, stream: Stream, say: Say) -> tuple[list
             say(f"{way}, {load} …")
             clock, speed = send(lines, rate)
             are_same &= len(clock.took) == _rows_of(lines)
-            records.append(_through(f"{way}, {load}", clock, lines, speed))
+            records.append(_record_of_events(f"{way}, {load}", clock, lines, speed))
     if settings.kafka is None:
         say("no --kafka HOST:PORT: the measurement from topic to topic is left out")
         return records, {"the command gives the engine's rows": are_same}
@@ -153,7 +153,7 @@ def _by_topics(
             start = None if name is None else neighbours.start_process(name, topics)
             rows = expected if name is None else joined
             clock, speed, pairs = through_topics.through_topics(topics, lines, rate, rows=rows, start=start)
-            records.append(_through(f"{way}, {load}", clock, lines, speed))
+            records.append(_record_of_events(f"{way}, {load}", clock, lines, speed))
             are_all_there &= len(clock.took) == rows
             ours = pairs if ours is None else ours
             are_same &= pairs == ours
@@ -163,7 +163,7 @@ def _by_topics(
     }
 
 
-def _through(call: str, clock: through.Clock, lines: list[bytes], speed: float) -> Record:
+def _record_of_events(call: str, clock: through.Clock, lines: list[bytes], speed: float) -> Record:
     record = _record(call, clock.took, names=0, rows=len(clock.took))
     return {**record, "names": None, "calls": len(lines), "tuples_per_second": speed}
 
@@ -219,7 +219,7 @@ def _relevant(tuples: pa.Table, query: rpq.Query) -> list[Tuple]:
     return list(zip(*columns, strict=True))
 
 
-def _singly(call: str, push: Call, query: rpq.Query, stream: Stream, *, names: int, calls: int) -> Record:
+def _single_tuples(call: str, push: Call, query: rpq.Query, stream: Stream, *, names: int, calls: int) -> Record:
     """Measure relevant tuples of the stream by one call."""
     nanoseconds: list[int] = []
     rows = 0
@@ -247,7 +247,7 @@ def _deletes(query: rpq.Query, stream: Stream, *, names: int, calls: int) -> Rec
     return _record("delete", nanoseconds, names=names, rows=rows)
 
 
-def _coming(query: rpq.Query, *, names: int) -> Record:
+def _new_names(query: rpq.Query, *, names: int) -> Record:
     """Measure inserts of two new names each: the first half fills the window, the second half expires the first."""
     engine = rpq.Engine(query, memory_limit=1 << 60)
     edges = names // 2

@@ -97,7 +97,7 @@ def compare(query: rpq.Query, stream: Stream, make: Callable[[], Baseline], sett
 def insert_seconds(query: rpq.Query, stream: Stream, sampled: list[int]) -> list[float]:
     """Return the seconds of `insert` for the tuples in some rows of the second half, in the order of the stream.
 
-    The tuples just before each are inserted one by one too: an engine that is fed tuple by tuple has its code in the
+    The tuples just before each are inserted one by one too: an engine that receives single tuples has its code in the
     cache, which a table of many rows, or another program that evaluates in between, would displace.
     """
     done = len(stream) // 2

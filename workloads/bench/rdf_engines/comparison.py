@@ -29,7 +29,7 @@ STORES = ("Jena", "RDF4J", "pyoxigraph")
 """The rivals that evaluate SPARQL."""
 
 RIVALS = (*STORES, "Esper")
-"""With the one that evaluates statements over windows, where a line has one."""
+"""The rivals with Esper, which evaluates statements over windows, for lines with a statement."""
 
 EVENT_ROWS = 8_192
 """The number of tuples, in whole events, that are pushed at once where each event is a graph of its own."""
@@ -79,9 +79,9 @@ MEMORY = (
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A query in the unit of its stream, beside all stores: what it is about, its stream, and published figures.
+    """A query in the unit of its stream, for comparison with all stores: a description, a stream, and published figures.
 
-    `epl` is the query for Esper, empty for none. `memory` measures the bytes of this engine when the first slide begins.
+    `epl` is the query for Esper, or empty. `memory` measures the bytes of this engine when the first slide begins.
     """
 
     query: SparqlQuery
@@ -167,7 +167,7 @@ def batch_tuples_per_second(line: Line) -> float:
     engine = _engine(line.query, line.stream)
     measured = 0
     seconds = 0.0
-    for is_measured, table in _measured(line.stream):
+    for is_measured, table in _measured_slides(line.stream):
         started = time.process_time()
         for batch in table.to_batches(max_chunksize=BATCH_ROWS):
             engine.push(batch).to_arrow()
@@ -177,7 +177,7 @@ def batch_tuples_per_second(line: Line) -> float:
     return measured / seconds
 
 
-def _measured(stream: RdfStream) -> Iterator[tuple[bool, pa.Table]]:
+def _measured_slides(stream: RdfStream) -> Iterator[tuple[bool, pa.Table]]:
     before = int(np.searchsorted(stream.slides, stream.first))
     yield False, stream.table.slice(0, before)
     yield True, stream.table.slice(before).combine_chunks()
@@ -191,7 +191,7 @@ def _engine(query: rpq.Query, stream: RdfStream) -> rpq.Engine:
 
 
 def _pushes(stream: RdfStream) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield what is pushed at once, with the slide that it ends."""
+    """Yield the batches that are pushed at once, each with the slide at its end."""
     if stream.alone:
         cuts = [0, *(np.flatnonzero(np.diff(stream.slides)) + 1).tolist(), len(stream.slides)]
         start = 0

@@ -92,7 +92,7 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
         (liked_posts, LIKED_POSTS, "post", "post/po"),
         (liked_photos, LIKED_PHOTOS, "photo", "photo/ph"),
     ):
-        liked = _earlier(likes, name, seed)
+        liked = _earlier_item(likes, name, seed)
         liker = _in_circle(_author(liked, seed), uniform(seed, _FRIEND, likes))
         happens(likes, stream, (_user(liker), SIB + "like", numbered_iris(f"{DATA}{prefix}", liked)))
     return events.batch()
@@ -112,7 +112,7 @@ def _in_circle(number: np.ndarray, chance: np.ndarray) -> np.ndarray:
     return number // CIRCLE * CIRCLE + (number + 1 + (chance * (CIRCLE - 1)).astype(np.int64)) % CIRCLE
 
 
-def _earlier(number: np.ndarray, name: str, seed: int) -> np.ndarray:
+def _earlier_item(number: np.ndarray, name: str, seed: int) -> np.ndarray:
     """Draw a post or photo of an earlier round, mostly a recent round."""
     places = np.flatnonzero(name == _ROUND)
     lag = 1 + power_law(uniform(seed, _LAG, number), 2_000, head=50, exponent=2.0)

@@ -66,7 +66,7 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
 
     def message(numbers: np.ndarray) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
         author = person(_author(numbers, seed))
-        place = choose_terms([PLACES + name for name in _COUNTRIES], _drawn(seed, _PLACE, numbers, 10))
+        place = choose_terms([PLACES + name for name in _COUNTRIES], _draw(seed, _PLACE, numbers, 10))
         return numbered_iris(f"{DATA}message", numbers), author, place, plain_literals(numbered_iris("words of ", numbers))
 
     posts, replies, likes, forums, profiles = (of(name) for name in ("post", "reply", "like", "forum", "profile"))
@@ -77,7 +77,7 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
         (post, "id", integers(posts)),
         (post, "creationDate", moments(START + posts)),
         (post, "hasCreator", author),
-        (post, "hasTag", numbered_iris(f"{DATA}tag", _drawn(seed, _TAG, posts, 200))),
+        (post, "hasTag", numbered_iris(f"{DATA}tag", _draw(seed, _TAG, posts, 200))),
         (post, "isLocatedIn", place),
         (post, "content", words),
     )
@@ -98,7 +98,7 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
         "forum",
         (forum, "title", plain_literals(numbered_iris("forum ", forums // 100))),
         (forum, "hasMember", member),
-        (member, "hasPerson", person(_drawn(seed, _MEMBER, forums, PEOPLE))),
+        (member, "hasPerson", person(_draw(seed, _MEMBER, forums, PEOPLE))),
     )
     who = _author(profiles, seed)
     teller = person(who)
@@ -110,7 +110,7 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
     happens(
         "profile",
         (teller, "speaks", plain_literals(choose_terms(_LANGUAGES, who))),
-        (teller, "hasInterest", choose_terms([PLACES + name for name in _INTERESTS], _drawn(seed, _INTEREST, profiles, 8))),
+        (teller, "hasInterest", choose_terms([PLACES + name for name in _INTERESTS], _draw(seed, _INTEREST, profiles, 8))),
         *acquaintances,
     )
     return events.batch()
@@ -132,9 +132,9 @@ def _in_circle(number: np.ndarray, chance: np.ndarray) -> np.ndarray:
 def _earlier_post(number: np.ndarray, seed: int, *, popular: bool) -> np.ndarray:
     """Draw a post of an earlier round, mostly of a recent round; popular posts are the first of their rounds."""
     lag = 1 + power_law(uniform(seed, _LAG, number), 500, head=3 if popular else 30, exponent=2.0)
-    which = 0 if popular else _drawn(seed, _WHICH, number, len(_POSTS))
+    which = 0 if popular else _draw(seed, _WHICH, number, len(_POSTS))
     return np.maximum(number // len(_ROUND) - lag, 0) * len(_ROUND) + _POSTS[which]
 
 
-def _drawn(seed: int, purpose: int, number: np.ndarray, count: int) -> np.ndarray:
+def _draw(seed: int, purpose: int, number: np.ndarray, count: int) -> np.ndarray:
     return (uniform(seed, purpose, number) ** 2 * count).astype(np.int64)

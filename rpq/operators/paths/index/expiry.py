@@ -1,4 +1,4 @@
-"""Crossing slide boundaries: answers that leave, the sweep, moving the base of the cells."""
+"""Kernels that cross slide boundaries: reports of answers that leave, the sweep, and a new base of the cells."""
 
 import numpy as np
 
@@ -55,7 +55,7 @@ from rpq.operators.paths.index.rows import (
 from rpq.operators.paths.program import CLASSES, STATES
 from rpq.stream.edges.outcomes import INSERTED, REFRESHED
 
-SMALL = 1 << 16  # edges up to which a sweep costs next to nothing
+SMALL = 1 << 16  # the number of edges up to which a sweep costs next to nothing
 
 
 @njit(cache=True, nogil=True)
@@ -77,14 +77,14 @@ def cross(index, slide):
 
 @njit(cache=True, nogil=True)
 def is_sweep_due(index, slide):
-    """Return whether enough slides have passed since the last sweep for another one, which has enough to do."""
+    """Return whether enough slides have passed since the last sweep, and another sweep pays."""
     swept = index.state[SWEPT]
     return (slide - swept >= index.settings[SWEEP_EVERY] and _pays_to_sweep(index)) or slide < swept
 
 
 @njit(cache=True, nogil=True)
 def _pays_to_sweep(index):
-    """Return whether the index is small, or enough has come since the last sweep to pay for looking through all of it."""
+    """Return whether the index is small, or enough edges came since the last sweep to pay for a scan of all of it."""
     fields = index.state
     came = fields[OUTCOMES + INSERTED] + fields[OUTCOMES + REFRESHED] - fields[SWEPT_TUPLES]
     return fields[EDGES] <= SMALL or came * 16 >= fields[EDGES]
@@ -92,7 +92,7 @@ def _pays_to_sweep(index):
 
 @njit(cache=True, nogil=True)
 def _rebase(index, slide, passed):
-    """Make `slide` the new base: subtract what has passed from every cell that expires, stopping at 0."""
+    """Make `slide` the new base: subtract the passed slides from every cell that expires, stopping at 0."""
     table, graph, fields = index.table, index.graph, index.state
     ceiling = index.settings[CEILING]
     if passed < 0 or passed >= ceiling:
@@ -116,7 +116,7 @@ def _subtract(values, count, amount, ceiling):
 
 @njit(cache=True, nogil=True)
 def sweep(index):
-    """Collect blocks and rows without a live cell, links of edges that are gone, slots of empty trees."""
+    """Collect blocks and rows without a live cell, links of edges that have left, and slots of empty trees."""
     sweep_rows(index)
     graph = index.graph
     lists = index.state[VERTICES] * index.program.sizes[CLASSES]
@@ -133,7 +133,7 @@ def sweep(index):
 
 @njit(cache=True, nogil=True)
 def note_sweep(index):
-    """Note that a sweep has been made now."""
+    """Record that a sweep was made at this slide."""
     index.state[SWEPT] = index.state[BASE] + index.state[NOW]
     index.state[SWEPT_TUPLES] = index.state[OUTCOMES + INSERTED] + index.state[OUTCOMES + REFRESHED]
 
@@ -191,7 +191,7 @@ def _sweep_links(graph, lists, count, now):
 
 @njit(cache=True, nogil=True)
 def _sweep_slots(index):
-    """Free the slots of roots without a first edge; from the back, so that low slots are given out first."""
+    """Free the slots of roots without a first edge, from the back, so that low slots are assigned first."""
     program, table, fields = index.program, index.table, index.state
     classes = program.sizes[CLASSES]
     for slot in range(fields[SLOTS] - 1, -1, -1):
@@ -210,9 +210,9 @@ def _sweep_slots(index):
 def expire(index, slide, order):
     """Cross to an absolute slide, with a removed row for every answer that dies on the way, boundary by boundary.
 
-    NEED_OUTPUT where there is no room for the rows of the next boundary (and for the event of the tuple after it); called
-    again it resumes behind the boundaries that were reported. A row is scanned only when its lower bound is passed, which is
-    then made exact.
+    Return NEED_OUTPUT if there is no room for the rows of the next boundary (and for the event of the tuple after it); the
+    next call resumes behind the reported boundaries. A row is scanned only when its lower bound is passed, which is then
+    made exact.
     """
     fields = index.state
     last = slide - fields[BASE]
@@ -238,25 +238,25 @@ def _next_death(index):
     for row in range(index.state[ROWS]):
         if table.low[row] < first and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
             first = table.low[row]
-    # A bound may be out of date: what it was computed from has died and been reported.
+    # A bound may be out of date: the answer from which it was computed has died and was reported.
     return max(first, index.state[NOW] + 1)
 
 
 @njit(cache=True, nogil=True)
 def _dying_lanes(index, vertex, state, number, block, dying):
-    """Return the pairs of a block that die at a slide; of several accepting states that do, the lowest has them."""
+    """Return the pairs of a block that die at a slide; a pair of several accepting states belongs to the lowest."""
     table = index.table
     lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
     lanes = unshared_lanes(index, vertex, state, number, lanes, dying - 1, dying)
     if lanes & table.conflicted[number] != ZERO:
-        # What these answer is not what the table says.
+        # The answers of these lanes differ from the table.
         lanes &= ~(table.conflicted[number] & (table.suspended[number] | lanes_in_doubt(index, vertex, number)))
     return lanes
 
 
 @njit(cache=True, nogil=True)
 def _count_dying(index, dying):
-    """Return the room that the rows of one boundary may take."""
+    """Return the room that the rows of one boundary may need."""
     table, accepting = index.table, index.program.accepting
     count = np.int64(0)
     for row in range(index.state[ROWS]):

@@ -1,4 +1,4 @@
-"""Rows of the Δ index: finding and making rows, blocks and slots, the queue, reporting answers, and walks over in-edges."""
+"""Kernels for rows of the Δ index: rows, blocks and slots, the queue, reports of answers, and walks over in-edges."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ZERO = np.uint64(0)
 ONE = np.uint64(1)
 NEVER = np.iinfo(np.int64).max
 DENSE = 3
-"""A row is dense when it holds more than one in DENSE of all block numbers."""
+"""A row is dense if it has more than one in DENSE of all block numbers."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -149,7 +149,7 @@ def region_size(region_class):
 
 @njit(cache=True, nogil=True)
 def _region_class(blocks):
-    """Return the smallest class whose regions hold that many blocks."""
+    """Return the smallest class whose regions have room for that many blocks."""
     region_class = np.int64(0)
     while region_size(region_class) < blocks:
         region_class += 2 if region_class == 0 else 1
@@ -158,7 +158,7 @@ def _region_class(blocks):
 
 @njit(cache=True, nogil=True)
 def take_region(index, region_class):
-    """Return the first block of an empty region, or -1 where there is none."""
+    """Return the first block of an empty region, or -1 if there is none."""
     table, fields = index.table, index.state
     size = region_size(region_class)
     block = np.int64(table.free_regions[region_class])
@@ -183,14 +183,14 @@ def take_region(index, region_class):
 
 @njit(cache=True, nogil=True)
 def release_region(table, block, region_class):
-    """Give a region back."""
+    """Return a region to the free regions of its class."""
     table.chain[block] = table.free_regions[region_class]
     table.free_regions[region_class] = block
 
 
 @njit(cache=True, nogil=True)
 def copy_block(index, source, target):
-    """Copy the cells of a block, with what goes with them."""
+    """Copy the cells of a block with their supports and doubts, if there are any."""
     table = index.table
     for lane in range(LANES):
         table.values[target * LANES + lane] = table.values[source * LANES + lane]
@@ -204,7 +204,7 @@ def copy_block(index, source, target):
 
 @njit(cache=True, nogil=True)
 def _make_dense(index, row, numbers):
-    """Lay the blocks of a row side by side, with room for block numbers below `numbers`; return False without room."""
+    """Store the blocks of a row side by side, for block numbers below `numbers`; return False if there is no room."""
     table = index.table
     region_class = _region_class(numbers)
     region = take_region(index, region_class)
@@ -221,7 +221,7 @@ def _make_dense(index, row, numbers):
 
 @njit(cache=True, nogil=True)
 def release_blocks(table, row):
-    """Take all blocks from a row."""
+    """Release all blocks of a row."""
     if table.span[row] > 0:
         release_region(table, table.base[row], _region_class(np.int64(table.span[row])))
         table.span[row] = 0
@@ -251,7 +251,7 @@ def make_sparse(index, row, count):
 
 @njit(cache=True, nogil=True)
 def make_block(index, row, number):
-    """Give a row without a block `number` an empty one; return the block, or minus a `NEED_` code."""
+    """Add an empty block `number` to a row that lacks it; return the block, or minus a `NEED_` code."""
     table, fields, directory = index.table, index.state, index.table.directory
     numbers = (fields[SLOTS] + LANES - 1) >> 6
     length = np.int64(directory.length[row])
@@ -276,7 +276,7 @@ def make_block(index, row, number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def make_cell(index, slot, vertex, state):
-    """Return the cell of a slot in the row of a product node, with row and block made for it; or minus a `NEED_` code."""
+    """Return the cell of a slot in the row of a product node, after making the row and block; or minus a `NEED_` code."""
     row = row_at(index, vertex, state)
     if row < 0:
         row = make_row(index, vertex, state)
@@ -292,7 +292,7 @@ def make_cell(index, slot, vertex, state):
 
 @njit(cache=True, nogil=True)
 def root_slot(index, vertex):
-    """Return the slot of a root, given out now if it has none."""
+    """Return the slot of a root; assign one if it has none."""
     table, fields = index.table, index.state
     slot = np.int64(table.slot_of[vertex])
     if slot >= 0:
@@ -310,7 +310,7 @@ def root_slot(index, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def free_slot(index, slot):
-    """Take a slot from its root; it is the next one to be given out."""
+    """Free the slot of a root, which is the next to be assigned."""
     table, fields = index.table, index.state
     table.slot_of[table.slot_vertex[slot]] = -1
     table.slot_vertex[slot] = -1 - fields[FREE_SLOT]
@@ -356,7 +356,7 @@ def enqueue(queue, fields, row, rank):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def dequeue(queue, fields):
-    """Take a row out of the highest bucket; -1 where none waits."""
+    """Remove and return a row of the highest bucket, or -1 if no row waits."""
     rank = fields[QUEUED]
     while rank >= 0 and queue.head[rank] < 0:
         rank -= 1
@@ -371,10 +371,10 @@ def dequeue(queue, fields):
 
 @njit(cache=True, nogil=True)
 def unshared_lanes(index, vertex, state, number, lanes, lower, higher):
-    """Return those of some lanes of an accepting state that no other accepting state of the vertex holds.
+    """Return those of some lanes of an accepting state that are in no other accepting state of the vertex.
 
-    Of a lower state the cells above slide `lower` count, of a higher one those above `higher` (NEVER: none do). So a
-    pair that several states hold is taken once, where `higher` lets the lowest have it.
+    In lower states the cells above slide `lower` count, in higher states those above `higher` (NEVER: no cells). So a pair
+    in several states is returned once: with NEVER, for the lowest of them.
     """
     program, table = index.program, index.table
     for i in range(program.sizes[ACCEPTING]):
@@ -437,19 +437,19 @@ def end_event(index, time, kind, order):
 #             break
 #         ...
 #
-# gives, transition by transition, every edge that lasts beyond a slide, and the product node that it comes from. The record
-# is taken apart when the kernels are inlined: it costs nothing (`TUNING.md`). Needs the `into` lists.
+# yields, transition by transition, every edge that lasts beyond a slide, and the product node from which it comes. The
+# record is dissolved when the kernels are inlined, so it costs nothing (`TUNING.md`). Needs the `into` lists.
 
 class InEdge(NamedTuple):
-    """An edge into a product node, and how far the walk over all of them has come."""
+    """An edge into a product node, and the position in the walk over all of its in-edges."""
 
-    link: int  # source << 32 | edge << 1 | against; -1: there is no further one
+    link: int  # source << 32 | edge << 1 | against; -1: there is no further edge
     source: int
     source_state: int  # 0: the source is the root itself, which has no row
     slide: int  # the relative expiry slide of the edge
     transition: int  # place in `Program.enter_source`
     next: int  # place of the next link of this transition
-    left: int  # links of this transition that are left
+    left: int  # the number of remaining links of this transition
     direction: int  # 1: in the order in which the edges came, -1: the latest first
 
 
@@ -486,7 +486,7 @@ def next_in_edge(index, vertex, state, edge, above):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def past_transition(edge):
-    """Return the walk behind the other edges of the present transition."""
+    """Return the walk after all edges of the present transition."""
     return InEdge(
         edge.link, edge.source, edge.source_state, edge.slide, edge.transition, edge.next, np.int64(0), edge.direction
     )

@@ -1,4 +1,4 @@
-"""Growing, losing and filling cells that are lengths (`progress.py` explains them)."""
+"""Kernels that raise, take out and fill cells that are lengths (`progress.py` explains them)."""
 
 import numpy as np
 
@@ -165,7 +165,7 @@ def push(index, progress):
 
 @njit(cache=True, nogil=True)
 def raise_step(index, progress, u, v, transition_class):
-    """Follow an edge u -> v of a transition class from every root that comes to u in a fitting state."""
+    """Follow an edge u -> v of a transition class from every root that reaches u in a state with such a transition."""
     program = index.program
     state = np.int64(program.start_target[transition_class])
     if state >= 0:
@@ -184,7 +184,7 @@ def raise_step(index, progress, u, v, transition_class):
 
 @njit(cache=True, nogil=True)
 def raise_edge(index, progress, u, v, forward, inverse):
-    """Follow an edge in both its directions; what grew is pending."""
+    """Follow an edge in both its directions; afterwards, cells that grew are pending."""
     code = np.int64(DONE)
     if forward >= 0:
         code = raise_step(index, progress, u, v, forward)
@@ -193,11 +193,11 @@ def raise_edge(index, progress, u, v, forward, inverse):
     return code
 
 
-# --- edges that are lost --------------------------------------------------------------------------------------
+# --- lost edges -----------------------------------------------------------------------------------------------
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _suspect(index, progress, row, number, block, lanes):
-    """Enqueue cells to be looked at, which a lost edge or a lost cell may have supported."""
+    """Enqueue cells to be checked, which a lost edge or a lost cell may have supported."""
     if lanes != ZERO:
         table = index.table
         table.suspect[block] |= lanes
@@ -230,7 +230,7 @@ def suspect_step(index, progress, u, v, transition_class):
 
 @njit(cache=True, nogil=True)
 def next_loss(index):
-    """Return the relative slide at which the next edge leaves the window, CEILING + 1 if none ever does. O(edges)."""
+    """Return the relative slide at which the next edge leaves the window, or CEILING + 1 if none ever does. O(edges)."""
     graph, now, first = index.graph, index.state[NOW], index.settings[CEILING] + 1
     for edge in range(index.state[EDGES]):
         slide = np.int64(graph.expiry[edge])
@@ -276,7 +276,7 @@ def _unsupported(index, progress, vertex, state, number, block, lanes):
 
 @njit(cache=True, nogil=True)
 def _take_out_block(index, progress, row, number, block):
-    """Look at the suspect cells of a block; take out those without a support, and suspect what they may have supported."""
+    """Check the suspect cells of a block: take out those without a support, and suspect the cells that they may support."""
     program, graph, table, fields = index.program, index.graph, index.table, index.state
     lanes = table.suspect[block] & live(table.values, block, index.settings[CEILING])
     table.suspect[block] = ZERO
@@ -307,7 +307,7 @@ def _take_out_block(index, progress, row, number, block):
 
 @njit(cache=True, nogil=True)
 def take_out(index, progress):
-    """Look at suspect cells until none is left."""
+    """Check suspect cells until none is left."""
     table, queue = index.table, index.queue
     while True:
         row = dequeue(queue, index.state)
@@ -324,7 +324,7 @@ def take_out(index, progress):
 
 @njit(cache=True, nogil=True)
 def fill(index, progress):
-    """Raise the blocks that lost cells from their predecessors; what grew is pending. May be called again."""
+    """Raise the blocks that lost cells from their predecessors; cells that grew are pending. May be called again."""
     table, fields = index.table, index.state
     top, ceiling = progress.fields[TOP], index.settings[CEILING]
     for i in range(fields[DEPLETED]):

@@ -65,13 +65,13 @@ from rpq.operators.paths.lengths.progress import (
     BLOCK,
     CHANGED,
     FILLING,
-    KEEPING,
     NEW_ROWS,
     NOTHING,
     OLD_ROWS,
     PATHS_OF_ROWS,
     PLACE,
     PUSHING,
+    RECORDING,
     STAGE,
     TOP,
 )
@@ -82,10 +82,10 @@ OLD, NEW = np.bool_(False), np.bool_(True)
 """Which lengths `_write_rows` writes; for each literal among the arguments of a kernel, numba compiles a kernel."""
 
 SETTLING = LOSING
-"""A value of PHASE: the stages of the current change (`progress.STAGE`) are left."""
+"""A value of PHASE: stages of the current change (`progress.STAGE`) remain to be done."""
 
 
-# --- what changes become rows ---------------------------------------------------------------------------------
+# --- from changes to rows -------------------------------------------------------------------------------------
 
 @njit(cache=True, nogil=True)
 def _nearest(index, cells, vertex, number, lane):
@@ -100,7 +100,7 @@ def _nearest(index, cells, vertex, number, lane):
 
 @njit(cache=True, nogil=True)
 def _own_lanes(index, vertex, state, number, lanes):
-    """Return those of some lanes in which no lower accepting state differs from what was reported."""
+    """Return those of some lanes in which no lower accepting state differs from the reported cells."""
     program, table = index.program, index.table
     for i in range(program.sizes[ACCEPTING]):
         lower = np.int64(program.accepting_states[i])
@@ -131,7 +131,7 @@ def _write_block(index, progress, vertex, number, lanes, are_new):
 
 @njit(cache=True, nogil=True)
 def _write_rows(index, progress, are_new):
-    """Append the rows of all that changed since the last report; may be called again after NEED_OUTPUT."""
+    """Append the rows of all pairs that changed since the last report; may be called again after NEED_OUTPUT."""
     table, stages = index.table, progress.fields
     while stages[PLACE] < stages[CHANGED]:
         row = np.int64(progress.changed_rows[stages[PLACE]])
@@ -154,8 +154,8 @@ def _write_rows(index, progress, are_new):
 
 
 @njit(cache=True, nogil=True)
-def _keep_reported(index, progress):
-    """Note what was reported of all that changed."""
+def _record_reported(index, progress):
+    """Record the cells that changed as reported."""
     table, stages = index.table, progress.fields
     for place in range(stages[CHANGED]):
         row = np.int64(progress.changed_rows[place])
@@ -229,7 +229,7 @@ def _write_paths(index, progress):
 
 @njit(cache=True, nogil=True)
 def _settle(index, progress, time, order):
-    """Bring the current change to its end, from its stage on: cells to the fixpoint, then its rows, as events of `time`."""
+    """Complete the current change, from its stage on: cells to the fixpoint, then its rows, as events of `time`."""
     fields, stages = index.state, progress.fields
     if stages[STAGE] == FILLING:
         code = fill(index, progress)
@@ -240,7 +240,7 @@ def _settle(index, progress, time, order):
         code = push(index, progress)
         if code != DONE:
             return code
-        stages[STAGE] = KEEPING if fields[QUIET] else OLD_ROWS
+        stages[STAGE] = RECORDING if fields[QUIET] else OLD_ROWS
     if stages[STAGE] == OLD_ROWS:
         if fields[EVENTS] + 2 > fields[EVENT_CAPACITY]:
             return np.int64(NEED_OUTPUT)
@@ -254,15 +254,15 @@ def _settle(index, progress, time, order):
         code = _write_rows(index, progress, NEW)
         if code != DONE:
             return code
-        stages[STAGE] = PATHS_OF_ROWS if index.settings[WITNESS] else KEEPING
+        stages[STAGE] = PATHS_OF_ROWS if index.settings[WITNESS] else RECORDING
     if stages[STAGE] == PATHS_OF_ROWS:
         code = _write_paths(index, progress)
         if code != DONE:
             return code
-        stages[STAGE] = KEEPING
+        stages[STAGE] = RECORDING
     if not fields[QUIET]:
         end_event(index, time, np.int64(1), order)
-    _keep_reported(index, progress)
+    _record_reported(index, progress)
     stages[STAGE] = NOTHING
     return np.int64(DONE)
 
@@ -379,7 +379,7 @@ def apply_chunk(index, progress, chunk, count):
 
 @njit(cache=True, nogil=True)
 def load_edges(index, progress, chunk, slides):
-    """Enter the edges of a chunk with these relative slides, without crossing or counting; then report, as one event."""
+    """Enter the edges of a chunk with these relative slides, without expiry and counts; then report, as one event."""
     fields, program, graph = index.state, index.program, index.graph
     while fields[TUPLE] < len(slides):
         i = fields[TUPLE]
@@ -411,7 +411,7 @@ def advance(index, progress, time):
 
 @njit(cache=True, nogil=True)
 def lengths_of(index, progress, pairs, found):
-    """Write the lengths of some answers, root << 32 | end; 0 for a pair that is none."""
+    """Write the lengths of some answers, root << 32 | end; 0 for a pair that is not an answer."""
     table = index.table
     for i in range(len(pairs)):
         root, vertex = pairs[i] >> 32, pairs[i] & LOW_HALF

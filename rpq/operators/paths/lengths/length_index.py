@@ -1,7 +1,7 @@
 """The index of a path query with lengths, or of one partition of its roots: calls the kernels and gives them memory.
 
-It is a Δ index in all that concerns the table, its rows, slots, edges and answers, with other cells (`progress.py` explains
-them).
+It shares the table, its rows, slots, edges and answers with the Δ index; only the cells have another meaning, which
+`progress.py` explains.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rpq.stream.edges.snapshot import Edges
 from rpq.stream.window import AnyWindow, Window
 
 _FEW = 16
-"""The capacity up to which an index begins with cells for very short lengths, so that tests have to make them wider."""
+"""The capacity up to which an index begins with cells for very short lengths, so that tests reach their widening."""
 _SHORT = 3
 
 
@@ -59,7 +59,7 @@ class LengthIndex(DeltaIndex):
         self._progress = new_progress(rows, pairs, top=_top(self.cell))
 
     def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
-        """Return the narrowest type of cells of which half is enough for the slides, and the largest slide."""
+        """Return the narrowest type of cells, half of whose values are enough for the slides, and the largest slide."""
         for cell in CELL_TYPES:
             most = int(np.iinfo(cell).max)
             if span <= most // 2 - most // 100 - 2:
@@ -69,7 +69,7 @@ class LengthIndex(DeltaIndex):
 
     @property
     def _notes(self) -> Any:
-        """The progress as the kernels take it, with as much room as the present arrays have."""
+        """The view of the progress for kernels, with as much room as the present arrays have."""
         if self._index_of_view is not self._index:
             self._index_of_view = self._index
             self._progress = with_room(self._progress, len(self._index.table.node), len(self._index.output.pairs))
@@ -105,7 +105,7 @@ class LengthIndex(DeltaIndex):
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges that expire at these absolute slides; the answers that they make are one event, now."""
+        """Enter edges that expire at these absolute slides; their new answers form one event, now."""
         self._begin_output()
         (mine,) = slides
         self._load(*self._with_static(chunk, mine - self.state[layout.BASE]), quiet=quiet)
@@ -118,7 +118,7 @@ class LengthIndex(DeltaIndex):
         while (code := int(kernels.load_edges(self.view, self._notes, tuples, relative))) != layout.DONE:
             self.provide(code)
             wider = int(self.index.settings[layout.CEILING])
-            if wider > ceiling:  # what never leaves has the slide above the largest
+            if wider > ceiling:  # an edge that never leaves has the slide above the largest
                 relative, ceiling = np.where(relative > ceiling, wider + 1, relative), wider
         self.state[layout.QUIET] = 0
 
@@ -134,13 +134,13 @@ class LengthIndex(DeltaIndex):
     # --- present state ---------------------------------------------------------------------------------------
 
     def lengths_of(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the lengths of some answers, source << 32 | target; 0 for a pair that is none."""
+        """Return the lengths of some answers, source << 32 | target; 0 for a pair that is not an answer."""
         found = np.zeros(len(pairs), np.int64)
         kernels.lengths_of(self.view, self._notes, pairs, found)
         return found
 
     def length_of(self, source: int, target: int) -> int:
-        """Return the length of an answer; 0 for a pair that is none."""
+        """Return the length of an answer; 0 for a pair that is not an answer."""
         return int(self.lengths_of(np.array([source << 32 | target]))[0])
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
@@ -153,7 +153,7 @@ class LengthIndex(DeltaIndex):
     # --- memory ----------------------------------------------------------------------------------------------
 
     def provide(self, code: int) -> None:
-        """Give a kernel the memory that it asked for; the guard may refuse."""
+        """Provide the memory that a kernel requested; the guard may refuse."""
         if code != NEED_WIDER:
             super().provide(code)
             return

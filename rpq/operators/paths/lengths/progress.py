@@ -1,8 +1,8 @@
-"""The memory layout of an index of lengths, beside that of the Δ index, and what a cell says.
+"""The memory layout of an index of lengths, beside that of the Δ index, and the meaning of its cells.
 
-The table of the Δ index has a cell for each product node (v, t) and root x. Here the cell says how many edges the shortest
-walk from x to (v, t) has: `top` for one edge, `top - 1` for two, and 0 if there is none; larger is nearer, so a row
-operation is again a maximum:
+The table of the Δ index has a cell for each product node (v, t) and root x. Here the cell encodes the number of edges of the
+shortest walk from x to (v, t): `top` for one edge, `top - 1` for two, and 0 if there is no walk. A larger cell is nearer, so
+a row operation is again a maximum:
 
     row(v, t) = max(row(v, t), row(u, s) - 1)        for an edge (u, l, v) with δ(s, l) = t
 
@@ -41,12 +41,12 @@ PROGRESS_FIELDS = 5
 
 # Values of `fields[STAGE]`: what is still to do for the current tuple or boundary.
 NOTHING = 0
-FILLING = 1  # fill what was taken out
-PUSHING = 2  # push what grew
+FILLING = 1  # fill the cells that were taken out
+PUSHING = 2  # push the cells that grew
 OLD_ROWS = 3  # report the old lengths
 NEW_ROWS = 4  # report the new lengths
 PATHS_OF_ROWS = 5  # write a path for each
-KEEPING = 6  # note what was reported
+RECORDING = 6  # record the cells as reported
 
 
 class Progress(NamedTuple):

@@ -1,4 +1,4 @@
-"""Raising cells of the table by an edge: from a row, from a root, and the copies that edges of one moment read."""
+"""Kernels that raise cells of the table along an edge, from a row or a root, and copy blocks for edges of one moment."""
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def _keep_copy(index, timeline, row, number, block):
 
 @njit(cache=True, nogil=True)
 def close_moment(index, timeline):
-    """Release the copies; further edges of the present moment are late ones from here on."""
+    """Release the copies; from here on, further edges of the present moment count as late."""
     fields = timeline.fields
     for i in range(fields[COPIES]):
         release_region(index.table, timeline.copies[i], np.int64(0))
@@ -84,7 +84,7 @@ def close_moment(index, timeline):
 
 @njit(cache=True, nogil=True)
 def raise_cell(index, timeline, root, vertex, state, slide, copies):
-    """Raise the cell of a root in row (vertex, state) to a relative slide; `copies` keeps what was there."""
+    """Raise the cell of a root in row (vertex, state) to a relative slide; with `copies`, copy the block before."""
     program, table, fields = index.program, index.table, index.state
     if fields[OUT] + LANES > fields[OUT_CAPACITY]:
         return np.int64(NEED_OUTPUT)
@@ -111,7 +111,7 @@ def raise_cell(index, timeline, root, vertex, state, slide, copies):
 
 @njit(cache=True, nogil=True)
 def raise_row(index, timeline, source, vertex, state, slide, copies):
-    """Raise row (vertex, state) by a row, with values limited to a relative slide; `copies` keeps what was there."""
+    """Raise row (vertex, state) by a row, with values limited to a relative slide; with `copies`, copy blocks before."""
     program, table, fields = index.program, index.table, index.state
     now = fields[NOW]
     count = block_count(table, source)
@@ -126,7 +126,7 @@ def raise_row(index, timeline, source, vertex, state, slide, copies):
     reads_copies = timeline.fields[STRICT] != 0 and timeline.fields[COPIES] > 0
     grown, first = False, np.int64(0)
     if not copies and not reads_copies and table.span[source] > 0:
-        # Blocks side by side in both rows, which nobody copies, are most of all.
+        # In most cases the blocks are side by side in both rows, and are not copied.
         first = min(count, np.int64(table.span[row]))
         if accepts:
             first = min(first, (fields[OUT_CAPACITY] - fields[OUT]) // LANES)

@@ -1,10 +1,11 @@
-"""The paths through an edge that comes late or goes, for many roots at once, where neither a gap nor a span bounds them.
+"""The paths through an edge that is inserted late or deleted, for many roots at once, without a gap or a span.
 
-A late insert changes the cells of the paths through it: its roots are found in the row before it, or by a scan back, and
-from the edge on the paths are followed forward over the entries after it, with a vector of the roots for each product node.
+A late insert changes the cells of the paths through it: its roots are found in the row before it, or by a scan back. From
+the edge on, the paths are followed forward over the entries after it, with a vector of the roots for each product node.
 Before a delete, roots are left out that have another path to the end of the edge that arrives no later and lasts as long,
-because their cells do not change. The other roots are followed anew over the window without the edge or, if the edge led to
-few product nodes, a scan goes back from each of these. Cells with the value of a path through the edge get the value found.
+because their cells do not change. The paths of the other roots are followed again over the window without the edge or, if
+the edge led to few product nodes, a scan goes back from each of these. Cells with the value of a path through the edge get
+the value found.
 
 Vectors have the layout of rows of the table: a column for each root, in the order of slots, in blocks of 64 cells.
 """
@@ -108,7 +109,7 @@ def _vector_of(timeline, node):
 
 @njit(cache=True, nogil=True)
 def _keep_before(timeline, node, time):
-    """Keep what the vector of a node was before the moment `time`, which changes it; return False without room."""
+    """Copy the vector of a node before the moment `time` changes it; return False if there is no room."""
     found = timeline.nodes[node]
     if found.time == time:
         return True
@@ -138,7 +139,7 @@ def _raise_vector(timeline, target, source, width, slide, now):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _follow(program, timeline, u, v, transition_class, time, slide, keeps, replay):
-    """Take an edge from u to v: return 1 if a vector grew, 0 if none did, -1 without room."""
+    """Follow an edge from u to v; return 1 if a vector grew, 0 if none did, -1 if there is no room."""
     states = replay.states
     grown = np.int64(0)
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
@@ -179,7 +180,7 @@ class _Replay(NamedTuple):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _follow_entry(index, timeline, place, time, is_followed, replay):
-    """Take an entry in both its directions, as `_follow`; under a strict order one of the same time may follow it."""
+    """Follow an entry in both its directions, as `_follow` does; `is_followed`: entries of its time may follow it."""
     program, strict = index.program, timeline.fields[STRICT] != 0
     slide = min(timeline.slide[place] - index.state[BASE], index.settings[CEILING])
     if slide <= replay.now:
@@ -198,7 +199,7 @@ def _follow_entry(index, timeline, place, time, is_followed, replay):
 
 @njit(cache=True, nogil=True)
 def _follow_all(index, timeline, place, begins):
-    """Take the entries from a place on, in the order of time; return a code. If it `begins`, roots begin paths."""
+    """Follow the entries from a place on, in the order of time; return a code. With `begins`, roots begin paths there."""
     program, fields = index.program, timeline.fields
     strict, entries = fields[STRICT] != 0, fields[COUNT]
     now = index.state[NOW]
@@ -260,7 +261,7 @@ def _leads_to(index, timeline, first, vertex):
 
 @njit(cache=True, nogil=True)
 def _note_row(index, timeline, vertex, state, slide, node):
-    """Note that an edge takes what a row has to a node; return False without room."""
+    """Note the roots in a row, whose paths an edge continues to a node; return False if there is no room."""
     table, now = index.table, index.state[NOW]
     row = row_at(index, vertex, state)
     if row < 0:
@@ -280,7 +281,7 @@ def _note_row(index, timeline, vertex, state, slide, node):
 
 @njit(cache=True, nogil=True)
 def _find_through(index, timeline, place):
-    """Note the roots with a path through an entry, by the node to which it leads; return False without room."""
+    """Note the roots with a path through an entry, by the node to which it leads; return False if there is no room."""
     program, fields = index.program, timeline.fields
     states = program.sizes[STATES]
     time, label = timeline.time[place], timeline.label[place]
@@ -296,7 +297,7 @@ def _find_through(index, timeline, place):
         state = np.int64(program.start_target[transition_class])
         if state >= 0 and index.table.is_root[u] and not _note_found(timeline, v * states + state, u, slide):
             return False
-        # Where nothing came to u since, its rows are what they were before the edge.
+        # If no later edge led to u, its rows are what they were before the edge.
         is_as_before = not _leads_to(index, timeline, entries_up_to(timeline, time - 1), u)
         for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
             source = np.int64(program.step_source[step])
@@ -344,7 +345,7 @@ def _leave_out_others(index, timeline, place):
 
 @njit(cache=True, nogil=True)
 def _set_columns(index, timeline, roots, count):
-    """Give each of some roots, which have slots, a column: the width of its start state in a new scan."""
+    """Assign columns to roots, which have slots, and store them as the widths of the start states in a new scan."""
     table, fields, states = index.table, timeline.fields, index.program.sizes[STATES]
     fields[VECTORS] = 0
     scan, slots, columns = begin_scan(timeline), index.state[SLOTS], np.int64(0)
@@ -376,11 +377,11 @@ def _set_columns(index, timeline, roots, count):
 
 @njit(cache=True, nogil=True)
 def _find_paths_through(index, timeline, place, is_going):
-    """Follow the paths through an entry: vectors, with columns. Returns a code, with which all is to be done again.
+    """Compute the vectors of the paths through an entry, with columns. After a code, the call must be repeated.
 
-    The vector of a node has for each root the largest relative slide up to which a path of it through the entry to the
-    node lasts, 0 if there is none. Where the edge `is_going`, roots are left out that have another path to where it leads
-    which arrives no later and lasts as long.
+    The vector of a node has for each root the largest relative slide up to which a path from the root through the entry to
+    the node lasts, 0 if there is none. If the edge `is_going`, that is, being deleted, roots are left out that have another
+    path to its end which arrives no later and lasts as long.
     """
     fields = timeline.fields
     fields[VECTORS] = fields[RAISED] = fields[COLUMNS] = 0
@@ -408,7 +409,7 @@ def _find_paths_through(index, timeline, place, is_going):
 
 @njit(cache=True, nogil=True)
 def find_trees(index, timeline, roots):
-    """Follow the paths of roots from the beginning of the window on: vectors, with columns, as `_find_paths_through`."""
+    """Compute the vectors of the paths of roots from the beginning of the window on, as `_find_paths_through` does."""
     program, fields = index.program, timeline.fields
     states, now = program.sizes[STATES], index.state[BASE] + index.state[NOW]
     fields[VECTORS] = fields[RAISED] = fields[COLUMNS] = fields[FOUND] = 0
@@ -438,7 +439,7 @@ def find_trees(index, timeline, roots):
 
 @njit(cache=True, nogil=True)
 def raise_vectors(index, timeline):
-    """Raise the cells of the table to the values of vectors; codes as `apply_chunk`, RAISED counts what is done."""
+    """Raise the cells of the table to the values of vectors; codes as `apply_chunk`. RAISED counts the finished vectors."""
     table, fields, now = index.table, timeline.fields, index.state[NOW]
     states, cells = index.program.sizes[STATES], _width(timeline) * LANES
     while fields[RAISED] < fields[VECTORS]:
@@ -469,13 +470,13 @@ def raise_vectors(index, timeline):
 
 @njit(cache=True, nogil=True)
 def _renew_cells(index, timeline, through):
-    """Set cells with the value of a path through a deleted edge to the value of the other paths. Returns a code.
+    """Set cells with the value of a path through a deleted edge to the value of the other paths. Return a code.
 
-    The first `through` vectors are those of the paths. The accepting pairs that are no answers any more are in `found_node`,
-    FOUND of them. After a code the next call goes on.
+    The first `through` vectors are those of the paths. The accepting pairs that are no longer answers are in `found_node`,
+    FOUND of them. After a code, the next call continues.
 
-    What the others give is found for a product node by a scan back from it, or, where these are many, for all of them by
-    following the roots from the beginning of the window on.
+    The values of the other paths are found by a scan back from each product node or, if there are many nodes, by following
+    the paths of the roots from the beginning of the window on.
     """
     fields, states, width = timeline.fields, index.program.sizes[STATES], _width(timeline)
     fields[VECTORS] = through
@@ -520,7 +521,7 @@ def _renew_row(index, timeline, vector, node):
     for one in range(width):
         mine = vector * width + one
         lanes = live(timeline.vectors, mine, now)
-        if others >= 0:  # what the others give as well stays as it is
+        if others >= 0:  # cells whose value other paths give too do not change
             lanes &= ~reaching(timeline.vectors, mine, others * width + one, ceiling, now)
         while lanes != ZERO:
             lane = trailing_zeros(lanes)
@@ -546,7 +547,7 @@ def _renew_row_by_scan(index, timeline, vector, node):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _renew_cell(index, timeline, node, slot, before, value):
-    """Set the cell of a slot to a value if it has the one `before`, and note the pair if it is no answer any more."""
+    """Set the cell of a slot to a value if it has the value `before`, and note the pair if it is no longer an answer."""
     program, table, fields, states = index.program, index.table, timeline.fields, index.program.sizes[STATES]
     vertex, state, row = node // states, node % states, np.int64(table.row_of[node])
     cell = find(table, row, slot >> 6) * LANES + (slot & (LANES - 1))
@@ -564,7 +565,7 @@ def _renew_cell(index, timeline, node, slot, before, value):
 
 @njit(cache=True, nogil=True)
 def is_answer(index, root, vertex):
-    """Return whether an accepting state of a vertex holds a root."""
+    """Return whether a root has a live cell in an accepting state of a vertex."""
     program, table = index.program, index.table
     slot = np.int64(table.slot_of[root])
     if slot < 0:

@@ -1,10 +1,9 @@
 """The kernels of ordered paths that Python calls, with views of an index, of its timeline and of a chunk.
 
-An edge that is the newest goes in with a row operation for each transition (`_raise_edge`), or, where a gap or a span
-bounds the paths, with a scan back from it (`_raise_paths`). Inserts out of order and deletes are computed in
-`edge_paths.py`, and where paths are bounded by `raise_steps` and `renew_rows`: forward from the edge the steps that can
-follow are found; for a late insert each of them raises what it leads to, and after a delete the rows that they lead
-to are read from the timeline.
+The newest edge is applied by a row operation for each transition (`_raise_edge`) or, if a gap or a span bounds the paths, by
+a scan back from it (`_raise_paths`). Late inserts and deletes are computed in `edge_paths.py`; if paths are bounded, by
+`raise_steps` and `renew_rows`, which first find the steps that can follow the edge. After a late insert, each of these steps
+raises the cells to which it leads; after a delete, the rows to which they lead are computed again from the timeline.
 """
 
 import numpy as np
@@ -93,7 +92,7 @@ def _is_bounded(timeline):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _value_of(index, slide):
-    """Return a relative slide as a cell can hold it."""
+    """Return a relative slide as the value of a cell."""
     return min(slide, index.settings[CEILING])
 
 
@@ -169,7 +168,7 @@ def _raise_entry(index, timeline, place, copies):
 
 @njit(cache=True, nogil=True)
 def raise_entries(index, timeline):
-    """Raise the cells to which entries from RAISED on lead if paths are bounded. After a code the next call continues."""
+    """Raise the cells to which entries from RAISED on lead if paths are bounded. After a code, the next call continues."""
     fields = timeline.fields
     while fields[RAISED] < fields[COUNT]:
         code = _raise_entry(index, timeline, fields[RAISED], False)
@@ -181,9 +180,9 @@ def raise_entries(index, timeline):
 
 @njit(cache=True, nogil=True)
 def raise_newest(index, timeline, copies):
-    """Raise the cells to which the last entry leads, and where edges of a moment may follow each other, their successors.
+    """Raise the cells to which the last entry leads and, if edges of one moment may follow each other, their successors.
 
-    May be called again after it returned a code: what grew is noted in GREW, which the caller has cleared before.
+    After a code, the call can be repeated: GREW, which the caller has cleared before, records whether a cell grew.
     """
     fields = timeline.fields
     newest = fields[COUNT] - 1
@@ -191,7 +190,7 @@ def raise_newest(index, timeline, copies):
     if code != DONE or fields[STRICT] != 0:
         return code
     first = entries_up_to(timeline, timeline.time[newest] - 1)
-    if _is_bounded(timeline):  # scans find whole paths, and a path may matter that raised nothing by itself
+    if _is_bounded(timeline):  # scans find whole paths, so a path may matter although its last step raised no cell
         for place in range(first, newest):
             code = _raise_entry(index, timeline, place, False)
             if code != DONE:
@@ -237,7 +236,7 @@ def _begin_insert(index, timeline, chunk, i, moment):
 
 @njit(cache=True, nogil=True)
 def _needs_copies(timeline, times, i, count, is_read_back):
-    """Return whether edges of the moment, or another transition of this edge, may read what it changes."""
+    """Return whether edges of the moment, or another transition of this edge, may read the rows that it changes."""
     if timeline.fields[STRICT] == 0 or _is_bounded(timeline):
         return False
     return is_read_back or i + 1 >= count or times.timestamp[i + 1] <= times.timestamp[i]
@@ -314,7 +313,7 @@ def apply_chunk(index, timeline, chunk, times, count):
 
 @njit(cache=True, nogil=True)
 def finish_tuple(index, chunk, i):
-    """End the event of a tuple, and go on to the next one."""
+    """End the event of a tuple, and continue with the next tuple."""
     fields = index.state
     if fields[PHASE] != IDLE:
         end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
@@ -344,7 +343,7 @@ def _move_clock(index, timeline, time, order):
 def sweep(index, timeline):
     """Collect blocks and rows without a live cell, and slots of roots at which no path begins any more.
 
-    No copies are held.
+    There must be no copies.
     """
     table, program, fields, current = index.table, index.program, index.state, index.state[BASE] + index.state[NOW]
     sweep_rows(index)
@@ -372,7 +371,7 @@ def advance(index, timeline, time):
 
 @njit(cache=True, nogil=True)
 def load_entries(index, timeline, entries, count):
-    """Enter edges, the oldest first, that were there before; codes as `apply_chunk`, and what was done is in TUPLE."""
+    """Enter earlier edges of the window, the oldest first; codes as `apply_chunk`. TUPLE counts the finished edges."""
     fields, graph, notes = index.state, index.graph, timeline.fields
     while fields[TUPLE] < count:
         i = fields[TUPLE]
@@ -399,7 +398,7 @@ def load_entries(index, timeline, entries, count):
     return np.int64(DONE)
 
 
-# --- what comes out of order ----------------------------------------------------------------------------------
+# --- late inserts and deletes ---------------------------------------------------------------------------------
 
 @njit(cache=True, nogil=True)
 def end_moment(index, timeline):
@@ -419,7 +418,7 @@ def _arrive_with(index, timeline, u, v, transition_class, time):
 
 @njit(cache=True, nogil=True)
 def find_steps_after(index, timeline, place):
-    """Note the steps that may follow an entry, as `scan_forward`, with its codes."""
+    """Note the steps that may follow an entry, as `scan_forward` does, with its codes."""
     program = index.program
     u, v = np.int64(timeline.source[place]), np.int64(timeline.target[place])
     label, time = timeline.label[place], timeline.time[place]
@@ -434,7 +433,7 @@ def find_steps_after(index, timeline, place):
 
 @njit(cache=True, nogil=True)
 def _target_of_step(index, timeline, step):
-    """Return the vertex from which a step leads, that to which it leads, and the state there."""
+    """Return the source vertex of a step, its target vertex, and the state at the target."""
     program = index.program
     states = program.sizes[STATES]
     place, source = (step >> 1) // states, (step >> 1) % states
@@ -455,7 +454,7 @@ def _target_of_step(index, timeline, step):
 def raise_steps(index, timeline, place):
     """Raise the cells of paths that end with an entry or with a step noted after it; codes as `apply_chunk`.
 
-    RAISED is the number of steps that are done, -1 at first; after a code the next call continues there.
+    RAISED is the number of finished steps, -1 at first; after a code, the next call continues there.
     """
     fields, states = timeline.fields, index.program.sizes[STATES]
     if fields[RAISED] < 0:
@@ -487,7 +486,7 @@ def raise_steps(index, timeline, place):
 def find_nodes_after(index, timeline, place):
     """Note in `steps` the product nodes to which paths through an entry may lead (vertex * states + state), some twice.
 
-    Returns a code, with which all is to be done again.
+    After a returned code, the call must be repeated.
     """
     program, fields = index.program, timeline.fields
     states = program.sizes[STATES]
@@ -566,8 +565,8 @@ def _values_at(index, timeline, vertex, state):
 def renew_rows(index, timeline):
     """Compute the cells of the rows of the nodes in `steps` again after a delete; return a code.
 
-    The accepting pairs that died are added to `found_node`, FOUND of them. RAISED is the number of rows that are done, from
-    where the next call goes on.
+    The accepting pairs that died are added to `found_node`, FOUND of them. RAISED is the number of finished rows, where the
+    next call continues.
     """
     table, fields = index.table, timeline.fields
     while fields[RAISED] < fields[STEP_COUNT]:
@@ -610,7 +609,7 @@ def _renew_row(index, timeline, row, node):
 
 @njit(cache=True, nogil=True)
 def keep_lost(index, pairs, count):
-    """Keep those pairs, in place, that are no longer answers and may be reported. Return their number."""
+    """Filter pairs in place: retain those that are no longer answers and may be reported. Return their number."""
     kept = np.int64(0)
     for i in range(count):
         root, vertex = pairs[i] >> 32, pairs[i] & 0xFFFFFFFF

@@ -1,7 +1,7 @@
 """The index of an ordered path query, or of one partition of its roots: calls the kernels and gives them memory.
 
-It is a Δ index in all that concerns the table, its rows, slides and answers, with another way of filling it
-(`timeline.py` explains it). Edges are in the timeline, and in no adjacency lists.
+It shares the table, its rows, slides and answers with the Δ index, but fills the table in another way, which `timeline.py`
+explains. Edges are in the timeline, not in adjacency lists.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class OrderedIndex(DeltaIndex):
 
     @property
     def _lines(self) -> Any:
-        """The timeline as the kernels take it."""
+        """The view of the timeline for kernels."""
         if self._timeline_view is None:
             note_capacities(self._timeline)
             self._timeline_view = view(self._timeline)
@@ -159,13 +159,13 @@ class OrderedIndex(DeltaIndex):
                 self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     def _entered_at(self, i: int) -> int:
-        """Return the place of the entry of a tuple, which was entered last among those of its time."""
+        """Return the place of the entry of a tuple, which is the last entry of its time."""
         line = self._timeline
         first, count = int(line.fields[FIRST]), int(line.fields[COUNT])
         return first + int(np.searchsorted(line.time[first:count], self._order_times[i], side="right")) - 1
 
     def _run_kernel(self, kernel: Any, *arguments: Any) -> None:
-        """Call a kernel until it is done, and give it the memory that it asks for."""
+        """Call a kernel until it is done, and provide the memory that it requests."""
         while (code := int(kernel(self.view, self._lines, *arguments))) != layout.DONE:
             self.provide(code)
 
@@ -213,7 +213,7 @@ class OrderedIndex(DeltaIndex):
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges, parallel ones too, with the absolute slides at which they leave; new answers are one event, now."""
+        """Enter edges, parallel ones too, with the absolute slides at which they leave; new answers form one event, now."""
         (mine,) = slides
         program = self.index.program
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
@@ -291,7 +291,7 @@ class OrderedIndex(DeltaIndex):
         return int(self.state[layout.BASE] + self.state[layout.NOW])
 
     def provide(self, code: int) -> None:
-        """Give a kernel the memory that it asked for; the guard may refuse."""
+        """Provide the memory that a kernel requested; the guard may refuse."""
         if code == NEED_TIMELINE:
             self.request_memory()
             self._set_timeline(with_more_entries(self._timeline, self.current_slide))
@@ -354,7 +354,7 @@ class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
 
 
 def ordered_index_over(window: AnyWindow, program: Program, order: TimeOrder, **options: Any) -> OrderedIndex:
-    """Return the index of an expression whose paths are in an order in time, over a window of any kind."""
+    """Return the index of an expression whose paths follow an order in time, over a window of any kind."""
     options |= {"strict": order.is_strict, "gap": order.max_gap, "span": order.max_span}
     if isinstance(window, Window):
         return OrderedIndex(program, window, **options)

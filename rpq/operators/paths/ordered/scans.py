@@ -61,7 +61,7 @@ class _Scan(NamedTuple):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _width_at(timeline, scan, node, time):
-    """Return up to which slide a path departs from a node after an edge at `time`; 0 if none does."""
+    """Return the largest slide up to which a path lasts that departs from a node after an edge at `time`; 0 if none does."""
     found = timeline.nodes[node]
     if found.scan != scan.number:
         return np.int64(0)
@@ -77,7 +77,7 @@ def _width_at(timeline, scan, node, time):
 
 @njit(cache=True, nogil=True)
 def _width_in_list(timeline, scan, last, time):
-    """Return up to which slide a path lasts that departs within the gap after an edge at `time`; 0 if none does."""
+    """Return the largest slide up to which a path lasts that departs within the gap after `time`; 0 if none does."""
     width = np.int64(0)
     while last > 0:
         departure = timeline.departures[last]
@@ -100,7 +100,7 @@ def _depart_from_list(timeline, node, time, width):
             return False
         timeline.departures[last].width = width
         return True
-    if last > 0:  # of paths that depart later none is asked for that does not last longer
+    if last > 0:  # a path that departs later matters only if it lasts longer
         best, later = timeline.departures[last].width, timeline.departures[last].later
         while later > 0 and timeline.departures[later].width <= best:
             later = timeline.departures[later].later
@@ -141,7 +141,7 @@ def _depart(timeline, scan, node, time, width, is_root):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _depart_along(index, timeline, scan, vertex, following, transition_class, time, slide):
-    """Note the paths that depart with an edge from a vertex to the following one; return whether there are news."""
+    """Note the paths that depart with an edge from a vertex to the following one; return whether any is new."""
     program = index.program
     states = program.sizes[STATES]
     news = False
@@ -187,7 +187,7 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     """Find the roots with a path to a product node after which an edge at `time` may come, and that lasts up to `width`.
 
     Their number is in HITS, they are in `hits`, and the slide up to which the path of each lasts, relative to the base, is
-    the width at its start state. With `is_end` the path ends at the node, whatever the time, and no span is looked at.
+    the width at its start state. With `is_end` the path ends at the node, whatever the time, and the span is ignored.
     Entries with a slide below LOWEST are left out.
     O(edges before), with a gap or a span O(edges within these).
     """
@@ -268,7 +268,7 @@ def _arrives(timeline, node, time):
 
 @njit(cache=True, nogil=True)
 def arrive(timeline, node, time):
-    """Note that a path arrives at a node at `time`, which is not below those noted before; return whether that is news."""
+    """Note that a path arrives at a node at `time`, which is not below earlier arrivals; return whether that is new."""
     fields = timeline.fields
     found = timeline.nodes[node]
     if found.scan != fields[SCAN]:
@@ -286,7 +286,7 @@ def arrive(timeline, node, time):
 
 @njit(cache=True, nogil=True)
 def _follow(index, timeline, place, against):
-    """Note the transitions of an entry in one direction that follow from others; return 1 for news, -1 without room."""
+    """Note the transitions of an entry in one direction that can follow others; return 1 for new ones, -1 without room."""
     program, fields = index.program, timeline.fields
     states = program.sizes[STATES]
     label = timeline.label[place]
@@ -312,10 +312,10 @@ def _follow(index, timeline, place, against):
 
 @njit(cache=True, nogil=True)
 def scan_forward(index, timeline, time):
-    """Note in `steps` those that follow from the nodes noted with `arrive` in the present scan, and from each other.
+    """Note in `steps` the steps that can follow the nodes noted with `arrive` in the present scan, and each other.
 
-    A step is (entry * states + state before) * 2, + 1 if it is taken against the edge; some may come twice. No span is
-    looked at. Returns a code: where there is no room, all is to be done again.
+    A step is (entry * states + state before) * 2, + 1 if it leads against the edge; some may occur twice. The span is
+    ignored. After a returned code, for which there was no room, the call must be repeated.
     O(edges since `time`).
     """
     fields = timeline.fields

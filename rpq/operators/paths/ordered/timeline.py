@@ -1,17 +1,17 @@
-"""The edges of the window in the order of time, and what the kernels of ordered paths keep beside the table.
+"""The edges of the window in the order of time, and the other arrays of ordered paths beside the table.
 
-With a strict order, and tuples that come in the order of time, the newest edge can only be the last one of a path: it
-is one row operation a transition, `row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))`, and nothing is pushed
-on. It is the forward pass of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014) of which only the latest
-start is kept, for every root at once. The table, its rows and slots are those of the Δ index
+With a strict order, and tuples in the order of time, the newest edge can only be the last edge of a path. It costs one row
+operation for each transition, `row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))`, and nothing is pushed further.
+This is the forward pass of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014), for every root at once, which
+stores only the latest start. The table, its rows and slots are those of the Δ index
 (`rpq/operators/paths/index/layout.py`).
 
-* **The timeline** has an entry for every edge of the window, parallel ones too, sorted by timestamp. What a tuple out
-  of order, a delete, a gap or a span needs is found by scans over it (`scans.py`).
-* **Moments**: the edges of one timestamp, under a strict order, read the rows that the edges before it made. So a
-  block is copied before the first edge of the present moment changes it, and edges of the same moment read the copy.
-  Copies are blocks of the table, found by a hash table, and are released when the moment ends. They are not made
-  where it is known that no other edge of the moment comes; if one does, it is treated like one that comes late.
+* **The timeline** has an entry for every edge of the window, parallel ones too, sorted by timestamp. Late tuples, deletes,
+  gaps and spans are handled by scans over it (`scans.py`).
+* **Moments**: under a strict order, the edges of one timestamp read the rows as they were before this timestamp. Therefore
+  a block is copied before the first edge of the present moment changes it, and edges of the same moment read the copy.
+  Copies are blocks of the table, found by a hash table, and are released when the moment ends. They are not made if no
+  other edge of the moment is expected; such an edge is treated as late.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from rpq.compiled.arrays.lanes import LANES
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import Record, int64, lengthen
 
-# What kernels return besides the codes of `rpq.operators.paths.index.layout`.
+# The codes that kernels return besides those of `rpq.operators.paths.index.layout`.
 NEED_TIMELINE = 100
 NEED_COPIES = 101
 NEED_LATE = 102  # the tuple is an insert out of order
 NEED_DELETE = 103
-NEED_WITNESS = 104  # the rows of the tuple want paths
+NEED_WITNESS = 104  # the rows of the tuple need paths
 NEED_FOUND = 105
 NEED_VECTORS = 106
 NEED_STEPS = 107
@@ -39,7 +39,7 @@ FIRST = 0  # no entry before it is in the window
 COUNT = 1
 CAPACITY = 2
 MOMENT = 3  # the largest timestamp of an edge so far
-IS_OPEN = 4  # 1: further edges of the moment find in copies what they may read
+IS_OPEN = 4  # 1: further edges of the moment can read copies
 COPIES = 5  # blocks that are copied
 COPY_CAPACITY = 6
 SERIAL = 7  # the number of the present moment: entries of the hash table with another one are free
@@ -52,14 +52,14 @@ SPAN = 13
 SKIPPED = 14  # an entry that scans back leave out, -1 if there is none
 LOWEST = 15  # scans back leave out entries with a relative slide below
 IN_ORDER = 16  # 1: entries leave in the order of time
-FOUND = 17  # what paths through an edge bring to where it leads
+FOUND = 17  # entries of `found_node`, `found_root` and `found_value`
 FOUND_CAPACITY = 18
 COLUMNS = 19  # roots of the vectors
 VECTORS = 20
 VECTOR_CAPACITY = 21
 VECTOR_BLOCKS = 22  # the capacity of `vectors`
 RAISED = 23  # vectors, or steps, whose cells are raised
-THROUGH = 24  # of them the first ones, which are those of paths through an edge that goes
+THROUGH = 24  # the first of the vectors, which are those of paths through a deleted edge
 STEP_COUNT = 25
 STEP_CAPACITY = 26
 VERTEX_CAPACITY = 27  # of the arrays with an entry a vertex
@@ -128,7 +128,7 @@ _SCRATCH = {
     NEED_FOUND: ("found_node", "found_root", "found_value"),
     NEED_STEPS: ("steps",),
 }
-"""The arrays that are made longer together, by the code that asks for it."""
+"""The arrays that are made longer together, by the code that requests it."""
 
 
 def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: int) -> Timeline:
@@ -173,7 +173,7 @@ def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: i
 
 
 def note_capacities(timeline: Timeline) -> None:
-    """Tell the kernels, which see pointers, how long the arrays are."""
+    """Store the lengths of the arrays for kernels, which see only pointers."""
     timeline.fields[CAPACITY] = len(timeline.time)
     timeline.fields[COPY_CAPACITY] = len(timeline.copies)
     timeline.fields[FOUND_CAPACITY] = len(timeline.found_node)
@@ -209,7 +209,7 @@ def with_more_entries(timeline: Timeline, current: int) -> Timeline:
 
 
 def with_departures(timeline: Timeline, of_entry: int) -> Timeline:
-    """Return a timeline whose scans back may note so many departures for each entry, one by one."""
+    """Return a timeline whose scans back may note up to `of_entry` departures for each entry, one by one."""
     timeline.fields[DEPARTURES_OF_ENTRY] = of_entry
     room = (len(timeline.time) * of_entry + 2) if of_entry else 0  # one is none, and one is that of the edge at the end
     return timeline if room == len(timeline.departures) else timeline._replace(departures=Departure.zeros(room))
@@ -234,7 +234,7 @@ def with_more_copies(timeline: Timeline) -> Timeline:
 
 
 def with_more_scratch(timeline: Timeline, code: int) -> Timeline:
-    """Return a timeline with twice the room for what a late insert or a delete lacked when it returned `code`."""
+    """Return a timeline with twice the room in the arrays that a late insert or a delete lacked when it returned `code`."""
     if code == NEED_VECTORS:
         width = -(-int(timeline.fields[COLUMNS]) // LANES)
         count, blocks = len(timeline.vector_node), len(timeline.vectors) // LANES
@@ -249,13 +249,13 @@ def with_more_scratch(timeline: Timeline, code: int) -> Timeline:
 
 
 def without_scratch(timeline: Timeline) -> Timeline:
-    """Return a timeline that has given back the memory of `with_more_scratch`."""
+    """Return a timeline without the memory that `with_more_scratch` added."""
     names = ("vector_node", "vectors", *(name for names in _SCRATCH.values() for name in names))
     return timeline._replace(**{name: getattr(timeline, name)[:0].copy() for name in names})
 
 
 def timeline_bytes(timeline: Timeline) -> int:
-    """Return bytes held."""
+    """Return the number of bytes that a timeline occupies."""
     return sum(array.nbytes for array in timeline)
 
 
@@ -308,13 +308,13 @@ def entries_up_to(timeline, time):
 
 @njit(cache=True, nogil=True)
 def entries_leaving_by(timeline, slide):
-    """Return the number of entries that leave by a slide, where they do so in the order of time."""
+    """Return the number of entries that leave by a slide, if entries leave in the order of time."""
     return _entries_up_to(timeline, timeline.slide, slide)
 
 
 @njit(cache=True, nogil=True)
 def enter(timeline, time, slide, source, target, label, edge):
-    """Enter an edge behind all that are not younger, for which there is room; return its place. O(edges that are)."""
+    """Enter an edge behind all entries that are not younger; return its place. There must be room. O(younger edges)."""
     fields = timeline.fields
     place = fields[COUNT]
     first = fields[FIRST]

@@ -1,7 +1,7 @@
 """A path that answers a pair, found on the timeline.
 
-The table tells when the answer leaves. So the first edge is known up to its slide, or where edges leave by number, which
-edges are on the path at all.
+The table has the slide at which the answer leaves. This determines the slide of the first edge of the path or, if edges
+leave by number, which edges can be on the path.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TimedSteps(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def expiry_of_answer(index, root, vertex):
-    """Return the relative slide up to which a root has a vertex among its answers, 0 if it has not."""
+    """Return the relative slide up to which (root, vertex) is an answer, or 0 if it is not."""
     program, table = index.program, index.table
     slot, latest = np.int64(table.slot_of[root]), np.int64(0)
     if slot < 0:
@@ -54,9 +54,9 @@ def expiry_of_answer(index, root, vertex):
 def find_path(
     index: Index, timeline: Timeline, edges: EdgeTimes, source: int, target: int, *, expiry: int
 ) -> TimedSteps | None:
-    """Return the steps of a path that lasts up to the relative slide `expiry`, None if there is none.
+    """Return the steps of a path that lasts up to the relative slide `expiry`, or None if there is none.
 
-    The one whose first edge is the latest, and of these one that comes as early as it can.
+    It is a path whose first edge is the latest, and among these one that arrives as early as possible.
     O(edges · states) for each time, in the slide of the first edge, at which the source has an edge.
     """
     leaves = np.minimum(edges.slide - index.state[BASE], index.settings[CEILING])
@@ -104,7 +104,7 @@ def find_path(
                             here.append((now, i, against, previous))
                             news = True
                             if accepting[state] and v == target:
-                                return _unwound(here[-1], edges)
+                                return _collect_steps(here[-1], edges)
                 news = news and not strict
             low = high
     return None
@@ -125,7 +125,7 @@ def _moves(index: Index, label: int) -> list[tuple[int, list[tuple[int, int]]]]:
     return found
 
 
-def _unwound(last: tuple[int, int, int, object], edges: EdgeTimes) -> TimedSteps:
+def _collect_steps(last: tuple[int, int, int, object], edges: EdgeTimes) -> TimedSteps:
     steps: list[int] = []
     times: list[int] = []
     one: object = last

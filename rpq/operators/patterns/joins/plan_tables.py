@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.compiled.gc_pause import gc_paused
 from rpq.compiled.views import Record, bound, lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.condition_graph import BranchShape, ConditionGraph, Needs
@@ -307,6 +308,7 @@ class PlanTables:
             self._needs = {query: self.graph.add(part, ids) for query, (part, _, ids) in self._parts.items()}
         self._write_all()
 
+    @gc_paused()
     def choose_branches(self, *, common: Collection[BranchShape], rare: Collection[BranchShape]) -> None:
         """Leave out `common` branches of conditions and count `rare` ones again, between chunks.
 

@@ -1,4 +1,4 @@
-"""Values of formulas as kernels compare them (`rpq.operators.bags.value_trees.Values`).
+"""The values of formulas in the form that kernels compare (`rpq.operators.bags.value_trees.Values`).
 
 Numbers are compared as they are. Texts, terms without a value, and the parts of moments and durations that may have any
 number of digits have labels: integers in the order of the keys (`value_order.label_between`). A new key gets a label between
@@ -43,7 +43,7 @@ from rpq.operators.relational.values.term_ids import TermIds
 from rpq.operators.relational.values.value_order import label_between, new_labels
 
 _LEAST_GARBAGE = 1_000
-"""Keys without a value are removed when there are more of them than others and than this number."""
+"""Keys without a value are removed when they outnumber both the other keys and this number."""
 
 _BYTES_A_KEY = 250
 """The approximate number of bytes of a key."""
@@ -53,7 +53,7 @@ _KINDS = {"integer": EXACT, "decimal": EXACT, "float": FLOAT, "double": DOUBLE}
 _KIND_OF = np.array([_KINDS[name] for name in NUMBER_TYPES], np.int32)
 
 Place = tuple[int, int, int, float]
-"""The place of a value: its kind, a key's number or an integer for each of `high` and `low`, and the nearest double."""
+"""The place of a value: its kind, `high` and `low` (each an integer or the number of a key), and the nearest double."""
 
 _NOWHERE: Place = (NO_VALUE, 0, 0, 0.0)
 _NO_VALUES = Values(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
@@ -78,7 +78,7 @@ class _Column:
 
 
 class _Labels:
-    """Keys in order, each with a number and a label. Amortised O(log keys) a new key."""
+    """Keys in order, each with a number and a label. Amortised O(log keys) for each new key."""
 
     def __init__(self, column: _Column) -> None:
         from sortedcontainers import SortedDict  # of the extra `sparql`
@@ -136,7 +136,7 @@ class ComparedValues:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all keys."""
+        """Remove all keys."""
         self._kind_of_language: dict[str, int] = {}
         moments = tuple(range(MOMENT, BOOLEAN))
         self._fractions = _Labels(_Column(moments, is_high=False))
@@ -148,7 +148,7 @@ class ComparedValues:
         return [self._fractions, self._months, self._seconds, self._terms, *self._texts]
 
     def place_of(self, term: str | None) -> Place:
-        """Return the place of the value of a term. None, and a term without an order or an equality, are nowhere."""
+        """Return the place of the value of a term. It is `_NOWHERE` for None and for terms that do not compare."""
         if term is None:
             return _NOWHERE
         matches = self._matches
@@ -177,7 +177,7 @@ class ComparedValues:
         return DURATION, months, self._seconds.number_of(Fraction(value.seconds), matches), 0.0
 
     def values(self, places: np.ndarray) -> Values:
-        """Return values by their places, which hold until `remove_others`. O(places)."""
+        """Return values by their places, which are valid until `remove_others`. O(places)."""
         if not len(places):
             return _NO_VALUES
         kinds, high, low = (np.ascontiguousarray(places[name]) for name in ("kinds", "high", "low"))
@@ -192,7 +192,7 @@ class ComparedValues:
         return Values(kinds, high, low, np.ascontiguousarray(places["reals"]))
 
     def remove_others(self) -> bool:
-        """Remove keys that no row has any more if they are many; return whether places have changed."""
+        """Remove keys that no row uses any more, if there are many; return whether places have changed."""
         tables = [table for table in self._tables() if table.has_garbage]
         for table in tables:
             table.remove_others(table.column.stored(self._matches))
@@ -200,7 +200,7 @@ class ComparedValues:
 
     @property
     def nbytes(self) -> int:
-        """The approximate number of bytes held."""
+        """The approximate size in bytes."""
         return _BYTES_A_KEY * sum(len(table.numbers) for table in self._tables())
 
     def check(self) -> None:
@@ -277,7 +277,7 @@ def values_of(order: ComparedValues, columns: Sequence[PlaceColumn], rows: Seque
     if order.remove_others():
         for column in columns:
             column.clear()
-    # The places of both sides are found first: a new key may give others new labels.
+    # The places of both sides are found first, because a new key may change the labels of others.
     sides = zip(columns, rows, strict=True)
     places = [column.array_of(of_side) if len(of_side) else _NO_PLACES for column, of_side in sides]
     return [order.values(one) for one in places]

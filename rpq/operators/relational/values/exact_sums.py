@@ -6,7 +6,7 @@ Integers and decimals are summed in units of 10⁻¹⁸ in five limbs, floats an
 their exponents require, the same for all groups. Hence the order of the changes, and numbers that left, have no effect. The
 result is rounded once: half to even.
 
-`rpq.operators.relational.values.group_sums` is faster. Its sums are continued here once a number is no small integer.
+`rpq.operators.relational.values.group_sums` is faster. Its sums are continued here once a number is not a small integer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FINITE, POSITIVE, NEGATIVE, UNDEFINED = range(4)
 """The class of a number: finite, infinite, or not a number. The kind of an amount is its type + `TYPES` times this."""
 
 NO_AMOUNT = 4 * TYPES
-"""The kind of a value that is unbound or no number."""
+"""The kind of a value that is unbound or not a number."""
 
 NO_RESULT = -1
 """The type of an aggregate that is unbound."""
@@ -65,7 +65,7 @@ _LEADING = 7
 """Limbs that are divided: their quotient by 10¹⁸ and a count, which have less than 124 bits, has the 54 bits that matter."""
 _WORK = _BELOW + _ABOVE + ONE + LIMB + 8
 
-# The figures of a sum or an average of a group; of a count there is the first.
+# The figures of a sum or an average of a group; a count has only the first.
 _OTHERS = 0
 _COUNTS = 1  # of each type
 _SPECIALS = _COUNTS + TYPES - 1  # of each of POSITIVE, NEGATIVE, UNDEFINED
@@ -192,7 +192,7 @@ class ExactSums(GroupFigures):
         return changed
 
     def _cover(self, amounts: Amounts) -> None:
-        """Make limbs for these floats: those of their bits, and one for carries. 0 has no bits, whatever its exponent."""
+        """Allocate the limbs for the bits of these floats, and one for carries. 0 has no bits, whatever its exponent."""
         are_floats = ((amounts.kinds == FLOAT) | (amounts.kinds == DOUBLE)) & (amounts.low != 0)
         if not are_floats.any():
             return
@@ -287,7 +287,7 @@ def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, pla
                 else:
                     end = entry * columns + sums.starts[aggregate + 1]
                     _add_often(sums.figures, at, end, first_limb, weight, type_, high, low)
-        if rows >= _MOST_AT_ONCE:  # it was one row, which left no carries
+        if rows >= _MOST_AT_ONCE:  # the last one was a single row, which left no carries
             rows = np.int64(0)
         if i + 1 < count and changes.events[i + 1] == changes.events[i]:
             continue
@@ -323,7 +323,7 @@ def _write_result(sums, first_limb, aggregates, entry, results, place, count):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_amount(figures, at, weight, kind):
-    """Count an amount in the figures of a sum, which begin at a place; return whether its number is to be added."""
+    """Count an amount in the figures of a sum, which begin at a place; return whether its number must be added."""
     if kind == NO_AMOUNT:
         figures[at + _OTHERS] += weight
         return False
@@ -347,7 +347,7 @@ def _add_amount(figures, at, limb, first_limb, weight, type_, high, low):
         place, shift = at + _BINARY + limb + (high >> 5) - first_limb, high & (LIMB - 1)
         if low < 0:
             weight, low = -weight, -low
-        # The mantissa has 53 bits: what is shifted out above goes into the second and third limb.
+        # The mantissa has 53 bits: those shifted out of the first limb go into the second and third.
         figures[place] += weight * ((low << shift) & _MASK)
         figures[place + 1] += weight * ((low >> (LIMB - shift)) & _MASK)
         figures[place + 2] += weight * ((low >> LIMB) >> (LIMB - shift))
@@ -447,7 +447,7 @@ def _divide(limbs, begin, end, divisor):
 
 @njit(cache=True, nogil=True)
 def _sum_result(sums, at, end, first_limb, is_average, results, to):
-    """Write the sum or the average of figures whose carries are propagated."""
+    """Write the sum or the average that figures with propagated carries represent."""
     row = sums.figures
     results.high[to] = results.low[to] = 0
     type_, numbers = INTEGER, np.int64(0)
@@ -497,7 +497,7 @@ def _decimal_result(sums, at, divisor, results, to):
         work[_DECIMAL_LIMBS - 1] &= _MASK
         _divide_by_billion(work, 0, _DECIMAL_LIMBS + 1)
         _divide_by_billion(work, 0, _DECIMAL_LIMBS + 1)
-    # One bit is that of the sign; the least negative number has no counterpart.
+    # One bit is the sign; the most negative number has no positive counterpart.
     top = 1 if results.types[to] == INTEGER else 3
     is_least = is_negative and work[top] == 2**31
     for i in range(top):
@@ -606,7 +606,7 @@ def _plain_quotient(row, begin, limbs, first_limb, divisor):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _digit(row, begin, place, lowest, limbs, is_negative):
-    """Return a digit of the size of a number; below the lowest one that is not 0 there are zeros, which need no place."""
+    """Return a digit of the absolute value of a number; digits below `lowest`, the lowest that is not 0, are zeros."""
     if place < lowest:
         return np.int64(0)
     digit = row[begin + place]
@@ -619,7 +619,7 @@ def _digit(row, begin, place, lowest, limbs, is_negative):
 
 @njit(cache=True, nogil=True)
 def _nearest(limbs, count, lowest, is_negative, has_rest):
-    """Return the double nearest to digits that are not negative, the first of which is that limb; of two, the even one."""
+    """Return the double nearest to digits that are not negative, with ties to even; the first digit is limb `lowest`."""
     top = count - 1
     while top >= 0 and limbs[top] == 0:
         top -= 1

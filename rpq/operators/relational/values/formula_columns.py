@@ -1,8 +1,8 @@
 """Formulas over rows of ids, evaluated once for each combination of the values that they use.
 
 A formula of one variable is evaluated once per id, for any number of rows and chunks, until the id denotes another term.
-Comparisons with small integers are evaluated for whole arrays: a kernel reads the integers from the names of vertices. What
-is no small integer (a decimal, a string, an IRI) is evaluated term by term.
+Comparisons with small integers are evaluated for whole arrays: a kernel reads the integers from the names of vertices. Other
+values (decimals, strings, IRIs) are evaluated term by term.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.weighted_rows import UNBOUND
 
 NO_SMALL_INTEGER = 2**62
-"""In place of a value that is no small integer."""
+"""The placeholder for a value that is not a small integer."""
 
 _LARGEST = 2**31
 _BEHIND = np.frombuffer(f'"^^<{XSD}integer>'.encode(), np.uint8)
@@ -46,7 +46,7 @@ _MOST_DIGITS = 9
 _QUOTE, _MINUS, _ZERO, _NINE = (ord(character) for character in '"-09')
 
 Judge = Callable[[np.ndarray], np.ndarray]
-"""Gives for each of some numbers (int64) whether a condition holds."""
+"""A function that returns for each of some numbers (int64) whether a condition holds."""
 
 _COMPARED: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "<": np.less,
@@ -60,7 +60,7 @@ _BOTH: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"&&": np.log
 
 
 def small_integers(names: pa.Array) -> np.ndarray:
-    """Return the integers (int64) of up to nine digits that names are, else `NO_SMALL_INTEGER`. O(total length)."""
+    """Return the integers (int64) of up to nine digits in names, `NO_SMALL_INTEGER` for others. O(total length)."""
     if pa.types.is_integer(names.type):
         numbers = names.to_numpy(zero_copy_only=False)
         return np.where((numbers > -_LARGEST) & (numbers < _LARGEST), numbers, NO_SMALL_INTEGER)
@@ -76,7 +76,7 @@ def small_integers(names: pa.Array) -> np.ndarray:
 
 
 def integer_condition(condition: Formula) -> Judge | None:
-    """Return a vectorized form of a condition on one variable, None unless it compares with integers alone."""
+    """Return a vectorized form of a condition on one variable, or None unless it compares only with integers."""
     if not isinstance(condition, Call) or len(condition.arguments) != 2:
         return None
     first, second = condition.arguments
@@ -98,7 +98,7 @@ def integer_condition(condition: Formula) -> Judge | None:
 
 
 def _integer(formula: Formula) -> np.ndarray | None:
-    """Return the number (0-dimensional) that a constant is, None if it is no small integer."""
+    """Return the number (0-dimensional) of a constant, or None if it is not a small integer."""
     if not isinstance(formula, Constant):
         return None
     number = small_integers(pa.array([formula.name], pa.string()))[0]
@@ -107,7 +107,7 @@ def _integer(formula: Formula) -> np.ndarray | None:
 
 @njit(cache=True, nogil=True)
 def read_integers(offsets, data, behind, found):
-    """Read names that are whole numbers, or literals that are, which have `behind` behind the digits."""
+    """Read names that are whole numbers, or literals of whole numbers, which have the text `behind` after the digits."""
     for i in range(len(found)):
         found[i] = NO_SMALL_INTEGER
         begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
@@ -137,10 +137,10 @@ def read_integers(offsets, data, behind, found):
 
 
 UNFIT = NO_NUMBER + 1
-"""In place of a number that is no small integer."""
+"""The placeholder for a number that is not a small integer."""
 
 FEW = 8
-"""The number of values up to which they are evaluated one by one, which takes less time than several calls over arrays."""
+"""The number of values up to which evaluating them one by one is faster than several calls over arrays."""
 _MOST_REMEMBERED = 1 << 20
 _BYTES_KNOWN = 150
 """The approximate number of bytes of a result in a Python dictionary."""
@@ -149,7 +149,7 @@ Result = TypeVar("Result")
 
 
 def words(records: np.ndarray) -> np.ndarray:
-    """Return aligned records as rows of integers, which NumPy copies many times as fast; other arrays as they are."""
+    """Return aligned records as rows of integers, which NumPy copies many times as fast; other arrays unchanged."""
     return records if records.dtype.names is None else records.view(np.int64).reshape(-1, records.dtype.itemsize // 8)
 
 
@@ -225,7 +225,7 @@ class _FormulaColumn(ABC, Generic[Result]):
 
 
 class NumericColumn(_FormulaColumn[int]):
-    """A formula whose results are small numbers: those of one variable stand in an array, by the ids of vertices."""
+    """A formula whose results are small numbers; for a formula of one variable, an array has them by the ids of vertices."""
 
     _type: type[np.generic] | np.dtype[np.void]
     _unknown: Any
@@ -233,12 +233,12 @@ class NumericColumn(_FormulaColumn[int]):
     def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds) -> None:
         super().__init__(formula, columns, terms)
         self._by_vertex = np.zeros(0, self._type)
-        is_of_one = variables_of(formula) == {*self._names}  # one that is no column would be an error
+        is_of_one = variables_of(formula) == {*self._names}  # a variable that is not a column would be an error
         self._by_number = self._judge_of_numbers(formula) if is_of_one else None
 
     @abstractmethod
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
-        """Return a function that evaluates an array of small integers, None if there is none."""
+        """Return a function that evaluates the formula over an array of small integers, or None if there is none."""
 
     def array_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the result for each row. O(rows), plus the evaluation of new values."""
@@ -256,7 +256,7 @@ class NumericColumn(_FormulaColumn[int]):
         return found
 
     def _read_known(self, rows: np.ndarray, found: np.ndarray) -> bool:
-        """Write the result of each row by a kernel and return True, or False where one is not known yet."""
+        """Write the result of each row by a kernel; return False if a result is not known yet, otherwise True."""
         return bool(read_known(np.ascontiguousarray(rows), self._places[0], self._by_vertex, self._unknown, found))
 
     def _are_unknown(self, found: np.ndarray) -> np.ndarray:
@@ -307,7 +307,7 @@ class NumericColumn(_FormulaColumn[int]):
 
 
 class Condition(NumericColumn):
-    """A condition: whether it holds, errors being false."""
+    """A condition, with the results true and false; errors are false."""
 
     _type = np.int8
     _unknown = -1
@@ -325,7 +325,7 @@ class Condition(NumericColumn):
 
 
 class ValueColumn(_FormulaColumn[str | None]):
-    """A formula that gives a value: a term, None for an error."""
+    """A formula whose results are values: terms, or None for an error."""
 
     def _result(self, binding: dict[str, str]) -> str | None:
         return value_or_unbound(self._evaluate, binding)
@@ -339,7 +339,7 @@ class ValueColumn(_FormulaColumn[str | None]):
 
 
 class NumberColumn(NumericColumn):
-    """A formula whose values are to be summed: whole numbers below `LARGEST`, `UNFIT` or `NO_NUMBER`."""
+    """A formula whose values are summed: whole numbers below `LARGEST`, `UNFIT` or `NO_NUMBER`."""
 
     _type = np.int64
     _unknown = UNFIT + 1
@@ -371,7 +371,7 @@ class NumberColumn(NumericColumn):
 
 
 class AmountColumn(NumericColumn):
-    """A formula whose values are to be summed, of any type of numbers: the records of `exact_sums.Amounts`."""
+    """A formula whose values, numbers of any type, are summed: the records of `exact_sums.Amounts`."""
 
     _type = np.dtype([("kinds", np.int8), ("high", np.int64), ("low", np.int64)], align=True)
     _unknown = np.array((NO_AMOUNT + 1, 0, 0), _type)[()]
@@ -410,7 +410,7 @@ NO_VALUE = (NO_AMOUNT, 0, 0)
 def read_names(names: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return names as numbers: (kinds, high, low) of `exact_sums.Amounts`.
 
-    Unusual numbers, and names that are none, have the kind `NO_AMOUNT` + 1. O(total length).
+    Unusual numbers, and names that are not numbers, have the kind `NO_AMOUNT` + 1. O(total length).
     """
     kinds, high, low = np.full(len(names), NO_AMOUNT + 1, np.int8), *np.zeros((2, len(names)), np.int64)
     if len(names) and pa.types.is_string(names.type):
@@ -441,7 +441,7 @@ def amount_of(number: Number) -> tuple[int, int, int]:
 
 
 _TYPE_ENDS = np.zeros((TYPES, len(f'"^^<{XSD}integer>')), np.uint8)
-"""The text behind the digits of a literal, by the type, with zeros behind shorter ones."""
+"""The text after the digits of a literal, by type, padded with zeros."""
 for _type, _name in enumerate(NUMBER_TYPES):
     _end = f'"^^<{XSD}{_name}>'.encode()
     _TYPE_ENDS[_type, : len(_end)] = np.frombuffer(_end, np.uint8)
@@ -451,7 +451,7 @@ _POINT, _PLUS, _SMALL_E, _GREAT_E = (ord(character) for character in ".+eE")
 
 @njit(cache=True, nogil=True)
 def _type_of(data, begin, end, ends):
-    """Return the type of a literal with this text, and where its lexical form ends; -1 if it is no number."""
+    """Return the type of a literal with this text, or -1 if it is not a number, and the end of its lexical form."""
     for type_ in range(len(ends)):
         length = np.int64(ends.shape[1])
         while ends[type_, length - 1] == 0:
@@ -471,7 +471,7 @@ def _type_of(data, begin, end, ends):
 def _read_number(data, begin, end, ends):
     """Return the type of a number of up to 18 digits, these without their point, the scale, and whether it is negative.
 
-    The type is -1 for what is unusual, or no number.
+    The type is -1 for an unusual number, and for other text.
     """
     unread = -1, np.int64(0), 0, False
     type_ = -1
@@ -518,7 +518,7 @@ def _read_number(data, begin, end, ends):
     if type_ < 0:
         type_ = DOUBLE if has_exponent else DECIMAL if has_point else INTEGER
         if type_ == DECIMAL and scale == 0:
-            return unread  # a point needs digits behind it there
+            return unread  # these types require digits after a point
     if type_ <= DECIMAL and (has_exponent or (type_ == INTEGER and has_point)):
         return unread
     return type_, number, scale, is_negative
@@ -605,7 +605,7 @@ def nearest_reals(names: pa.Array) -> np.ndarray:
 
 
 class IdColumn(ValueColumn):
-    """A formula that gives a value, as an id."""
+    """A formula whose results are the ids of values."""
 
     def ids_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the id of the value for each row, `UNBOUND` for an error."""
@@ -619,7 +619,7 @@ class IdColumn(ValueColumn):
 
 @njit(cache=True, nogil=True)
 def read_known(rows, column, by_vertex, unknown, found):
-    """Write the result of each row; False where one is not known yet, or of no vertex."""
+    """Write the result of each row; return False if a result is not known yet, or an id is not that of a vertex."""
     for i in range(len(found)):
         identity = np.int64(rows[i, column])
         if identity < 0 or identity >= len(by_vertex):

@@ -1,11 +1,12 @@
 """Groups whose aggregates are counts, sums and averages of whole numbers: a kernel.
 
 A group is an entry of row bags (`rpq.operators.bags.row_bags`) whose count is the number of its rows. For each aggregate the
-sum of the numbers, their number, and the number of values that are unbound or no numbers are stored. Numbers are below 2³¹,
-so that sums of 2³² rows fit into 64 bits. Anything else (decimals, floats, larger integers, more rows, as products have
-them) is not summed here: `rpq.operators.relational.groups` then continues with exact sums, which it makes of these.
+sum of the numbers, their count, and the count of values that are unbound or not numbers are stored. Numbers are below 2³¹,
+so that sums of 2³² rows fit into 64 bits. Other values (decimals, floats, larger integers) and more rows, which products may
+have, are not summed here: `rpq.operators.relational.groups` converts these sums to exact sums and continues with them.
 
-Groups lie anywhere in memory, and each change is of another one: the kernel asks for those of later changes ahead.
+Groups are scattered in memory, and consecutive changes concern different groups, so the kernel prefetches those of later
+changes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LARGEST = 2**31
 _MOST_ROWS = 2**32
 
 NO_NUMBER = 2**62
-"""In place of a value that is no number, or unbound."""
+"""The placeholder for a value that is unbound or not a number."""
 
 # The figures of an aggregate of a group.
 SUM, NUMBERS, OTHERS = range(3)
@@ -47,7 +48,7 @@ COUNTED, SUMMED, AVERAGED = range(3)
 """The kinds of aggregates."""
 
 NO_VALUE = -1
-"""In place of a divisor: a summed value is no number."""
+"""A divisor that means that a summed value is not a number."""
 
 _AHEAD = 8
 """The number of changes between a prefetch and the use of the memory."""
@@ -97,13 +98,13 @@ class GroupFigures:
             self._bags.make_room(count)
             room = int(self._bags.bags.fields[ROOM])
             if room > len(self._figures):
-                figures = np.zeros((room, self._figures.shape[1]), np.int64)  # most of it is not touched before it is used
+                figures = np.zeros((room, self._figures.shape[1]), np.int64)  # pages take memory only when used
                 figures[:used] = self._figures[:used]
                 self._set_figures(figures)
 
     @property
     def room(self) -> int:
-        """The number below which the numbers of groups are."""
+        """An upper bound of the numbers of groups, not included."""
         return len(self._figures)
 
     @property
@@ -113,7 +114,7 @@ class GroupFigures:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes held."""
+        """The size in bytes."""
         return self._bags.nbytes + self._figures.nbytes
 
     def ids(self) -> np.ndarray:
@@ -138,7 +139,7 @@ class SummedGroups(GroupFigures):
         self._figures_view = view(Figures(figures.reshape(-1)))  # flat, as kernels index it, compiled or not
 
     def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups | None:
-        """Apply changes of rows with these keys; `numbers` is (aggregate, row), `NO_NUMBER` where there is none.
+        """Apply changes of rows with these keys; `numbers` is (aggregate, row), with `NO_NUMBER` for other values.
 
         Return None, without any effect, if there are so many rows that sums may not fit into 64 bits.
         """
@@ -228,8 +229,8 @@ def change_groups(bags, state, functions, changes, count, numbers, places, group
 def group_output(keys, of_changes, places, groups, there, after, known, always, before, rows, weights, events):
     """Write the changed output rows of groups, deletions of an event first, and return their number.
 
-    `keys` and `of_changes`, their events, are those of the changes. Without rows a group is not there, but for one that
-    is `always`. `after` is the new output of each group, (aggregate, group); it replaces the last output in `known`
+    `keys` and `of_changes` are the keys and events of the changes. A group without rows has no output, unless it is there
+    `always`. `after` is the new output of each group, (aggregate, group); it replaces the last output in `known`
     (group, aggregate), which is written to `before`.
     """
     width, aggregates = keys.shape[1], after.shape[0]

@@ -1,9 +1,9 @@
-"""Groups whose aggregates look at different values, MIN, MAX, SAMPLE and COUNT(DISTINCT …): kernels.
+"""Groups whose aggregates depend on distinct values, MIN, MAX, SAMPLE and COUNT(DISTINCT …): kernels.
 
 For each argument of aggregates, a counted bag (`rpq.operators.bags.row_bags`) has the values of groups: rows of the number
-of a group and a value. What enters or leaves this bag in an event changes how many values its group has, and the least and
-the greatest of them, which are the roots of pairing heaps (Fredman, Sedgewick, Sleator and Tarjan 1986). The nodes of heaps
-are the entries of the bag, which are removed as soon as their count is 0. Values are compared by labels
+of a group and a value. An entry that enters or leaves this bag changes the number of values of its group, and perhaps the
+least and the greatest value, which are the roots of pairing heaps (Fredman, Sedgewick, Sleator and Tarjan 1986). The nodes
+of heaps are the entries of the bag, which are removed as soon as their count is 0. Values are compared by labels
 (`rpq.operators.relational.values.value_order`).
 """
 
@@ -71,8 +71,8 @@ class Argument:
 class GroupedValues:
     """The groups of rows with `keys` keys, and the values of arguments in them.
 
-    A change is O(1) for a value that a group has already, or has not yet where no end is needed, and amortised O(log
-    values) else.
+    A change is O(1) for a value that a group has already, and for a new value if no end is needed; otherwise it is
+    amortised O(log values).
     """
 
     def __init__(self, keys: int, arguments: list[Argument], order: ValueOrder) -> None:
@@ -99,17 +99,17 @@ class GroupedValues:
 
     @property
     def room(self) -> int:
-        """Numbers of groups are below."""
+        """An upper bound of the numbers of groups, not included."""
         return int(self._bags.bags.fields[ROOM])
 
     @property
     def entries(self) -> int:
-        """Groups with rows, and their different values of each argument."""
+        """The number of groups with rows, plus that of their distinct values of each argument."""
         return int(self._bags.bags.different[0]) + sum(argument.entries for argument in self._arguments)
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes held, without the order of values."""
+        """The size in bytes, without the order of values."""
         return self._bags.nbytes + sum(argument.nbytes for argument in self._arguments)
 
     def ids(self) -> np.ndarray:
@@ -343,7 +343,7 @@ def _turn(heaps, bags, labels, group, entry, enters, is_reversed):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _meld(heaps, bags, labels, one, other, is_reversed):
-    """Make one of two roots the first child of the other, and return that."""
+    """Make one of two roots the first child of the other, and return the other."""
     stride = bags.fields[STRIDE]
     value, other_value = np.int64(bags.rows[one * stride + 1]), np.int64(bags.rows[other * stride + 1])
     if is_before(labels, other_value, value) != is_reversed:  # values of a group differ
@@ -361,7 +361,7 @@ def _meld(heaps, bags, labels, one, other, is_reversed):
 
 @njit(cache=True, nogil=True)
 def _meld_all(heaps, bags, labels, first, is_reversed):
-    """Return the root of one heap of the children in a list, or `NONE`: meld pairs of them, then these from the last on."""
+    """Meld the children in a list: first in pairs, then the pairs from the last on. Return the root, or `NONE`."""
     pairs = np.int64(NONE)  # the last pair, from which `next` leads to those before
     while first != NONE:
         second = np.int64(heaps.next[first])

@@ -1,8 +1,8 @@
-"""Ids for the numbers that a query computes: a kernel. They are written as terms when they are read.
+"""Ids for the numbers that a query computes: kernels. The text of a number is written when it is read.
 
-A number is an entry (kind, high, low). Equal numbers of one kind have one id; the one hash table
-(`rpq/compiled/arrays/hashing.py`) finds it. Averages are decimals, exact and rounded once to 18 digits, however they are
-summed. Averages of groups change with every tuple, so most of these numbers are never read, and a dictionary of Python's
+A number is an entry (kind, high, low). Equal numbers of one kind have one id, which a hash table
+(`rpq/compiled/arrays/hashing.py`) finds. Averages are decimals, exact and rounded once to 18 digits, whatever the order of
+summation. Averages of groups change with every tuple, so most of these numbers are never read, and a Python dictionary
 would cost more than everything else.
 """
 
@@ -71,7 +71,7 @@ class Numbers(NamedTuple):
 
 
 class NumberIds:
-    """The numbers that have ids, which are places 0, 1, … here. Amortised O(1) a number."""
+    """The numbers with ids, by their places 0, 1, … Amortised O(1) for each number."""
 
     def __init__(self) -> None:
         self._have(16)
@@ -92,7 +92,7 @@ class NumberIds:
 
     @property
     def numbers(self) -> Numbers:
-        """The arrays of the numbers, by place; new ones replace them when there are more numbers."""
+        """The arrays of the numbers, by place; larger arrays replace them when there are more numbers."""
         return self._numbers
 
     @property
@@ -108,7 +108,7 @@ class NumberIds:
         return found
 
     def ids_of_quotients(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
-        """Return the places (int32) of quotients of int64 numbers, which are decimals; a divisor of 0 stands for an integer.
+        """Return the places (int32) of quotients of int64 numbers, which are decimals; a divisor of 0 marks an integer.
 
         Dividends are above -2⁶³, divisors at most 2³³, so that 10⁹ times a remainder is below 2⁶³.
         """
@@ -190,9 +190,9 @@ def computed_text(kind: int, high: int, low: int) -> str:
 
 
 def quotients(dividends: np.ndarray, divisors: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the kinds and halves of quotients, as `NumberIds.ids` takes them.
+    """Return the kinds and halves of quotients, as arguments of `NumberIds.ids`.
 
-    A divisor of 0 stands for an integer. Others give decimals, exact and rounded once to 18 digits, half to even.
+    A divisor of 0 marks an integer. Other quotients are decimals, exact and rounded once to 18 digits, half to even.
 
     >>> kinds, high, low = quotients(np.array([7, -1, -1]), np.array([0, 3, 4]))
     >>> kinds.tolist(), high.tolist(), low.tolist()
@@ -233,7 +233,7 @@ def integer_in_units(number):
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def _quotient_in_units(dividend, divisor):
-    """Return the halves of a quotient in units of 10⁻¹⁸: the nearest, the even one of two."""
+    """Return the halves of a quotient in units of 10⁻¹⁸, rounded to the nearest unit, ties to even."""
     by = np.uint64(divisor)  # divisions without signs are quicker
     rest = np.uint64(abs(dividend))
     whole = rest // by

@@ -1,12 +1,12 @@
-"""Rows in an order, and those of them at some positions: kernels.
+"""Rows in an order, and the rows at some positions: kernels.
 
-A counted bag (`rpq.operators.bags.row_bags`) has the rows. The *front* is a sorted list of its first entries: all of those
-up to the last position that matters (`NEEDED` rows), and some more. The others, the *rest*, have no order, as most changes
-are among them: a row that enters is compared with the last of the front. When the front has fewer rows than are needed, the
-smallest entries of the rest follow, found by a partial quicksort, so many that this is rare.
+A counted bag (`rpq.operators.bags.row_bags`) has the rows. The *front* is a sorted list of its first entries: all entries up
+to the last position that matters (`NEEDED` rows), and some more. The other entries, the *rest*, are not sorted, because most
+changes concern them: a row that enters is compared with the last entry of the front. When the front has fewer rows than are
+needed, the smallest entries of the rest are moved there, found by a partial quicksort, and so many that this is rare.
 
-Rows are compared column by column: by the labels of terms (`rpq.operators.relational.values.value_order`), or, where a query
-computed both of two numbers, by the numbers. Where kernels cannot compare two numbers, they say so (`UNSURE`).
+Rows are compared column by column: by the labels of terms (`rpq.operators.relational.values.value_order`) or, if a query
+computed both of two numbers, by the numbers. If kernels cannot compare two numbers, they set `UNSURE`.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ FIELDS = 11
 
 NO_END = np.iinfo(np.int64).max
 _MOST = 2**40
-"""More rows than there are: positions from there on are as good as this one."""
+"""More rows than there can be, in place of any larger position."""
 _SPARE = 64
-"""The least number of entries that the front has beside those that are needed, when it is filled."""
+"""The least number of entries beyond the needed ones that the front gets when it is filled."""
 _SHORT = 12
-"""Entries that are sorted by insertion."""
+"""The number of entries up to which they are sorted by insertion."""
 _AHEAD = 8
-"""How many changes before it is applied the memory of a change is prefetched, at the latest."""
+"""The number of changes between a prefetch and the use of the memory, at least."""
 _PARTS = 128
 """The parts that may wait to be sorted."""
 _CLEAR = 1e-12
-"""The difference of numbers of different kinds, relative to them, from which on doubles decide."""
+"""The relative difference of numbers of different kinds from which on their doubles decide the order."""
 _NOT_COMPARABLE = 2
 _LOWEST = np.int64(-(2**63))
 
@@ -167,7 +167,7 @@ class OrderedRows:
         return WeightedRows(*(np.concatenate(arrays) if len(arrays) > 1 else arrays[0] for arrays in columns))
 
     def _include(self, rows: np.ndarray) -> None:
-        """Give the terms of rows their labels; numbers have none."""
+        """Assign labels to the terms of rows; numbers have no labels."""
         for place in self._compared:
             ids = rows[:, place]
             if len(ids) and ids.max() >= FIRST_NUMBER:
@@ -196,7 +196,7 @@ class OrderedRows:
 
     @property
     def entries(self) -> int:
-        """The number of different rows."""
+        """The number of distinct rows."""
         return int(self._bags.bags.different[0])
 
     @property
@@ -391,7 +391,7 @@ def _fill_front(positions, bags, labels, numbers):
 
 @njit(cache=True, nogil=True)
 def _enter(positions, bags, labels, numbers, entry):
-    """Take an entry that now has rows; return its place in the front, or -1."""
+    """Add an entry that now has rows; return its place in the front, or -1."""
     fields, front = positions.fields, positions.front
     size = fields[FRONT]
     if fields[REST] > 0 or fields[NEEDED] == 0:
@@ -414,7 +414,7 @@ def _enter(positions, bags, labels, numbers, entry):
 
 @njit(cache=True, nogil=True)
 def _leave(positions, bags, labels, numbers, entry):
-    """Remove an entry of the front, which has no rows any more; return its place."""
+    """Remove an entry of the front that no longer has rows; return its place."""
     fields, front = positions.fields, positions.front
     place = _place_of(positions, bags, labels, numbers, entry)
     while front[place] != entry and place + 1 < fields[FRONT]:  # among rows that compare equal
@@ -433,7 +433,7 @@ def _leave(positions, bags, labels, numbers, entry):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _put_out(positions, bags, entry, wanted, event, at, rows, weights, events):
-    """Write the change of how many rows of an entry are output."""
+    """Write the change of the number of output rows of an entry."""
     change = wanted - positions.output[entry]
     if change == 0:
         return
@@ -448,7 +448,7 @@ def _put_out(positions, bags, entry, wanted, event, at, rows, weights, events):
 
 @njit(cache=True, nogil=True)
 def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
-    """End an event: move the entries that it changed, and write what changes at the positions."""
+    """End an event: move the entries that it changed, and write the changes of the rows at the positions."""
     fields, front = positions.fields, positions.front
     touched = fields[NEEDED]  # the first place of the front that changed, of those that matter
     changed, left = bags.fields[CHANGED], np.int64(0)
@@ -482,7 +482,7 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
     first, end = fields[FIRST], fields[END]
     walked = np.int64(0)
     if touched < fields[NEEDED]:
-        walked = min(fields[FRONT], fields[NEEDED] + changed)  # what was at a position has moved by so many at most
+        walked = min(fields[FRONT], fields[NEEDED] + changed)  # an entry has moved by at most so many positions
         position = np.int64(0)
         for place in range(walked):
             entry = np.int64(front[place])
@@ -505,9 +505,9 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
 
 @njit(cache=True, nogil=True)
 def change_positions(positions, bags, labels, numbers, changes, of_changes, of_events, at, room, rows, weights, events):
-    """Apply changes from number `at[0]` on, event by event, and write what changes at the positions, `at[1]` rows.
+    """Apply changes from number `at[0]` on, event by event, and write the changes of the rows at the positions (`at[1]`).
 
-    Return before an event for whose rows there may be no room, and after one with numbers that cannot be compared.
+    Return before an event for whose rows there may be no room, and after an event with numbers that cannot be compared.
     """
     fields, width, count = positions.fields, np.int64(bags.width[0]), len(of_changes)
     while at[0] < count:

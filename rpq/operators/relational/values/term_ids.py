@@ -1,11 +1,11 @@
 """Ids for all terms that a query sees: vertices keep their ids, and other terms get ids of the query's own.
 
-A vertex has the id that the stream gave it. A term that is written in the query or computed gets an id from `FIRST` on,
+A vertex has the id that the stream assigned. A term that is written in the query or computed gets an id from `FIRST` on,
 unless a vertex with that text exists: then the term has the id of the vertex, which is pinned for as long as the query may
-use it. A vertex that appears later with the text of such a term is an alias of it (`replace_aliases`). So equal terms have
-one id, and ids can be compared.
+use it. A vertex that appears later with the text of such a term is an alias of the term (`replace_aliases`). So equal terms
+have one id, and ids can be compared.
 
-Where vertices are integers, the text of one is its decimal notation.
+If vertices are integers, the text of a vertex is its decimal notation.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from rpq.rows.weighted_rows import UNBOUND
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
 FIRST = 1 << 30
-"""Ids of terms that the query made begin here; those of vertices are below."""
+"""The first id of terms that are not vertices; the ids of vertices are below."""
 
 FIRST_NUMBER = FIRST + (1 << 29)
-"""Ids of numbers that groups sum up begin here, which are written as terms when they are read."""
+"""The first id of numbers that groups compute, whose texts are written when they are read."""
 
 _FEW = 1_000
-"""New vertices up to which a look at each of them takes less time than the calls of NumPy that compare them at once."""
+"""The number of new vertices up to which comparing them one by one is faster than the calls of NumPy."""
 
 
 class TermIds:
@@ -35,7 +35,7 @@ class TermIds:
 
     - Terms to ids: `intern`; ids to terms: `text`, `texts`
     - Vertices: `add_vertices` for new ones, `replace_aliases` in rows of input, `pinned_vertices`
-    - `keep` removes terms that are no longer in use
+    - `keep` removes terms and numbers that are no longer in use
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class TermIds:
 
     @property
     def nbytes(self) -> int:
-        """The approximate number of bytes held."""
+        """The approximate size in bytes."""
         return 200 * len(self._ids) + self._numbers.nbytes + self._alias.nbytes + 100 * len(self._cache)
 
     # --- vertices --------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class TermIds:
         return self._vertices
 
     def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Set the dictionary of vertices; `fresh` are the ids of new names. O(fresh), and O(terms) where these are fewer."""
+        """Set the dictionary of vertices; `fresh` are the ids of new names. O(fresh), or O(terms) if these are fewer."""
         self._vertices = vertices
         if not len(fresh):
             return
@@ -115,7 +115,7 @@ class TermIds:
     # --- terms -----------------------------------------------------------------------------------------------
 
     def intern(self, text: str | None) -> int:
-        """Return the id of a term; None is unbound."""
+        """Return the id of a term, or `UNBOUND` for None."""
         if text is None:
             return UNBOUND
         identity = self._ids.get(text)
@@ -157,11 +157,11 @@ class TermIds:
 
     @property
     def computed_numbers(self) -> Numbers:
-        """The numbers with ids from `FIRST_NUMBER` on, by place. They are replaced when there are more of them."""
+        """The numbers with ids from `FIRST_NUMBER` on, by place. Larger arrays replace them when there are more numbers."""
         return self._numbers.numbers
 
     def text(self, identity: int) -> str | None:
-        """Return the term of an id; None where it is unbound."""
+        """Return the term of an id, or None if the id is `UNBOUND`."""
         if identity >= FIRST_NUMBER:
             return self._numbers.text(identity - FIRST_NUMBER)
         if identity >= FIRST:
@@ -193,7 +193,7 @@ class TermIds:
         return texts
 
     def names(self, vertices: np.ndarray) -> pa.Array:
-        """Return the names of vertices, as the stream has them."""
+        """Return the names of vertices in the stream."""
         assert self._vertices is not None
         return self._vertices.names_of(vertices)
 
@@ -222,7 +222,7 @@ class TermIds:
 
 
 class SharedTermIds(TermIds):
-    """The terms of queries that several threads evaluate: ids are given by one of them at a time."""
+    """The terms of queries that several threads evaluate: one thread at a time assigns ids."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,12 +1,12 @@
-"""The order of texts and moments, of which many begin alike: kernels sort them by their bytes and give them ranks.
+"""The order of texts and moments, many of which begin alike: kernels sort them by their bytes and assign ranks.
 
 A term has a *key*, the bytes that order it among the terms with an equal `high` (see `value_order`):
 
-- a string or an IRI: its text, in which a byte 0 is followed by 255; two bytes 0; then what orders equal texts
+- a string or an IRI: its text, in which a byte 0 is followed by 255; two bytes 0; then the bytes that order equal texts
 - a moment: the digits of its fraction of a second, a byte 0, and the term
 
-`TextOrder` has a slot for each term and the slots in order. New terms are sorted, searched for their places, and given ranks
-between those of their neighbours with an equal `high`. Without a gap the ranks of all terms with this `high` are given anew.
+`TextOrder` has a slot for each term, and the slots in order. New terms are sorted, their places are searched, and they get
+ranks between those of their neighbours with an equal `high`. If there is no gap, all terms with this `high` get new ranks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rpq.compiled.views import view
 from rpq.language.sparql.values.terms import XSD
 
 OTHER, TEXT, MOMENT = range(3)
-"""The kinds of names that `read_keys` finds; another name is read by Python."""
+"""The kinds of names: texts and moments, which kernels read, and others, which Python reads."""
 
 _COUNT, _USED, _SLOTS, _GARBAGE, _VALUES = range(5)
 """The numbers in `_Texts.fields`: terms, bytes of the arena, slots that were ever used, bytes that no term has, and values
@@ -34,7 +34,7 @@ _MOMENT_END = np.frombuffer(f'"^^<{XSD}dateTime>'.encode(), np.uint8)
 _DAY = 86_400
 _FIRST_BYTES = 6
 _BEHIND_TEXT = 3
-"""The bytes of a key behind the text of an IRI."""
+"""The bytes of a key after the text of an IRI."""
 
 _SMALLER, _GREATER = 1, 255
 """In place of a term that is its own text: whether it is before the literals with this text, which begin with a quote."""
@@ -84,7 +84,7 @@ class Keys(NamedTuple):
 
 
 def read_names(names: pa.Array, first_text: int, first_moment: int) -> tuple[np.ndarray, np.ndarray, Keys]:
-    """Return the kinds of names that are no numbers, their `high`, and their keys. O(total length).
+    """Return the kinds of names that are not numbers, their `high`, and their keys. O(total length).
 
     `first_text` and `first_moment` are the `high` of the first string and of the first second of year 1. A name of the kind
     `OTHER` has no key.
@@ -247,7 +247,7 @@ def _read_text(data, begin, end, first_text, i, kinds, highs, keys, at):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _digits(data, place, count):
-    """Return the number that so many digits are, -1 if some character is none."""
+    """Return the number that `count` characters represent, or -1 if one of them is not a digit."""
     number = np.int64(0)
     for i in range(place, place + count):
         if data[i] < _ZERO or data[i] > _NINE:
@@ -410,7 +410,7 @@ def insert_terms(texts, ids, highs, starts, lengths, keys, slots, places, gap, f
 
 @njit(cache=True, nogil=True)
 def _number_value(texts, slots, places, i, first_moment):
-    """Give the value of new term `i` its number: that of a neighbour with this value, or another one."""
+    """Assign a number to the value of new term `i`: that of a neighbour with an equal value, otherwise a new one."""
     slot, place = slots[i], places[i] + i
     if place > 0 and _has_value_of(texts, slot, np.int64(texts.order[place - 1]), first_moment):
         texts.value[slot] = texts.value[np.int64(texts.order[place - 1])]
@@ -432,7 +432,7 @@ def _number_value(texts, slots, places, i, first_moment):
 
 @njit(cache=True, nogil=True)
 def _has_value_of(texts, one, other, first_moment):
-    """Return whether the values of two slots are equal: their keys, up to what orders equal values."""
+    """Return whether the values of two slots are equal: their keys without the bytes that order equal values."""
     if texts.high[one] != texts.high[other]:
         return False
     begin, begin_other = np.int64(texts.start[one]), np.int64(texts.start[other])
@@ -448,7 +448,7 @@ def _has_value_of(texts, one, other, first_moment):
 
 @njit(cache=True, nogil=True)
 def _rank_new(texts, slots, places, gap):
-    """Give ranks to new terms; return whether ranks of others changed."""
+    """Assign ranks to new terms; return whether ranks of others changed."""
     count, new, changes = np.int64(texts.fields[_COUNT]), len(slots), False
     most = np.int64(2**62)
     first = 0
@@ -481,7 +481,7 @@ def _rank_new(texts, slots, places, gap):
 
 @njit(cache=True, nogil=True)
 def _rank_again(texts, place, high, gap):
-    """Give all terms with this `high`, one of which is at a place, ranks with gaps."""
+    """Assign ranks with gaps to all terms with this `high`, one of which is at a place."""
     count = np.int64(texts.fields[_COUNT])
     begin, end = place, place + 1
     while begin > 0 and texts.high[np.int64(texts.order[begin - 1])] == high:
@@ -523,7 +523,7 @@ def remove_terms(texts, ids, highs, ranks):
 
 @njit(cache=True, nogil=True)
 def copy_keys(texts, arena):
-    """Copy the keys of all terms, in order, into another arena, which is to replace the present one."""
+    """Copy the keys of all terms, in order, into another arena, which will replace the present one."""
     at = np.int64(0)
     for i in range(texts.fields[_COUNT]):
         slot = np.int64(texts.order[i])

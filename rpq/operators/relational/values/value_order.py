@@ -1,11 +1,11 @@
 """The order of terms in MIN, MAX and SAMPLE as pairs of integers, which kernels compare.
 
-The *label* of a term is (high, rank). `high` is the double nearest to a number, as an integer in the same order; above all
-numbers, strings have their first bytes, moments their seconds, and the other classes of `order_key` a number each. Terms
-with an equal `high` are *tied*. Many strings, IRIs and moments are: kernels rank them (`text_order`). Few others are, such
-as two spellings of a number, or numbers that differ beyond a double: Python sorts these by `order_key`. Ranks have gaps, so
-that another term has one between two others; without a gap tied terms are numbered again. Either way the order of two terms
-never changes, so what kernels ordered by labels stays in order.
+The *label* of a term is (high, rank). For a number, `high` is the nearest double, as an integer in the same order. Above all
+numbers are strings, by their first bytes, moments, by their seconds, and the other classes of `order_key`, each with one
+number. Terms with an equal `high` are *tied*. Many strings, IRIs and moments are tied: kernels rank them (`text_order`).
+Few other terms are, such as two spellings of a number, or numbers that differ beyond a double: Python sorts these by
+`order_key`. Ranks have gaps, so that a new term gets a rank between two others; without a gap, tied terms are numbered
+again. Either way the order of two terms never changes, so structures that kernels ordered by labels remain ordered.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from rpq.rows.weighted_rows import UNBOUND
 _UNKNOWN = np.iinfo(np.int64).min
 """The rank of an id without a label."""
 _MISSING = _UNKNOWN + 1
-"""The rank of an id that is to have one."""
+"""The rank of an id that is about to get a label."""
 _NO_ROOM = -1
-"""In place of a number of ids: one of them is beyond the arrays."""
+"""The result of a search for unlabelled ids if one of them is beyond the arrays."""
 
 GAP = 1 << 32
 """The distance between the labels of neighbours when all are numbered again."""
 _SINGLE = 4
 """The number of ids up to which they are labelled one by one, because arrays would be slower."""
 _FEW = 16
-"""Terms that are put in their places one by one are fewer than the tied ones by this factor."""
+"""New terms are inserted one by one if they are fewer than the tied terms by this factor."""
 
 _BLANKS = np.iinfo(np.int64).min
 _NOT_A_NUMBER = 0x7FF8 << 48
@@ -58,7 +58,7 @@ _LARGEST = np.iinfo(np.int64).max
 
 
 def label_between(below: int | None, above: int | None) -> int | None:
-    """Return a label between those of two neighbours, of which either may be missing; None if there is no gap (Dietz 1982).
+    """Return a label between those of two neighbours, either of which may be missing, or None without a gap (Dietz 1982).
 
     >>> label_between(0, 8), label_between(7, 8), label_between(None, None)
     (4, None, 0)
@@ -114,7 +114,7 @@ class ValueOrder:
         return sum(array.nbytes for array in self._labels) + of_ties
 
     def include(self, ids: np.ndarray) -> None:
-        """Give the terms of ids (int32) their labels. O(ids), plus the sorting of new ones."""
+        """Assign labels to the terms of ids (int32). O(ids), plus the sorting of new terms."""
         if not len(ids):
             return
         missing = np.empty(len(ids), np.int32)
@@ -153,7 +153,7 @@ class ValueOrder:
             self.view = view(labels)
 
     def _label(self, ids: np.ndarray, names: pa.Array) -> None:
-        """Give new terms with these names labels: kernels read numbers, texts and moments, Python the others."""
+        """Assign labels to new terms with these names: kernels read numbers, texts and moments, Python the others."""
         highs = _sortable_integers(nearest_reals(names))
         are_numbers = highs != _NOT_A_NUMBER
         if not are_numbers.all():
@@ -170,7 +170,7 @@ class ValueOrder:
             self._rank(ids.tolist(), highs.tolist(), {})
 
     def _label_singly(self, ids: np.ndarray) -> None:
-        """Give new terms labels, one by one."""
+        """Assign labels to new terms, one by one."""
         texts: dict[int, tuple[int, bytes]] = {}
         for identity, text in zip(ids.tolist(), self._terms.texts(ids), strict=True):
             key = order_key(str(text))
@@ -193,7 +193,7 @@ class ValueOrder:
     def _set(
         self, ids: np.ndarray, highs: np.ndarray | None, ranks: np.ndarray | int, values: np.ndarray | None = None
     ) -> None:
-        """Write labels; without `highs` or `values`, the others alone."""
+        """Write labels; without `highs` or `values`, these parts are not changed."""
         labels = self._labels
         is_term = ids >= FIRST
         ranks = np.broadcast_to(ranks, len(ids))
@@ -211,7 +211,7 @@ class ValueOrder:
     # --- ties ------------------------------------------------------------------------------------------------
 
     def _rank(self, ids: list[int], highs: list[int], known: dict[int, Any]) -> None:
-        """Give ranks to those of new terms that are tied; the order keys of some are `known`."""
+        """Assign ranks to the new terms that are tied; the order keys of some are `known`."""
         fresh: dict[int, list[int]] = {}
         for identity, high in zip(ids, highs, strict=True):
             if self._only.setdefault(high, identity) != identity:
@@ -236,7 +236,7 @@ class ValueOrder:
                 self._number(tied)
 
     def _number_values(self, high: int, entries: list[tuple[Any, int]]) -> None:
-        """Give the values of tied terms (order key, id) their numbers."""
+        """Assign numbers to the values of tied terms (order key, id)."""
         numbers = self._values.setdefault(high, {})
         for key, identity in entries:
             labels = self._labels
@@ -247,7 +247,7 @@ class ValueOrder:
                 labels.term_value[identity - FIRST] = number
 
     def _insert(self, tied: list[tuple[Any, int]], entry: tuple[Any, int]) -> None:
-        """Put a term among tied ones."""
+        """Insert a term among tied terms."""
         insort(tied, entry)
         place = bisect_left(tied, entry)
         below = None if place == 0 else self.label(tied[place - 1][1])[1]
@@ -326,7 +326,7 @@ class ValueOrder:
             assert order == (0 if value_of_key(keys[one]) == value_of_key(keys[other]) else -1), "values are out of order"
 
     def label(self, identity: int) -> tuple[int, int]:
-        """Return the label of the term of an id, which it has."""
+        """Return the label of the term of an id, which must have one."""
         high, rank, place = self._place(identity)
         return int(high[place]), int(rank[place])
 
@@ -351,7 +351,7 @@ def _are_texts(highs: np.ndarray) -> np.ndarray:
 
 def _sortable_integers(reals: np.ndarray) -> np.ndarray:
     """Return integers (int64) in the order of doubles; NaN becomes `_NOT_A_NUMBER`."""
-    bits = (reals + 0.0).view(np.int64)  # there is one zero
+    bits = (reals + 0.0).view(np.int64)  # + 0.0 turns the negative zero into the positive one
     bits = np.where(bits < 0, bits ^ _LARGEST, bits)
     return np.where(np.isnan(reals), _NOT_A_NUMBER, bits)
 
@@ -375,14 +375,14 @@ def _high(key: tuple[Any, ...]) -> int:
 
 
 def _high_of_real(real: float) -> int:
-    """Return the integer of one double that is a number, as `_sortable_integers` does."""
+    """Return the sortable integer of one double that is not NaN, as `_sortable_integers` does."""
     bits: int = struct.unpack("<q", struct.pack("<d", real + 0.0))[0]
     return bits if bits >= 0 else bits ^ _LARGEST
 
 
 @njit(cache=True, nogil=True)
 def find_unlabelled(labels, ids, missing):
-    """Write each id that has no label once, as missing; return how many there are, or `_NO_ROOM`, with nothing done."""
+    """Write each id without a label once to `missing`; return their number, or `_NO_ROOM` without any effect."""
     found = 0
     for i in range(len(ids)):
         identity = np.int64(ids[i])
@@ -420,7 +420,7 @@ def is_before(labels, one, other):
 
 @njit(cache=True, nogil=True)
 def compare_terms(labels, one, other, by_value):
-    """Return how two terms compare, by their ids: -1 if the first is before the other, 0 or 1; `by_value`, 0 if equal."""
+    """Return how two terms compare, by their ids: -1 if the first is before the other, 0 or 1. `by_value`, equals give 0."""
     if one < FIRST:
         high, rank, value = labels.high[one], labels.rank[one], labels.value[one]
     else:
