@@ -163,9 +163,9 @@ class Intake:
     ) -> NamelessChunk:
         """Return tuples of a push with ids for their labels: the first of three steps, before `name_ends` and `finish`.
 
-        `is_read` returns whether any query reads each of some label ids, and `read`, where it is given, says so of each label
-        id. With `keeps_all` the filter is ignored. `names` says which tuples get ids for their ends (uint8); by default those
-        with a label that is read.
+        `is_read` returns whether any query reads each of some label ids, and `read`, where it is given, says so of each
+        label id. With `keeps_all` the filter is ignored. `names` says which tuples get ids for their ends (uint8); by
+        default those with a label that is read.
         """
         if read is not None and tuples.texts is not None and count == len(tuples):
             found = self.labels.read_labels(tuples.texts, count, has_streams=tuples.stream is not None, is_read=read)
