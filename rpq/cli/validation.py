@@ -161,7 +161,7 @@ def _check_topic_options(request: RunRequest) -> None:
     if letters and not written:
         raise click.UsageError("--on-error kafka://… needs an --output kafka://…: both go into one transaction")
     if settings.upsert and any(map(is_table, outputs)):
-        raise click.UsageError("--upsert applies to topics; a table has the present answers in any case")
+        raise click.UsageError("--upsert applies to topics; a table contains the current answers in any case")
     if settings.upsert and not written:
         raise click.UsageError("--upsert applies to topics; it needs an --output kafka://…")
 

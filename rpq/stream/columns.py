@@ -34,7 +34,6 @@ from rpq.stream.arrays.plain_columns import (
     to_int64,
 )
 from rpq.stream.arrays.properties import column_of as property_column
-from rpq.stream.arrays.text_buffers import view_of_texts
 from rpq.stream.arrays.values import (
     EMPTY,
     MEANT,
@@ -248,6 +247,8 @@ def _columns_of_few(data: pa.RecordBatch, times: StreamTime, latest: int) -> Col
     timestamp = columns.pop()
     if timestamp.type != NUMBER or timestamp.null_count or any(type(column) is not pa.StringArray for column in columns):
         return None
+    from rpq.stream.arrays.text_buffers import view_of_texts  # numba, which readers of files do not need
+
     texts = view_of_texts(columns)
     if texts is None:
         return None

@@ -72,7 +72,7 @@ def test_run_topics_keeps_tables_equal_to_the_answers_and_resumes(kafka, postgre
     [
         ({"output": {"paths": "postgresql:///shop?table=a", "pattern": "kafka://localhost/b"}}, "or to topics, not both"),
         ({"output": {"paths": "postgresql:///shop?table=a", "pattern": "postgresql:///inn?table=a"}}, "different databases"),
-        ({"upsert": True}, "upsert: applies to topics; a table has the present answers"),
+        ({"upsert": True}, "upsert: applies to topics; a table contains the current answers"),
         ({"message": "{x}"}, "message: applies to topics"),
         ({"on_error": "kafka://localhost/letters"}, "on_error: applies to topics"),
         ({"output": "kafka://localhost/rows", "replace": True}, "replace: applies to tables; expected output='postgresql"),

@@ -27,7 +27,6 @@ ALLOWED = {
     "operators/relational/running_query.py",  # as path_relations
     "language/sparql/query.py",  # as query.py
     "engine/warmup.py",  # compiles the kernels of paths in time order with those of walks
-    "cli/warm_up.py",  # compiles the kernels of walks first, which those of simple paths need
 }
 
 
