@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.automata.symbols import lexical_form
-from rpq.rows.column_kernels import lexical_forms
 
 ColumnKind = Literal["vertex", "count", "text", "value", "time", "result"]
 """Vertices have the type of the input, counts are integers, text is the lexical form of a computed value.
@@ -193,6 +192,8 @@ def terms_to_values(
     `value` is the type of a property, `times` converts timestamps, which are integers without it.
     """
     if kind in ("text", "result") and len(terms) > _FEW_TERMS and pa.types.is_string(terms.type):
+        from rpq.rows.column_kernels import lexical_forms  # numba, which queries do not need before they run
+
         forms = lexical_forms(terms)
         if forms is not None:
             return forms if kind == "text" or value is None else texts_to_values(forms.to_pylist(), value)
