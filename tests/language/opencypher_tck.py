@@ -349,7 +349,7 @@ REASONS = {
     "in RETURN is refused": "computed values in RETURN",
     "lists and maps": "lists and maps",
     "a path as a condition": "a path as a condition",
-    "is bound by an OPTIONAL MATCH": "OPTIONAL MATCH of what an earlier one binds",
+    "is bound by an earlier OPTIONAL MATCH": "OPTIONAL MATCH of what an earlier one binds",
     "as the first clause": "OPTIONAL MATCH as the first clause",
     "inside a condition is refused": "EXISTS below OR",
     "is inside a path": "a variable inside a path",

@@ -25,6 +25,7 @@ from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
+from rpq.stream.arrays.numpy_arrays import integer_array, text_array
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.names.vertices import VertexDictionary, as_vertex, find_text
 
@@ -201,7 +202,8 @@ class EdgeFilter:
         names = {name for _, one in accepted for name in (one.source, one.target) if name is not None}
         vertices = {name: as_vertex(name, constants.kind) for name in names}
         possible = [name for name, vertex in vertices.items() if not is_number or isinstance(vertex, int)]
-        column = pa.array([vertices[name] for name in possible], pa.int64() if is_number else pa.string())
+        ends: list[Any] = [vertices[name] for name in possible]
+        column = integer_array(ends) if is_number else text_array(ends)
         numbers: dict[str | None, int] = dict(
             zip(possible, constants.intern(column, np.ones(len(column), np.uint8))[0].tolist(), strict=True)
         )
