@@ -333,7 +333,7 @@ def _share(name: Callable[[int], int | str]) -> None:
         engine.register(Query(text, window=window, name=f"{number}"))
     (host,) = engine._evaluation.running.hosts
     host.tables.graph.rebuild_table()
-    host.tables.graph.count_edges(host.tables.graph.branches()[0][0], most=0)
+    host.tables.graph.count_edges(host.tables.graph.branches(fewest=0)[0][0], most=0)
     engine.push_rows([(*edge, "-") for edge in edges[:9]])
     engine.push_rows([(name(number), name(1), "a", 1) for number in range(40)])
     engine.unregister([query.name for query in engine.queries])

@@ -23,7 +23,7 @@ COMMON_TO_FEW = 0.05
 FEW_USERS = 16
 RARE = 1 / 8
 """The fraction of the above below which a branch is counted again."""
-PARTS_A_RECORD = 16
+PARTS_A_RECORD = 4
 """The number of parts whose plans can be rewritten in the time in which a record is counted."""
 _PIECE = 1 << 12
 
@@ -47,12 +47,14 @@ class ConditionChoice:
         graph = self.tables.graph
         if not graph.is_on or graph.is_stale or self._now() < self._next:
             return
+        if self._now() < self._least_period():
+            self._next = self._least_period()
+            return
         candidates = self._candidates()
         common = [
             branch
-            for branch, node, extent in graph.branches()
-            if extent >= self._fewest
-            and extent >= _least_part(graph.users(node)) * candidates[branch.relation][branch.side]
+            for branch, node, extent in graph.branches(self._fewest)
+            if extent >= _least_part(graph.users(node)) * candidates[branch.relation][branch.side]
         ]
         rare = []
         for branch in graph.left_out():
@@ -65,7 +67,11 @@ class ConditionChoice:
             self.tables.choose_branches(common=common, rare=rare)
         relations = self.tables.store.relations.state
         period = (relations.live + relations.vertices + graph.conditions.state.records) // 4
-        self._next = self._now() + max(period, self._fewest * (1 + len(self.tables.queries()) // PARTS_A_RECORD))
+        self._next = self._now() + max(period, self._least_period())
+
+    def _least_period(self) -> int:
+        """Return the period in which writing the plans of all parts anew costs little beside the changes."""
+        return self._fewest * (1 + len(self.tables.queries()))
 
     def _now(self) -> int:
         """Return the time, in changes of edges and records given out."""

@@ -186,11 +186,18 @@ class ConditionGraph:
         self.conditions.state.is_on = int(on)
         self._fills = -1 if on else self.store.fills
 
-    def branches(self) -> list[tuple[BranchShape, int, int]]:
-        """Return the branches, each with the node that has it alone, and at how many vertices that holds. O(records)."""
-        nodes = self.conditions.branch["node"][[*self._of_branch]]
-        extents = self._extents()[nodes].tolist()
-        return [*zip(map(BranchShape._make, self._of_branch.values()), nodes.tolist(), extents, strict=True)]
+    def branches(self, fewest: int) -> list[tuple[BranchShape, int, int]]:
+        """Return the branches that hold at `fewest` vertices or more.
+
+        Returns each with the node that has it alone, and the number of these vertices. O(records).
+        """
+        numbers = np.fromiter(self._of_branch, np.int64, len(self._of_branch))
+        nodes = self.conditions.branch["node"][numbers]
+        extents = self._extents()[nodes]
+        return [
+            (BranchShape._make(self._of_branch[int(numbers[place])]), int(nodes[place]), int(extents[place]))
+            for place in np.flatnonzero(extents >= fewest)
+        ]
 
     def _extents(self) -> np.ndarray:
         """Return at how many vertices each node holds. O(records)."""
