@@ -11,6 +11,7 @@ the SNB generator, taxi rides and proteins; here the graphs are from generators,
 
 from __future__ import annotations
 
+import gc
 import random
 import tempfile
 import time
@@ -425,6 +426,8 @@ def _run_engine(
     """Run the engine; return the figures at the end of each piece of the stream. No piece begins after `seconds`."""
     queries = _queries(drawn)
     rpq.warm_up(queries[0], vertices="string")
+    gc.collect()
+    gc.freeze()  # as the command does: the garbage collector would go through all that drawing the patterns has left
     begun = time.process_time()
     engine = rpq.Engine(*queries, _sharing=sharing)
     registered = time.process_time()
