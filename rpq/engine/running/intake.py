@@ -163,8 +163,8 @@ class Intake:
     ) -> NamelessChunk:
         """Return tuples of a push with ids for their labels: the first of three steps, before `name_ends` and `finish`.
 
-        `is_read` returns whether any query reads each of some label ids, and `read`, where it is given, says so of each
-        label id. With `keeps_all` the filter is ignored. `names` says which tuples get ids for their ends (uint8); by
+        `is_read` returns whether any query reads each of some label ids. `read`, if given, has the same for all label ids
+        (uint8). With `keeps_all` the filter is ignored. `names` says which tuples get ids for their ends (uint8); by
         default those with a label that is read.
         """
         if read is not None and tuples.texts is not None and count == len(tuples):

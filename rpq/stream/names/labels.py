@@ -67,7 +67,7 @@ class ReadLabels(NamedTuple):
     unread: np.ndarray
     """int32: that label if it is not read, else -1; empty where there is none."""
     named: int
-    """The number of tuples for which it is."""
+    """The number of tuples whose label in their stream is read."""
 
 
 class LabelDictionary:
