@@ -25,7 +25,6 @@ ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", '"
 """The meaning of the character after a backslash in a quoted name (except `\\u` and `\\U`)."""
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
-_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?', re.DOTALL)
 _BACKSLASHED = {value: "\\" + key for key, value in ESCAPES.items() if key != "'"}
 _PLAIN = re.compile(r"[A-Za-z0-9_:.\-]*")
 """The characters of nearly all names, which a regular expression finds faster than a loop over characters."""
@@ -47,16 +46,6 @@ def _character(escape: re.Match[str]) -> str:
         return ESCAPES.get(escape[3], escape[3])
     number = int(code, 16)
     return chr(number) if number < 0x110000 else escape[0]
-
-
-def lexical_form(name: str) -> str:
-    r"""Return the text between the quotes of a literal in N-Triples form; return any other name unchanged.
-
-    >>> lexical_form('"30"^^<http://www.w3.org/2001/XMLSchema#integer>'), lexical_form('"say \\"hello\\""@en')
-    ('30', 'say "hello"')
-    """
-    found = _LITERAL.fullmatch(name) if name.startswith('"') else None
-    return name if found is None else unescape(found[1])
 
 
 def starts_name(character: str) -> bool:

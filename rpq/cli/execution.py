@@ -51,6 +51,7 @@ from rpq.cli.run_outputs import FileOutputs, output_names, row_messages, table_o
 from rpq.cli.validation import check_request
 from rpq.engine.running.limits import peak_memory_bytes
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
+from rpq.files.sources import without_login
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.language.readings import properties_of, readings_of
@@ -58,7 +59,6 @@ from rpq.language.where import WhereError
 from rpq.readers.deletions import Deletions
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
 from rpq.run.loop import OutputError, Run, Sink
-from rpq.sources import without_login
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
 
 if TYPE_CHECKING:

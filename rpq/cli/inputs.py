@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 
 from rpq.cli.request import RunSettings
 from rpq.errors import InputError, RpqError, did_you_mean
+from rpq.files.sources import GUARANTEES, is_source
 from rpq.kafka.topic_names import is_topic, one_cluster, topics_in
 from rpq.language.edge_steps import labels_of_end
 from rpq.language.query import Query
@@ -35,7 +36,6 @@ from rpq.readers.open_source import Mark, OpenSource, open_source
 from rpq.readers.text.changes import SOURCE_TIME
 from rpq.run.checkpoint import AnotherRunError
 from rpq.run.loop import SliceSource
-from rpq.sources import GUARANTEES, is_source
 from rpq.stream.arrays.event_grouping import end_of_event, first_of_events
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array

@@ -19,10 +19,10 @@ import click
 
 from rpq.errors import RpqError
 from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM, WriteError, check_distinct, check_writable
+from rpq.files.sources import is_source
 from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.language.notation import CHOICES, REFUSED_PATHS
 from rpq.run.table_names import is_table, table_in
-from rpq.sources import is_source
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

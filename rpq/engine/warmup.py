@@ -14,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.engine.engine import Engine
 from rpq.language.kinds import kind_of
 from rpq.language.notation import Paths
@@ -25,6 +24,7 @@ from rpq.operators.paths.index.delta_index import cell_type
 from rpq.operators.paths.path_query import PathQuery
 from rpq.rows.blocks import place_rows
 from rpq.rows.column_kernels import Names, Region, joined_lines, lexical_forms, spread
+from rpq.stream.arrays.flat_objects import Key, read_flat_objects
 from rpq.stream.arrays.numpy_arrays import integer_array, text_array
 from rpq.stream.arrays.text_buffers import view_of_texts
 from rpq.stream.chunk import SingleTuple

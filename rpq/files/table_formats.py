@@ -286,9 +286,6 @@ def json_word(value: Any) -> str:
 MESSAGE = "message"
 """The column of messages."""
 
-WITNESS_COLUMNS = ("path", "path_times")
-"""The columns of witnesses: a path as JSON, and the times of its edges."""
-
 
 def message_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
     """Yield the messages of rows, one on each line; line breaks inside of them become blanks."""

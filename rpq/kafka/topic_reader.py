@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from rpq.compiled.gc_pause import gc_paused
 from rpq.errors import InputError, did_you_mean
 from rpq.kafka.client import ClientSettings, ConnectionLog, KafkaError, client, is_broker_away, log_event, log_warning
 from rpq.kafka.message_reader import MessageColumns, MessageReader
@@ -19,6 +18,7 @@ from rpq.kafka.partition_merge import PartitionMerge, Place
 from rpq.kafka.schema_registry import RegistryAwayError, SchemaRegistry
 from rpq.language.where import Where
 from rpq.readers.column_names import ColumnNames
+from rpq.stream.gc_pause import gc_paused
 
 if TYPE_CHECKING:
     from rpq.kafka.rdf_messages import RdfMessages

@@ -14,8 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from rpq.errors import InputError
-from rpq.files.json_values import JsonValue
-from rpq.files.table_formats import MESSAGE, WITNESS_COLUMNS, MessageTemplate
+from rpq.files.table_formats import MESSAGE, MessageTemplate
 from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, log_event, log_warning, read_settings
 from rpq.kafka.message_reader import BadMessage, MessageColumns
 from rpq.kafka.partition_merge import Place
@@ -30,11 +29,13 @@ from rpq.language.where import parse_where
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.text.changes import SOURCE_TIME
 from rpq.readers.text.edge_rules import EdgeRules
+from rpq.rows.typed_columns import WITNESS_COLUMNS
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
 from rpq.run.loop import OutputError, Rejected, Run, Sink
 from rpq.run.table_names import is_table, one_database, table_in
 from rpq.run.table_output import PostgresTables, TableOutputs, answer_tables
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE, check_time_format
+from rpq.stream.json_values import JsonValue
 
 if TYPE_CHECKING:
     from rpq.language.query import Query

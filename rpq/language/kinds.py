@@ -15,11 +15,11 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from rpq.errors import QueryError, RpqError
-from rpq.files.json_values import Damage, JsonValue
 from rpq.language.protocol import Part, Question, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, Vertex
 from rpq.language.time_order import LENGTHS
 from rpq.stream.durations import TIME_UNITS
+from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 AnyQuery = TypeVar("AnyQuery", bound=Query)

@@ -28,7 +28,7 @@ from weakref import WeakValueDictionary
 from rpq import automata
 from rpq.automata.expressions import Expression, Inverse, Label
 from rpq.automata.parser import parse_name
-from rpq.automata.symbols import LabelSymbol, bare_name_end, lexical_form, starts_name, write_name
+from rpq.automata.symbols import LabelSymbol, bare_name_end, starts_name, write_name
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import parse_expression_prefix, with_hint
 from rpq.language.edge_steps import is_one_step
@@ -36,6 +36,7 @@ from rpq.language.edge_variables import Filter, Value, read_filter, value_of
 from rpq.language.time_order import TimeOrder, time_order
 from rpq.stream.edges.edge_ends import Ends
 from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd
+from rpq.stream.names.terms import lexical_form
 
 MOST_ATOMS = 32
 _EDGE_VARIABLE = re.compile(r"\?(\w+):\s*")

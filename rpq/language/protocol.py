@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ConflictBudgetError, RowLimitError
-from rpq.files.json_values import JsonValue
 from rpq.language.hypercube import Hypercube, Share
 from rpq.language.readings import LabelSet
 from rpq.rows.blocks import witness_array
@@ -34,6 +33,7 @@ from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.edge_values import ValuesOf
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.json_values import JsonValue
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import windows_of

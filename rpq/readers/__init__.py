@@ -7,8 +7,7 @@ data sets in `rpq.workloads.formats`.
     bytes (source) → records (text.quotes) → fields (text.detection, line_layout, parsing, jsonlines; fields) → columns
     (text.textfile, parquet, rdf) → selected rows (where, predicate) → one stream (inputs) → a part of it (selection)
 
-Imports from the engine's layers below (`rpq.stream`, `rpq.compiled.arrays`, `rpq.language.sparql.values.terms`), never from
-the command line.
+Imports from the layers of the engine below (`rpq.language`, `rpq.stream`) and from `rpq.files`, never from the command line.
 """
 
 from __future__ import annotations

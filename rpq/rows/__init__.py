@@ -3,5 +3,5 @@
 `delta` and `weighted_rows` are the two forms of a change, run-length encoded and row by row; the latter nets. `blocks` turns
 rows of ids into rows of names, with `column_kernels` and `typed_columns`. Users get `changes` and `answers`.
 
-The package may import `rpq.stream`, `rpq.compiled.arrays`, `rpq.compiled`, `rpq.files` and `rpq.errors`.
+The package may import `rpq.stream`, `rpq.compiled` and `rpq.errors`.
 """

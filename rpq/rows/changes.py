@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import QueryError
-from rpq.files.table_formats import WITNESS_COLUMNS
 from rpq.rows.answers import html_table
 from rpq.rows.blocks import EMPTY, WHOLE, Block, FewRows, Schema
 from rpq.rows.column_kernels import PIECE, Names, Region, repeat_text, signs, spread
 from rpq.rows.typed_columns import (
+    WITNESS_COLUMNS,
     ColumnKind,
     TypedColumns,
     ValueColumns,

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.automata.symbols import lexical_form
+from rpq.stream.names.terms import lexical_form
 
 ColumnKind = Literal["vertex", "count", "text", "value", "time", "result"]
 """Vertices have the type of the input, counts are integers, text is the lexical form of a computed value.
@@ -25,6 +25,9 @@ them (`ValueColumns`)."""
 
 Texts = Callable[[np.ndarray], list[str | None]]
 """A function that returns the terms of ids, None for unbound ones."""
+
+WITNESS_COLUMNS = ("path", "path_times")
+"""The columns of witnesses: a path as JSON, and the times of its edges."""
 
 _OF_TERMS = {b"holds": b"terms"}
 _WIDE = Context(prec=80)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rpq.errors import RpqError
-from rpq.files.json_values import Damage, JsonValue
+from rpq.stream.json_values import Damage, JsonValue
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine

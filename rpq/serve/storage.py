@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RpqError
-from rpq.files.json_values import Damage, JsonValue
 from rpq.files.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, begins_with, read_log
 from rpq.readers.rdf.times import KINDS, Kind
 from rpq.run.checkpoint import CheckpointLock
 from rpq.serve.requests import QueryDefaults, parse_query
+from rpq.stream.json_values import Damage, JsonValue
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine

@@ -28,7 +28,6 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rpq
-from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
 from rpq.language.hypercube import Share
 from rpq.language.time_order import LENGTHS
@@ -42,6 +41,7 @@ from rpq.spark.stream.packed_rows import PackedRows, RowPacker, StreamPacking, f
 from rpq.spark.stream.share_engine import EngineCache, Outcome, ShareEngine, ShareSpec
 from rpq.spark.stream.stream_identity import division_of
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
+from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.stream_time import EARLIEST, windows_of
 from rpq.stream.window import INT64_MAX
 

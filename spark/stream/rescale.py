@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rpq
-from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
 from rpq.spark.columns import TRIPLES, EdgeModel, property_names, queries_in_unit, row_schema
 from rpq.spark.division import check_sizes
@@ -30,6 +29,7 @@ from rpq.spark.stream import file_sink, stream_identity
 from rpq.spark.stream.stream_identity import refuse_missing_edges, refuse_unsupported
 from rpq.spark.stream.window_log import MemoryChunks, MovedState, WindowLog
 from rpq.stream.arrays.fields import EDGE
+from rpq.stream.json_values import Damage, JsonValue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

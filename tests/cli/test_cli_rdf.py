@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rpq.language.sparql.values.terms import XSD
 from rpq.readers import RdfReading, open_reader
+from rpq.stream.names.terms import XSD
 from tests.cli.test_cli_checkpoint import call, call_and_die, small_steps, unpacked
 
 ox = pytest.importorskip("pyoxigraph")

@@ -16,8 +16,8 @@ from rpq.language.sparql.algebra import Conjunction, Filter, Join, certain_varia
 from rpq.language.sparql.algebra_text import algebra_text, formula_text
 from rpq.language.sparql.rewriting import rewrite
 from rpq.language.sparql.syntax.reading import read
-from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import integer_term
+from rpq.stream.names.terms import XSD
 from tests.strategies.sparql_brute_force import rows, solutions
 from tests.twins import scaled
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.language.sparql.values.operators import number_of
-from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import NoValue, Number, number_text
 from rpq.operators.relational.values.formula_columns import NO_SMALL_INTEGER, small_integers
 from rpq.operators.relational.values.number_ids import DECIMAL, INTEGER, NumberIds, computed_text, quotients
+from rpq.stream.names.terms import XSD
 from tests.twins import examples
 
 numbers = st.tuples(

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from rpq.language.sparql.values.terms import is_literal, read_literal
+from rpq.stream.names.terms import is_literal, read_literal
 from rpq.workloads.generate.rdf.rdf_streams import RDF_KINDS
 from rpq.workloads.named_queries import UnknownQueryError
 from rpq.workloads.sparql_queries import named_sparql, named_text, sparql_names

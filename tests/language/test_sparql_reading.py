@@ -35,7 +35,7 @@ from rpq.language.sparql.algebra import (
     windows_read,
 )
 from rpq.language.sparql.syntax.reading import read
-from rpq.language.sparql.values.terms import RDF, XSD
+from rpq.stream.names.terms import RDF, XSD
 
 rdflib = pytest.importorskip("rdflib")
 

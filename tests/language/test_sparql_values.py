@@ -12,8 +12,8 @@ from rpq.language.sparql.algebra import Project, children
 from rpq.language.sparql.syntax.reading import read
 from rpq.language.sparql.values.formula_values import evaluator, value_or_unbound
 from rpq.language.sparql.values.regular_expressions import UnsupportedPattern, compile_pattern, replace_matches
-from rpq.language.sparql.values.terms import XSD, literal_text, read_literal, resolve_iri
 from rpq.language.sparql.values.typed_values import NoValue
+from rpq.stream.names.terms import XSD, literal_text, read_literal, resolve_iri
 
 pytest.importorskip("rdflib")
 

@@ -15,11 +15,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
-from rpq.language.sparql.values.terms import RDF, XSD, literal_text
 from rpq.readers import RdfReading, open_reader
 from rpq.readers.rdf import canonical_lines, statements
 from rpq.readers.rdf import times as rdf_times
 from rpq.readers.rdf.canonical_lines import kinds_of, lines_of, rdf_term, vertex_text
+from rpq.stream.names.terms import RDF, XSD, literal_text
 from tests.twins import scaled
 
 ox = pytest.importorskip("pyoxigraph")

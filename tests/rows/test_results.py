@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.automata.symbols import lexical_form
 from rpq.rows.column_kernels import lexical_forms
+from rpq.stream.names.terms import lexical_form
 from tests.twins import examples
 
 WINDOW = rpq.Window(size=10, slide=1)

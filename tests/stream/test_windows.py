@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
+from rpq.stream.json_values import Damage, JsonValue
 
 TWO = rpq.CountWindow(size=2)
 EVERY = rpq.UnboundedWindow()

@@ -38,9 +38,9 @@ import pyarrow.compute as pc
 from rpq.errors import RpqError
 from rpq.files import destinations
 from rpq.files.compression import FRAMES
-from rpq.files.table_formats import CSV, JSON_LINES, MESSAGE, WITNESS_COLUMNS, LineFormat, value_texts
-from rpq.language.sparql.values.terms import RDF, XSD, literal_text, read_literal
-from rpq.rows.typed_columns import holds_terms
+from rpq.files.table_formats import CSV, JSON_LINES, MESSAGE, LineFormat, value_texts
+from rpq.rows.typed_columns import WITNESS_COLUMNS, holds_terms
+from rpq.stream.names.terms import RDF, XSD, literal_text, read_literal
 
 TRIPLE = ("subject", "predicate", "object")
 """The columns of rows that are edges."""

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.automata.symbols import ConditionLabel
 from rpq.compiled.arrays.distinct_values import distinct_values
 from rpq.compiled.kernel_cache import njit
 from rpq.errors import InputError
@@ -24,6 +23,7 @@ from rpq.language.edge_variables import Filter
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name, WhereError
 from rpq.stream.arrays.properties import PropertyTypes
+from rpq.stream.names.stream_labels import ConditionLabel
 
 FEW = 8
 """Fewer comparisons of a property with constants are evaluated one by one."""

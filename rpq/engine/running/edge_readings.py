@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.language.edge_variables import Filter
 from rpq.language.protocol import Question
 from rpq.language.readings import LabelSet, Reading, filters_of, is_ordered, values_read_by
 from rpq.stream.names.labels import LabelDictionary
-from rpq.stream.names.stream_labels import EdgeEnd
+from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelSymbol
 
 
 class EdgeReadings:

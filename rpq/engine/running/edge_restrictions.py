@@ -8,7 +8,6 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.multigraph import Identity, Multigraph, has_counted_window
 from rpq.engine.running.outcome_counts import lower_bounds
 from rpq.engine.running.retention import count_key, latest_lost_insert
@@ -27,6 +26,7 @@ from rpq.language.readings import (
 from rpq.stream.edges.edge_versions import ABSENT_VERSION
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.stream_labels import ConditionLabel
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import CountWindow, Window
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.condition_sets import ConditionSets
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
@@ -23,7 +22,7 @@ from rpq.stream.edges.static_edges import StaticEdges
 from rpq.stream.edges.window_edges import GAINS, Applied
 from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.names.labels import LabelDictionary
-from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd
+from rpq.stream.names.stream_labels import EDGE_ENDS, ConditionLabel, EdgeEnd
 from rpq.stream.names.vertices import VertexDictionary
 
 

@@ -17,9 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from rpq.automata.symbols import LabelSymbol
 from rpq.compiled.arrays import reserve
-from rpq.compiled.gc_pause import gc_paused
 from rpq.compiled.views import view
 from rpq.engine.running.crew import Crew
 from rpq.engine.running.derived_edges import DerivedChunk
@@ -40,7 +38,6 @@ from rpq.engine.running.output import Output
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import LimitError, MemoryLimitError, QueryError
-from rpq.files.json_values import Damage
 from rpq.language.hypercube import Share
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.query import Vertex
@@ -55,7 +52,17 @@ from rpq.stream.edges.edge_store import TIMELESS
 from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.outcomes import LATE, OUTCOME_COUNT
 from rpq.stream.edges.snapshot import SnapshotGraph
-from rpq.stream.names.stream_labels import LabelName, StreamLabel, graph_of, merged_name, stream_of_graph, text_of
+from rpq.stream.gc_pause import gc_paused
+from rpq.stream.json_values import Damage
+from rpq.stream.names.stream_labels import (
+    LabelName,
+    LabelSymbol,
+    StreamLabel,
+    graph_of,
+    merged_name,
+    stream_of_graph,
+    text_of,
+)
 from rpq.stream.window import CountWindow, Window
 
 _LARGEST_CHUNK = 32768

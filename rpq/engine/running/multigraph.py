@@ -31,7 +31,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.automata.symbols import ConditionLabel
 from rpq.compiled.views import view
 from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.engine.running.derived_edges import DerivedChunk, EdgeDerivation, WindowDerivation, chunk_of_operations
@@ -60,7 +59,7 @@ from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.edges.static_edges import StaticEdges
 from rpq.stream.edges.window_edges import Link, WindowEdges
 from rpq.stream.names.labels import LabelDictionary
-from rpq.stream.names.stream_labels import EdgeEnd, LabelName
+from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelName
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window

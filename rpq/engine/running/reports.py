@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from rpq.files.json_values import Damage, JsonValue
 from rpq.language.protocol import Guard, ReportContent
 from rpq.rows.blocks import EMPTY, WHOLE
 from rpq.rows.delta import Delta, ids_of_columns
 from rpq.rows.typed_columns import Texts
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows, concatenate
+from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import report_boundaries, report_boundary, report_times
 

@@ -10,7 +10,6 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import count_key
 from rpq.errors import QueryError
@@ -23,7 +22,7 @@ from rpq.rows.typed_columns import Texts
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.labels import LabelDictionary
-from rpq.stream.names.stream_labels import LabelName, StreamLabel, merged_name, name_in
+from rpq.stream.names.stream_labels import ConditionLabel, LabelName, LabelSymbol, StreamLabel, merged_name, name_in
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.stream_time import report_steps
 from rpq.stream.window import INT64_MAX, AnyWindow, Window

@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.evaluation import Evaluation
 from rpq.engine.running.intake import query_over_unbounded_window
 from rpq.engine.running.multigraph import Multigraph
@@ -44,7 +43,6 @@ from rpq.engine.state.state_layout import (
 )
 from rpq.errors import QueryError
 from rpq.files.destinations import open_replacement
-from rpq.files.json_values import Damage, JsonValue
 from rpq.files.sealed import damage_error
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import Reading, is_ordered, readings_of
@@ -56,8 +54,9 @@ from rpq.stream.edges.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.edges.parallel_edges import ParallelColumns, ParallelEdges
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.edges.window_edges import WindowEdge, WindowEdges
+from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
-from rpq.stream.names.stream_labels import EdgeEnd
+from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd
 from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 

@@ -8,8 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from rpq.automata.symbols import ConditionLabel
-from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
 from rpq.language.hypercube import Share
 from rpq.language.readings import is_ordered
@@ -17,8 +15,9 @@ from rpq.stream.arrays.properties import decimal_type
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.edges.outcomes import OUTCOMES
+from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.names.labels import NEVER_LOST
-from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd, LabelName, StreamLabel, text_of
+from rpq.stream.names.stream_labels import EDGE_ENDS, ConditionLabel, EdgeEnd, LabelName, StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 

@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import StateFormatError
-from rpq.files.json_values import Damage, JsonValue
 from rpq.files.sealed import HEADER_BYTES, Kind, damage_error, header_of, seal, verify
+from rpq.stream.json_values import Damage, JsonValue
 
 STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=3, read=(1,), sealed=(2,))
 _ARROW = b"ARROW1"

@@ -21,7 +21,7 @@ operator              its solutions, a bag
 
 A variable is identified by its name. Variables that a subselect does not project have names that no query text can contain
 (`x.1`), as do blank nodes (`_:b`) and the variables between the steps of a path (`_:.3`). A term is identified by its text:
-an IRI as it is, a literal in N-Triples form (`rpq.language.sparql.values.terms`).
+an IRI as it is, a literal in N-Triples form (`rpq.stream.names.terms`).
 """
 
 from __future__ import annotations

@@ -37,9 +37,9 @@ from rpq.language.sparql.algebra import (
     formulas_of,
     possible_variables,
 )
-from rpq.language.sparql.values.terms import XSD, is_blank, is_literal, literal_text, number_literal, read_literal
 from rpq.language.sparql.values.typed_values import FALSE, TRUE
 from rpq.stream.names.stream_labels import EdgeEnd
+from rpq.stream.names.terms import XSD, is_blank, is_literal, literal_text, number_literal, read_literal
 
 _INFIX = {"||": 0, "&&": 1, "=": 2, "!=": 2, "<": 2, ">": 2, "<=": 2, ">=": 2, "IN": 2, "NOT IN": 2, "+": 3, "-": 3}
 _INFIX |= {"*": 4, "/": 4}

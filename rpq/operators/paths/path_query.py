@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError, QueryError
-from rpq.files.json_values import Damage, JsonValue
 from rpq.language.kinds import Kind, path_query_json, read_path_query
 from rpq.language.protocol import Division, Figures, Overrun, PresentGraph, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, Vertex
@@ -26,6 +25,7 @@ from rpq.stream.edges.edge_store import LONG_AGO, STATIC
 from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.json_values import Damage, JsonValue
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.window import CountWindow, Window

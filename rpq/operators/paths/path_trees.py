@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from rpq.automata import DFA
-from rpq.files.json_values import Damage
 from rpq.language.protocol import Division, Guard, Resources
 from rpq.language.query import Query, Vertex
 from rpq.operators.paths.closure.closure_index import index_over
@@ -33,6 +32,7 @@ from rpq.rows.delta import Delta
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import LabelName, label_in
 from rpq.stream.names.vertices import VertexDictionary
 

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.files.json_values import JsonValue
 from rpq.language.protocol import Figures, PresentGraph, Resources, RunningQuery
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.meanings import MeaningEdge, divided_end
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.json_values import JsonValue
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary
 

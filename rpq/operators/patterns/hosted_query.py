@@ -13,7 +13,6 @@ import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
-from rpq.files.json_values import Damage, JsonValue
 from rpq.language.hypercube import cell_of
 from rpq.language.protocol import Figures, Overrun, Resources, RunningQuery
 from rpq.operators.paths.path_query import read_aside_roots, set_aside_error
@@ -25,6 +24,7 @@ from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta
 from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.json_values import Damage, JsonValue
 
 _LARGEST_COUNT = 2**56
 

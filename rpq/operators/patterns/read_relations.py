@@ -13,7 +13,6 @@ import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import QueryError
-from rpq.files.json_values import Damage
 from rpq.language.query import PatternQuery
 from rpq.language.readings import LabelSet, Reading
 from rpq.operators.patterns.meanings import DirectedAtom, End, MeaningEdge, Neighbours, PathRead, Roots, divided_end
@@ -24,6 +23,7 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
 from rpq.stream.edges.parallel_edges import youngest_of_parallel
 from rpq.stream.edges.snapshot import Edges
+from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import STATIC_ALONE, LabelName, graph_of, is_static_stream, name_in, stream_of_graph
 from rpq.stream.window import UnboundedWindow
 

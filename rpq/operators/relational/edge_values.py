@@ -28,7 +28,6 @@ from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.sparql.algebra import EdgeCondition, EdgeValue, column_of_value
-from rpq.language.sparql.values.terms import XSD, literal_text
 from rpq.language.where import WhereError
 from rpq.operators.bags.product import Distinct
 from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
@@ -47,6 +46,7 @@ from rpq.rows.weighted_rows import UNBOUND, WeightedRows, as_changes
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.names.edge_vertices import EdgeVertices
+from rpq.stream.names.terms import XSD, literal_text
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
 _MOST_ROWS = 1 << 16

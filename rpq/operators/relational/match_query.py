@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.expressions import Label
-from rpq.files.json_values import JsonValue
 from rpq.language.kinds import Kind
 from rpq.language.match.query import MatchQuery, result_columns
 from rpq.language.match.result import Column
@@ -74,6 +73,7 @@ from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.typed_columns import ValueColumns
 from rpq.rows.weighted_rows import UNBOUND
 from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.json_values import JsonValue
 from rpq.stream.names.stream_labels import EdgeEnd
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 

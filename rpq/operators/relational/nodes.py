@@ -17,11 +17,11 @@ import numpy as np
 from rpq.language.pattern import Blank, Constant, Term, Variable
 from rpq.language.sparql.algebra import NOW, Aggregate, Call, Formula, TemplateTriple
 from rpq.language.sparql.algebra_text import formula_text
-from rpq.language.sparql.values.terms import is_blank, is_literal
 from rpq.operators.bags.product import Distinct, Product
 from rpq.operators.relational.values.formula_columns import Condition, IdColumn
 from rpq.operators.relational.values.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows, merge
+from rpq.stream.names.terms import is_blank, is_literal
 
 BYTES_AN_ENTRY = 200
 """The approximate number of bytes of a row in a Python dictionary."""

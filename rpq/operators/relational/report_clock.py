@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.language.sparql.values.moments import date_time_of
-from rpq.language.sparql.values.terms import XSD, literal_text
 from rpq.operators.relational.nodes import ReportTimeNode
 from rpq.operators.relational.values.term_ids import TermIds
 from rpq.stream.durations import NANOSECONDS
+from rpq.stream.names.terms import XSD, literal_text
 from rpq.stream.stream_time import report_boundaries, report_times
 
 _REPORTS_AT_ONCE = 1024

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from rpq.files.json_values import JsonValue
 from rpq.language.kinds import Kind, read_options, read_question, read_window, window_json
 from rpq.language.protocol import Figures, ReportContent, Resources
 from rpq.language.readings import report_windows_of
@@ -58,6 +57,7 @@ from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows, as_changes, concatenate
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.json_values import JsonValue
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 from rpq.stream.stream_time import report_steps, report_times

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.language.sparql.values.terms import read_literal
+from rpq.stream.names.terms import read_literal
 
 OF_TEXT = "urn:rpq:text:"
 """The prefix of IRIs that are derived from texts which are not terms of RDF."""

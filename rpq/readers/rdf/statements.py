@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from rpq.compiled.gc_pause import gc_paused
 from rpq.readers.edges import InMemorySource
 from rpq.readers.open_source import OpenSource
 from rpq.readers.rdf.blank_nodes import LabelCollector
@@ -23,6 +22,7 @@ from rpq.readers.rdf.canonical_lines import NAMES, columns_of, kinds_of, lines_o
 from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_message, parser_of, pyoxigraph
 from rpq.readers.source import Block, ByteSource
 from rpq.stream.arrays.fields import quote_value
+from rpq.stream.gc_pause import gc_paused
 
 BLOCK_BYTES = 1 << 22
 """The maximum size of a block of lines, in bytes."""

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.language.sparql.values.terms import is_blank, is_literal, read_literal
 from rpq.stream.arrays.fields import DEFAULT_UNIT, FieldError, TimeKind, check_time, quote_value, time_kind, times_of
+from rpq.stream.names.terms import is_blank, is_literal, read_literal
 
 _AT_THE_END = re.compile(r"(?:^|[/#:=])([+-]?\d{1,20}|\d{4}-\d\d-\d\d(?:[T ][^/#]*)?)$")
 _INTEGER = re.compile(r"[+-]?\d{1,20}")

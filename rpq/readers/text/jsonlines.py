@@ -46,7 +46,7 @@ from rpq.stream.arrays.fields import (
 from rpq.stream.arrays.values import boolean_of_text, booleans_of_text
 
 if TYPE_CHECKING:
-    from rpq.compiled.arrays.flat_objects import Key
+    from rpq.stream.arrays.flat_objects import Key
 
 _VALUE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _VERTICES = ("source", "target")
@@ -95,7 +95,7 @@ class JsonLayout:
     @cached_property
     def keys(self) -> tuple[Key, ...]:
         """The keys of a tuple with the kinds of their values, by column."""
-        from rpq.compiled.arrays.flat_objects import Key  # imports Numba, which other formats do not need
+        from rpq.stream.arrays.flat_objects import Key  # imports Numba, which other formats do not need
 
         kinds: dict[str, Literal["integer", "boolean"]] = {DELETE: "boolean"}
         for column in (*(_VERTICES if self.integers else ()), *(("timestamp",) if self.times == "integers" else ())):
@@ -354,7 +354,7 @@ class JsonLines:
         read: dict[str, Any] = {}
         found = None
         if not layout.further and not layout.has_escapes:
-            from rpq.compiled.arrays.flat_objects import read_flat_objects
+            from rpq.stream.arrays.flat_objects import read_flat_objects
 
             found = read_flat_objects(data, layout.keys)
         if found is not None:

@@ -23,8 +23,8 @@ import numpy as np
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
-from rpq.files.json_values import Damage
 from rpq.stream.chunk import Chunk
+from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import LabelName
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 

@@ -21,6 +21,24 @@ from typing import NamedTuple
 
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
 
+__all__ = [
+    "EDGE_ENDS",
+    "OF_GRAPH",
+    "STATIC_ALONE",
+    "ConditionLabel",
+    "EdgeEnd",
+    "LabelName",
+    "LabelSymbol",
+    "StreamLabel",
+    "graph_of",
+    "is_static_stream",
+    "label_in",
+    "merged_name",
+    "name_in",
+    "stream_of_graph",
+    "text_of",
+]
+
 
 class StreamLabel(NamedTuple):
     """A label, as the tuples of one stream bear it."""

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.files.json_values import JsonValue
 from rpq.language import kinds
 from rpq.language.protocol import Division, Figures, PresentGraph, Resources, RunningQuery
 from rpq.language.readings import LabelSet
@@ -23,6 +22,7 @@ from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.edge_times import EdgeTimes
 from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.json_values import JsonValue
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.window import Window
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from rpq import automata
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.files.json_values import JsonValue
 from rpq.language import kinds
 from rpq.language.pattern import edges_accepted, edges_accepted_on_paths, parse_pattern
 from rpq.language.protocol import Figures, Resources, RunningQuery
@@ -31,6 +30,7 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.edges.outcomes import OUTCOMES
 from rpq.stream.edges.snapshot import SnapshotGraph
+from rpq.stream.json_values import JsonValue
 from rpq.stream.names.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window, size_and_slide, window_of
 

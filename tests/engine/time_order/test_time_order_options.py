@@ -11,8 +11,8 @@ import pytest
 
 import rpq
 from rpq.errors import QueryError
-from rpq.files.json_values import JsonValue
 from rpq.language.kinds import path_query_json, read_path_query
+from rpq.stream.json_values import JsonValue
 
 WINDOW = rpq.Window(size=10, slide=1)
 DAYS = rpq.Window(size="30d", slide="1d")

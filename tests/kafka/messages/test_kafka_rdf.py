@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.errors import InputError
-from rpq.files.json_values import JsonValue
 from rpq.kafka import run_topics
 from rpq.kafka.client import ClientSettings
 from rpq.kafka.message_reader import MessageColumns
@@ -23,6 +22,7 @@ from rpq.kafka.topic_run import _decode_position, _encode_position
 from rpq.kafka.topic_source import Journal, Round, TopicPosition, TopicSource, read_journal
 from rpq.readers import ColumnNames, RdfReading, parse_where
 from rpq.run.checkpoint import Position
+from rpq.stream.json_values import JsonValue
 from tests.kafka.messages.test_kafka_merge import columns_of
 from tests.kafka.messages.test_kafka_messages import Sent
 

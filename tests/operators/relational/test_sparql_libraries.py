@@ -26,8 +26,8 @@ from rpq.language.sparql.algebra import Extend, children
 from rpq.language.sparql.syntax.reading import read
 from rpq.language.sparql.values.formula_values import evaluator, value_or_unbound
 from rpq.language.sparql.values.operators import is_equal
-from rpq.language.sparql.values.terms import XSD, is_literal, read_literal
 from rpq.language.sparql.values.typed_values import NoValue, Number, value_of
+from rpq.stream.names.terms import XSD, is_literal, read_literal
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
 rdflib = pytest.importorskip("rdflib")

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import rpq
-from rpq.language.sparql.values.terms import read_literal
+from rpq.stream.names.terms import read_literal
 from rpq.workloads.sparql_queries import named_sparql, sparql_names
 from tests.operators.relational.sparql_snapshots import Asked
 

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 import rpq
-from rpq.language.sparql.values.terms import read_literal
 from rpq.rows.typed_columns import kinds_of
+from rpq.stream.names.terms import read_literal
 from tests.language.w3c_sparql import Case, agree, edges, expected, kept_cases, listed
 from tests.operators.relational.test_sparql_queries_engine import Summed
 from tests.reference import Edge

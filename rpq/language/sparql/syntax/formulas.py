@@ -13,8 +13,8 @@ from rpq.language.sparql.syntax.grammar import Leaf
 from rpq.language.sparql.syntax.source_text import REFUSED, SourceText, refusal
 from rpq.language.sparql.values.functions import CASTS
 from rpq.language.sparql.values.regular_expressions import UnsupportedPattern, compile_pattern, require_engine
-from rpq.language.sparql.values.terms import XSD, is_literal, literal_text, number_literal, read_literal, resolve_iri
 from rpq.language.sparql.values.typed_values import NoValue
+from rpq.stream.names.terms import XSD, is_literal, literal_text, number_literal, read_literal, resolve_iri
 
 _LOCAL_ESCAPE = re.compile(r"\\([_~.\-!$&\"'()*+,;=/?#@%])")
 

@@ -31,7 +31,7 @@ from rpq.language.sparql.syntax.grammar import parse
 from rpq.language.sparql.syntax.groups import GroupReader, Selection, apply_modifiers
 from rpq.language.sparql.syntax.source_text import SourceText, foreign_words, refusal
 from rpq.language.sparql.syntax.window_clauses import WindowClauses, extract_clauses
-from rpq.language.sparql.values.terms import is_literal, read_literal
+from rpq.stream.names.terms import is_literal, read_literal
 
 _FORMS: dict[str, Form] = {"SelectQuery": "select", "AskQuery": "ask", "ConstructQuery": "construct"}
 _RESERVED = ("query", "timestamp", "op")

@@ -31,7 +31,6 @@ from typing import Any
 from rpq.language.sparql.algebra import Aggregate
 from rpq.language.sparql.values.functions import text_of
 from rpq.language.sparql.values.operators import number_of, order_key
-from rpq.language.sparql.values.terms import is_blank, literal_text
 from rpq.language.sparql.values.typed_values import (
     DECIMAL_UNIT,
     NUMBER_TYPES,
@@ -41,6 +40,7 @@ from rpq.language.sparql.values.typed_values import (
     number_term,
     rounded_number,
 )
+from rpq.stream.names.terms import is_blank, literal_text
 
 _BINARY_UNIT = 1 << 1074
 """Every float is an integer multiple of 1 / `_BINARY_UNIT`."""

@@ -18,7 +18,6 @@ from urllib.parse import quote
 from rpq.language.sparql.values.moments import MOMENTS, Moment, zone_text
 from rpq.language.sparql.values.operators import COMPARISONS, calculate, is_true, number_of
 from rpq.language.sparql.values.regular_expressions import compile_pattern, replace_matches
-from rpq.language.sparql.values.terms import XSD, is_blank, is_literal, literal_text, read_literal, resolve_iri
 from rpq.language.sparql.values.typed_values import (
     NUMBER_TYPES,
     NoValue,
@@ -35,6 +34,7 @@ from rpq.language.sparql.values.typed_values import (
     rounded_number,
     value_of,
 )
+from rpq.stream.names.terms import XSD, is_blank, is_literal, literal_text, read_literal, resolve_iri
 
 
 def text_of(term: str) -> str:

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 from rpq.language.sparql.values.moments import Duration, Moment, is_before, is_same
-from rpq.language.sparql.values.terms import XSD, is_blank, read_literal
 from rpq.language.sparql.values.typed_values import (
     LANGUAGE_STRING,
     NoValue,
@@ -24,6 +23,7 @@ from rpq.language.sparql.values.typed_values import (
     rounded_number,
     value_of,
 )
+from rpq.stream.names.terms import XSD, is_blank, read_literal
 
 
 def is_true(term: str) -> bool:

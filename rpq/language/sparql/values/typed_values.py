@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Literal
 
 from rpq.language.sparql.values.moments import MOMENTS, Duration, Moment, read_duration, read_moment
-from rpq.language.sparql.values.terms import RDF, XSD, is_blank, is_literal, literal_text, read_literal
+from rpq.stream.names.terms import RDF, XSD, is_blank, is_literal, literal_text, read_literal
 
 NumberType = Literal["integer", "decimal", "float", "double"]
 

@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.compiled.gc_pause import gc_paused
 from rpq.compiled.views import Record, bound, lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.condition_graph import BranchShape, ConditionGraph, Needs
@@ -23,6 +22,7 @@ from rpq.operators.patterns.joins.supports import SupportTables, Tree, can_have_
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.tables import IN, NONE, OUT, Plans
 from rpq.stream.edges.outcomes import DELETED, INSERTED
+from rpq.stream.gc_pause import gc_paused
 
 _RECORDS: dict[str, type[Record]] = {
     "seed": tables.Seed,

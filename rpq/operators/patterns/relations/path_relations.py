@@ -21,7 +21,6 @@ import numpy as np
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import MemoryLimitError
-from rpq.files.json_values import Damage
 from rpq.language.protocol import Guard, Overrun
 from rpq.language.query import PatternQuery, automaton_of
 from rpq.language.readings import LabelSet
@@ -41,6 +40,7 @@ from rpq.operators.patterns.relations.wheel import NEVER
 from rpq.operators.patterns.tables import NO_CHANGES, Changes
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.edges.snapshot import Edges, SnapshotGraph
+from rpq.stream.json_values import Damage
 from rpq.stream.names.stream_labels import STATIC_ALONE, LabelName, graph_of, is_static_stream, label_in, merged_name
 from rpq.stream.window import AnyWindow
 

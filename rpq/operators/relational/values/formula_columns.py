@@ -21,7 +21,6 @@ from rpq.language.pattern import Constant, Variable
 from rpq.language.sparql.algebra import Call, Formula, variables_of
 from rpq.language.sparql.values.formula_values import evaluator, holds, value_or_unbound
 from rpq.language.sparql.values.operators import number_of
-from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, NoValue, Number
 from rpq.operators.relational.values.exact_sums import (
     LIMB,
@@ -36,6 +35,7 @@ from rpq.operators.relational.values.group_sums import LARGEST, NO_NUMBER
 from rpq.operators.relational.values.number_ids import DECIMAL, DOUBLE, FLOAT, INTEGER
 from rpq.operators.relational.values.term_ids import FIRST, TermIds
 from rpq.rows.weighted_rows import UNBOUND
+from rpq.stream.names.terms import XSD
 
 NO_SMALL_INTEGER = 2**62
 """The placeholder for a value that is not a small integer."""

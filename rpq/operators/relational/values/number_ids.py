@@ -29,8 +29,8 @@ from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, Number, number_term
+from rpq.stream.names.terms import XSD
 
 # Fields of `Numbers.fields`.
 USED = 0  # entries given out so far (high water)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from rpq.compiled.intrinsics import word_at
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.language.sparql.values.terms import XSD
+from rpq.stream.names.terms import XSD
 
 OTHER, TEXT, MOMENT = range(3)
 """The kinds of names: texts and moments, which kernels read, and others, which Python reads."""

@@ -12,7 +12,6 @@ import pytest
 
 from rpq.language.sparql.values.aggregates import Count, Sum
 from rpq.language.sparql.values.operators import number_of
-from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import NoValue, Number, number_term, rounded_number
 from rpq.operators.relational.values import formula_columns
 from rpq.operators.relational.values.exact_sums import (
@@ -26,6 +25,7 @@ from rpq.operators.relational.values.exact_sums import (
 from rpq.operators.relational.values.formula_columns import amount_of, read_amounts
 from rpq.operators.relational.values.group_sums import AVERAGED, COUNTED, NO_NUMBER, SUMMED, SummedGroups
 from rpq.operators.relational.values.number_ids import FLOAT, computed_text
+from rpq.stream.names.terms import XSD
 from tests.twins import scaled
 
 FUNCTIONS = (COUNTED, SUMMED, AVERAGED)

@@ -10,13 +10,11 @@ import pyarrow as pa
 import pytest
 
 from rpq import Engine, Query, Window
-from rpq.automata.symbols import lexical_form
 from rpq.language.pattern import Variable
 from rpq.language.sparql.algebra import Aggregate, Call
 from rpq.language.sparql.values.aggregates import accumulator
 from rpq.language.sparql.values.formula_values import evaluator, value_or_unbound
 from rpq.language.sparql.values.operators import order_key
-from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import NoValue
 from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.nodes import LeafNode
@@ -25,6 +23,7 @@ from rpq.operators.relational.values.term_ids import TermIds
 from rpq.operators.relational.values.text_order import key_of, read_names
 from rpq.operators.relational.values.value_order import ValueOrder
 from rpq.rows.weighted_rows import WeightedRows
+from rpq.stream.names.terms import XSD, lexical_form
 from tests.twins import scaled
 
 VALUE = Variable("v")

@@ -16,8 +16,8 @@ from rpq.language.sparql.algebra import Aggregate
 from rpq.language.sparql.values.aggregates import Extremum, accumulator
 from rpq.language.sparql.values.functions import text_of
 from rpq.language.sparql.values.operators import order_key
-from rpq.language.sparql.values.terms import XSD, literal_text
 from rpq.language.sparql.values.typed_values import NoValue, Number, value_of
+from rpq.stream.names.terms import XSD, literal_text
 
 TERMS = [
     "7", "007", "-3", "0.5", "1e100", "-1e100", "1e0", ".1", "bob", "alice", "http://e/a", "_:b", "9223372036854775807",

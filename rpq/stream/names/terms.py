@@ -18,6 +18,8 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^<([^<>]*)>)?', re.DOTALL)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?', re.DOTALL)
+"""The form of literals as the names of vertices: tags of languages need not be well-formed."""
 _ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _TO_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f]')
 _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
@@ -71,6 +73,16 @@ def read_literal(term: str) -> Literal | None:
     if found[2]:
         return Literal(text, RDF + "langString", found[2])
     return Literal(text, found[3] or XSD + "string")
+
+
+def lexical_form(name: str) -> str:
+    r"""Return the text between the quotes of a literal in N-Triples form; return any other name unchanged.
+
+    >>> lexical_form('"30"^^<http://www.w3.org/2001/XMLSchema#integer>'), lexical_form('"say \\"hello\\""@en')
+    ('30', 'say "hello"')
+    """
+    found = _QUOTED.fullmatch(name) if name.startswith('"') else None
+    return name if found is None else unescape(found[1])
 
 
 def is_literal(term: str) -> bool:

@@ -24,7 +24,7 @@ class JsonValue:
     30
     >>> content["queries"][0]["size"].text()
     Traceback (most recent call last):
-    rpq.files.json_values.Damage: queries[0].size is 30, not text
+    rpq.stream.json_values.Damage: queries[0].size is 30, not text
     """
 
     def __init__(self, value: Any, place: str = "") -> None:

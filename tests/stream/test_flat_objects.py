@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.readers import ColumnNames
 from rpq.readers.text.jsonlines import JsonLayout
 from rpq.stream.arrays.fields import FieldError
+from rpq.stream.arrays.flat_objects import Key, read_flat_objects
 
 KEYS = (Key("source", "text"), Key("time", "integer"), Key("op", "text", False), Key("delete", "boolean", False))
 PLAIN = [
