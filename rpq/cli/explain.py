@@ -11,7 +11,8 @@ import math
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,18 +20,15 @@ import click
 from rpq.cli import options as shared
 from rpq.cli.options import WrittenFile, shown_output
 from rpq.errors import install_command
-from rpq.language.conditions import parse_expression
-from rpq.language.notation import PATTERN_OPTIONS
+from rpq.language.notation import MATCH_OPTIONS, PATTERN_OPTIONS
 from rpq.language.time_order import time_order
 from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
-    from rpq import automata
+    from rpq.engine.explanation import Drawing, QueryExplanation
     from rpq.engine.running.multigraph import Identity
     from rpq.language.notation import Language, Paths
     from rpq.language.query_file import QueryEntry
-    from rpq.operators.patterns.explanation import Explanation
-    from rpq.operators.relational.explanation import SparqlExplanation
 
 
 @click.command("explain", short_help="Show how a query is understood and evaluated.")
@@ -79,9 +77,7 @@ def explain(
     Write -- before an EXPRESSION that begins with a -.  With --queries, the queries are shown one after the other, after all
     of them have been checked.
     """
-    from rpq import automata
     from rpq.language.notation import language_of
-    from rpq.operators.paths.explanation import explain_expression
 
     is_match = queries is None and (language or language_of(expression or "")) in ("gql", "cypher")
     if node_label is not None and not is_match:
@@ -94,82 +90,64 @@ def explain(
     if expression is None:
         raise click.UsageError("Missing argument 'EXPRESSION' (or --queries FILE).")
     language = language or language_of(expression)
-    if language == "pattern":
-        _explain_pattern(expression, dot, svg, png, edges, paths)
-        return
-    if language != "path":
-        drawings = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
-        if drawings:
-            raise click.UsageError(f"{drawings[0]}: a query in SPARQL or MATCH has no drawing; its algebra is shown as text")
-        algebra = _explain_algebra(expression, language, paths or "walk", node_label=node_label)
-        click.echo("\n".join([*_paths_line(paths), str(algebra)]))
-        return
-    try:
-        tree = parse_expression(expression)
-        dfa = automata.compile(tree)
-    except automata.ExpressionError as error:
-        raise click.UsageError(f"the expression is not understood\n{error}") from error
-    _output(
-        lambda: explain_expression(tree, dfa, options=[*_paths_line(paths), *_edges_line(edges)]),
-        "automaton",
-        dfa.to_dot(),
-        lambda figure: _fill_automaton(figure, dfa),
-        dot=dot,
-        drawings=((svg, "svg"), (png, "png")),
-    )
+    is_drawn = language in ("path", "pattern")
+    written = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
+    if written and not is_drawn:
+        raise click.UsageError(f"{written[0]}: a query in SPARQL or MATCH has no drawing; its algebra is shown as text")
+    options = {} if node_label is None else {"node_label": node_label}
+    explanation = _explain_text(expression, language, edges, paths=paths or "walk", **options)
+    if is_drawn:
+        _output(explanation, _paths_line(paths), dot=dot, drawings=((svg, "svg"), (png, "png")))
+    else:
+        click.echo("\n".join([*_paths_line(paths), str(explanation)]))
 
 
 def _output(
-    text: Callable[[], str],
-    noun: str,
-    graph: str,
-    fill: Callable[[Any], None],
-    *,
-    dot: str | None,
-    drawings: Sequence[tuple[str | None, str]],
+    explanation: Any, options: Sequence[str], *, dot: str | None, drawings: Sequence[tuple[str | None, str]]
 ) -> None:
-    """Print a description and its graph in Graphviz's language, and write the files that options name.
+    """Print an explanation and its graph in Graphviz's language, and write the files that options name.
 
-    `fill` draws the graph into a figure of matplotlib; `drawings` are paths with the kind of image, svg or png.
+    `options` are lines about the query; `drawings` are paths with the kind of image, svg or png.
     """
     from rpq.cli.options import check_files
 
     check_files(written=[("--dot", dot), *((f"--{kind}", path) for path, kind in drawings)])
+    graph, drawing = explanation.to_dot(), explanation.drawing()
     if dot == "-":
         click.echo(graph, nl=False)
     else:
-        click.echo(text())
+        click.echo(_text_of(explanation, options))
         if dot is None:
-            click.echo(f"\nthe {noun} in Graphviz's language\n\n{graph}", nl=False)
+            click.echo(f"\nthe {drawing.kind} in Graphviz's language\n\n{graph}", nl=False)
         else:
             _write(dot, graph.encode())
     for path, kind in drawings:
         if path is not None:
             try:
-                _write(path, draw_graph(graph, fill, kind))
+                _write(path, draw_graph(graph, drawing, kind))
             except DrawingError as error:
                 raise click.ClickException(str(error)) from error
 
 
-def _explain_algebra(
-    text: str, language: Language | None = None, paths: Paths = "walk", *, node_label: str | None = None
-) -> SparqlExplanation:
-    """Explain a query in SPARQL or MATCH; of its windows, list those that the text declares."""
-    from dataclasses import replace
+def _explain_text(text: str, language: Language, edges: Identity | None, **options: Any) -> QueryExplanation:
+    """Return the explanation of a query without a window. Raises a usage error for a text that is not understood."""
+    from rpq.cli.request import NOUN
+    from rpq.engine.explanation import explain_text
+    from rpq.errors import ExpressionError, QueryError
 
-    from rpq.errors import QueryError
-    from rpq.language.notation import language_of
-    from rpq.language.query import query_in
-    from rpq.operators.relational.explanation import explain_query
-    from rpq.stream.window import Window
-
-    given = {} if node_label is None else {"node_label": node_label}
     try:
-        query = query_in(language or language_of(text), text, window=Window(size=1, slide=1), paths=paths, **given)
-        explanation = explain_query(query, "")  # type: ignore[arg-type]  # these languages have such queries
+        return explain_text(language, text, identity=_identity(edges), **options)
+    except ExpressionError as error:
+        raise click.UsageError(f"the {NOUN[language]} is not understood\n{error}") from error
     except QueryError as error:
         raise click.UsageError(str(error)) from error
-    return replace(explanation, windows=tuple(one for one in explanation.windows if one[0] != "default"))
+
+
+def _text_of(explanation: Any, options: Sequence[str]) -> str:
+    """Return an explanation with lines about the query: behind those about the text of a path, before any others."""
+    if hasattr(explanation, "options"):
+        return str(replace(explanation, options=tuple(options)))
+    return "\n".join([*options, str(explanation)])
 
 
 def _identity(edges: Identity | None) -> str:
@@ -179,41 +157,8 @@ def _identity(edges: Identity | None) -> str:
     return "" if edges is None else describe_identity(edges)
 
 
-def _edges_line(edges: Identity | None) -> list[str]:
-    return [] if edges is None else [f"edges        {_identity(edges)}"]
-
-
 def _paths_line(paths: Paths | None) -> list[str]:
     return [] if paths is None else [f"paths        {paths}"]
-
-
-def _explain_pattern(
-    text: str, dot: str | None, svg: str | None, png: str | None, edges: Identity | None, paths: Paths | None
-) -> None:
-    """Print the explanation of a graph pattern, and write the drawings that options name."""
-    from dataclasses import replace
-
-    from rpq import automata
-    from rpq.errors import QueryError
-    from rpq.language.pattern import Pattern, never_simple
-    from rpq.operators.patterns.explanation import explain_pattern
-
-    try:
-        pattern = Pattern.read(text, None)
-        warnings = never_simple(pattern.atoms) if paths == "simple" else ()
-        explanation = replace(explain_pattern(pattern, text), identity=_identity(edges), warnings=warnings)
-    except automata.ExpressionError as error:
-        raise click.UsageError(f"the pattern is not understood\n{error}") from error
-    except QueryError as error:
-        raise click.UsageError(str(error)) from error
-    _output(
-        lambda: "\n".join([*_paths_line(paths), str(explanation)]),
-        "pattern",
-        explanation.to_dot(),
-        lambda figure: _fill_pattern(figure, explanation),
-        dot=dot,
-        drawings=((svg, "svg"), (png, "png")),
-    )
 
 
 def _explain_file(
@@ -223,7 +168,6 @@ def _explain_file(
     from rpq.cli.options import check_files
     from rpq.cli.reporting import printable
     from rpq.cli.request import read_query_entries
-    from rpq.operators.paths.explanation import explain_expression
 
     if expression is not None:
         raise click.UsageError("EXPRESSION and --queries cannot be combined; give one of them")
@@ -231,7 +175,7 @@ def _explain_file(
         raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot writes those of many queries")
     entries = read_query_entries(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
-    explained = [query.dfa or _explain_entry(query, edges) for query in entries]
+    explained = [_explain_entry(query, edges) for query in entries]
     graphs = "".join(one.to_dot() for one in explained if hasattr(one, "to_dot"))
     if dot == "-":
         click.echo(graphs, nl=False)
@@ -240,11 +184,7 @@ def _explain_file(
         if number:
             click.echo()
         click.echo(f"query        {printable(query.name)}")
-        if query.dfa is not None:
-            options = [*_options(query), *_edges_line(edges)]
-            click.echo(explain_expression(parse_expression(query.expression), query.dfa, options=options))
-        else:
-            click.echo("\n".join([*_options(query), str(one)]))
+        click.echo(_text_of(one, _options(query)))
     if dot is not None:
         _write(dot, graphs.encode())
 
@@ -269,20 +209,11 @@ def _options(query: QueryEntry) -> list[str]:
     return [f"{name:<13}{value}" for name, value in entries if value is not None]
 
 
-def _explain_entry(entry: QueryEntry, edges: Identity | None) -> Explanation | SparqlExplanation:
-    """Explain a pattern of a file, or a query in SPARQL."""
-    if entry.language not in ("path", "pattern"):
-        return _explain_algebra(entry.expression, entry.language, entry.paths, node_label=entry.node_label)
-    from dataclasses import replace
-
-    from rpq.language.query import PatternQuery
-    from rpq.operators.patterns.explanation import explain
-    from rpq.stream.window import Window
-
-    options = {name: value for name in PATTERN_OPTIONS if (value := getattr(entry, name)) is not None}
-    any_window = Window(size=1, slide=1)
-    explanation = explain(PatternQuery(entry.expression, window=any_window, paths=entry.paths, **options))
-    return replace(explanation, identity=_identity(edges))
+def _explain_entry(entry: QueryEntry, edges: Identity | None) -> QueryExplanation:
+    """Return the explanation of a query of a file."""
+    names = {"path": (), "pattern": ("paths", *PATTERN_OPTIONS)}.get(entry.language, ("paths", *MATCH_OPTIONS))
+    options = {name: value for name in names if (value := getattr(entry, name)) is not None}
+    return _explain_text(entry.expression, entry.language, edges, **options)
 
 
 def _write(path: str, data: bytes) -> None:
@@ -303,13 +234,8 @@ class DrawingError(Exception):
     """A drawing that cannot be made: neither Graphviz nor matplotlib is installed, or Graphviz failed."""
 
 
-def draw(dfa: automata.DFA, kind: str) -> bytes:
-    """Return an image of `kind` "svg" or "png".  Raises `DrawingError`."""
-    return draw_graph(dfa.to_dot(), lambda figure: _fill_automaton(figure, dfa), kind)
-
-
-def draw_graph(dot: str, fill: Callable[[Any], None], kind: str) -> bytes:
-    """Return an image made by Graphviz from its language, or else by `fill`, which draws into a matplotlib figure."""
+def draw_graph(dot: str, drawing: Drawing, kind: str) -> bytes:
+    """Return an image of a drawing, made by Graphviz from its language, or else by matplotlib. Raises `DrawingError`."""
     program = shutil.which("dot")
     if program is not None:
         done = subprocess.run([program, f"-T{kind}"], input=dot.encode(), capture_output=True, check=False)
@@ -324,17 +250,15 @@ def draw_graph(dot: str, fill: Callable[[Any], None], kind: str) -> bytes:
             "--dot FILE writes it for Graphviz"
         ) from error
     figure = Figure()
-    fill(figure)
+    (_fill_automaton if drawing.kind == "automaton" else _fill_pattern)(figure, drawing)
     out = io.BytesIO()
     figure.savefig(out, format=kind, dpi=150)
     return out.getvalue()
 
 
-def _fill_automaton(figure: Any, dfa: automata.DFA) -> None:
+def _fill_automaton(figure: Any, drawing: Drawing) -> None:
     """Draw an automaton into an empty figure."""
-    from rpq.automata.dfa import edge_labels, state_positions
-
-    places = state_positions(dfa.transitions)
+    places = [node.place for node in drawing.nodes]
     width = 1 + max(x for x, _ in places)
     height = 1 + max(abs(y) for _, y in places) * 2
     figure.set_size_inches(1.6 * width + 0.8, 1.4 * height + 0.4)
@@ -343,21 +267,21 @@ def _fill_automaton(figure: Any, dfa: automata.DFA) -> None:
     axes.set_aspect("equal")
     axes.set_xlim(-0.9, width - 0.3)
     axes.set_ylim(-height / 2 - 0.4, height / 2 + 0.4)
-    for state, place in enumerate(places):
-        draw_circle(axes, place, RADIUS)
-        if dfa.accepting[state]:
-            draw_circle(axes, place, RADIUS * 0.8)
-        axes.text(*place, str(state), ha="center", va="center")
+    for node in drawing.nodes:
+        draw_circle(axes, node.place, RADIUS)
+        if node.shape == "double":
+            draw_circle(axes, node.place, RADIUS * 0.8)
+        axes.text(*node.place, node.text, ha="center", va="center")
     x, y = places[0]
     draw_arrow(axes, (x - 3 * RADIUS, y), (x, y), "", bend=0.0, shrink=(0, 1))
-    labels = edge_labels(dfa.symbols, dfa.transitions)
-    for (state, target), label in labels.items():
-        if state == target:
-            draw_loop(axes, places[state], label)
+    ends = {(arrow.start, arrow.end) for arrow in drawing.arrows}
+    for arrow in drawing.arrows:
+        start, end = places[arrow.start], places[arrow.end]
+        if arrow.start == arrow.end:
+            draw_loop(axes, start, arrow.text)
         else:
-            (x, _), (u, _) = places[state], places[target]
-            bend = 0.25 if u - x != 1 or (target, state) in labels else 0.0
-            draw_arrow(axes, places[state], places[target], label, bend=bend)
+            bend = 0.25 if end[0] - start[0] != 1 or (arrow.end, arrow.start) in ends else 0.0
+            draw_arrow(axes, start, end, arrow.text, bend=bend)
 
 
 def draw_circle(axes: Any, place: tuple[float, float], radius: float) -> None:
@@ -422,34 +346,33 @@ def draw_loop(axes: Any, place: tuple[float, float], label: str, *, style: str =
     axes.text(x, y + RADIUS * 2.6, label, ha="center", va="center", fontsize=9, parse_math=False)
 
 
-def _fill_pattern(figure: Any, explanation: Explanation) -> None:
+def _fill_pattern(figure: Any, drawing: Drawing) -> None:
     """Draw a pattern: its terms on a circle, its atoms as arrows, dashed for paths.
 
     Terms are in the order of the text.  Several arrows between the same two terms bend away from each other.
     """
-    from rpq.operators.patterns.explanation import node_positions
-
-    places = node_positions(explanation.nodes)
-    reach = max(max(map(abs, place)) for place in places.values()) + 0.9
+    places = [node.place for node in drawing.nodes]
+    reach = max(max(map(abs, place)) for place in places) + 0.9
     figure.set_size_inches(1.6 * reach + 0.8, 1.6 * reach + 0.8)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_axis_off()
     axes.set_aspect("equal")
     axes.set_xlim(-reach, reach)
     axes.set_ylim(-reach, reach)
-    drawn: Counter[frozenset[str]] = Counter()
-    for atom in explanation.atoms:
-        style = "dashed" if atom.kind == "path" else "solid"
-        ends = frozenset((atom.subject, atom.object))
-        if atom.subject == atom.object:
-            draw_loop(axes, places[atom.subject], atom.reads, style=style)
+    drawn: Counter[frozenset[int]] = Counter()
+    for arrow in drawing.arrows:
+        style = "dashed" if arrow.is_dashed else "solid"
+        start, end = places[arrow.start], places[arrow.end]
+        ends = frozenset((arrow.start, arrow.end))
+        if arrow.start == arrow.end:
+            draw_loop(axes, start, arrow.text, style=style)
         else:
-            bend = 0.25 * drawn[ends]
-            draw_arrow(
-                axes, places[atom.subject], places[atom.object], atom.reads, bend=bend, shrink=(1.3, 1.3), style=style
-            )
+            draw_arrow(axes, start, end, arrow.text, bend=0.25 * drawn[ends], shrink=(1.3, 1.3), style=style)
         drawn[ends] += 1
-    for node, place in places.items():
-        shape = "round" if node.startswith(("?", "_:")) else "square"
-        box = {"boxstyle": f"{shape},pad=0.3", "facecolor": "white", "linestyle": ":" if node.startswith("_:") else "-"}
-        axes.text(*place, node, ha="center", va="center", bbox=box, parse_math=False)
+    for name, place, shape in drawing.nodes:
+        box = {
+            "boxstyle": f"{'square' if shape == 'box' else shape},pad=0.3",
+            "facecolor": "white",
+            "linestyle": ":" if name.startswith("_:") else "-",
+        }
+        axes.text(*place, name, ha="center", va="center", bbox=box, parse_math=False)

@@ -157,8 +157,7 @@ class QueryOptions:
 
     def refuse_misspelt(self, text: str) -> None:
         """Raise a usage error that points to a syntax error, or names an option that does not apply to the query."""
-        from rpq import automata
-        from rpq.errors import QueryError
+        from rpq.errors import ExpressionError, QueryError
         from rpq.language.conditions import parse_expression
         from rpq.language.notation import language_of, unsuitable_option
         from rpq.language.pattern import Pattern
@@ -181,7 +180,7 @@ class QueryOptions:
                 query_in(language, text, window=UnboundedWindow(), paths=self.paths, **given)
             else:
                 Pattern.read(text, self.select, self.filter)
-        except automata.ExpressionError as error:
+        except ExpressionError as error:
             raise click.UsageError(f"the {NOUN[language]} is not understood\n{error}") from error
         except QueryError as error:
             option = "--" * str(error).startswith(("select", "filter"))

@@ -19,6 +19,7 @@ from rpq import automata
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
 from rpq.automata.parser import parse, parse_prefix
 from rpq.automata.symbols import ConditionLabel, write_name
+from rpq.errors import ExpressionError
 from rpq.language.where import (
     EXACT,
     MIRRORED,
@@ -204,7 +205,7 @@ def _constant(value: float | str | bool) -> str:
 # --- expressions ---------------------------------------------------------------------------------------------
 
 def parse_expression(text: str) -> Expression:
-    """Parse a path expression with its conditions in normal form. Raises `automata.ExpressionError`.
+    """Parse a path expression with its conditions in normal form. Raises `ExpressionError`.
 
     >>> print(parse_expression("a[n > 1.0 and n > 1]+/!(b)['x' = kind]"))
     a[n > 1]+/!b[kind = 'x']
@@ -223,8 +224,8 @@ _MATCHED = re.compile(r"\s*\([^()\[\]]*\)\s*<?-+\s*[\[(>]")
 _KEYWORDS_BEFORE = {"(": ("MATCH",), "?": ("SELECT",), "*": ("SELECT",), "{": ("CONSTRUCT", "ASK")}
 
 
-def with_hint(error: automata.ExpressionError) -> automata.ExpressionError:
-    """Return an error about a text that is neither a path nor a pattern, with a hint at what was probably meant.
+def with_hint(error: automata.ExpressionError) -> ExpressionError:
+    """Return the error about a text that is neither a path nor a pattern, with a hint at what was probably meant.
 
     >>> print(with_hint(automata.ExpressionError("unexpected '('", 7, "the end", "MATHC (a)-[:pays]->(b) RETURN a")))
     column 7: unexpected '('; expected the end; did you mean MATCH?
@@ -232,9 +233,8 @@ def with_hint(error: automata.ExpressionError) -> automata.ExpressionError:
             ^
     """
     hint = _hint(error.expression, error.column - 1)
-    if hint is None:
-        return error
-    return automata.ExpressionError(error.message, error.column, f"{error.expected}; {hint}", error.expression)
+    expected = error.expected if hint is None else f"{error.expected}; {hint}"
+    return ExpressionError(error.message, error.column, expected, error.expression)
 
 
 def _hint(text: str, place: int) -> str | None:
@@ -304,6 +304,6 @@ def _check_number(tree: Expression, text: str, column: int) -> None:
         conditions[label].add(condition)
     for name, found in conditions.items():
         if len(found) > MOST_CONDITIONS:
-            raise automata.ExpressionError(
+            raise ExpressionError(
                 f"{name} has {len(found)} conditions in one expression", column, f"at most {MOST_CONDITIONS} of them", text
             )

@@ -33,18 +33,14 @@ from xml.sax.saxutils import escape, quoteattr
 
 from msgspec import UNSET
 
-from rpq import automata
-from rpq.automata.dfa import edge_labels, state_positions
+from rpq.engine.explanation import explain_query
 from rpq.errors import RpqError
-from rpq.language.conditions import parse_expression
-from rpq.language.query import PatternQuery, Query
-from rpq.language.sparql.query import SparqlQuery
-from rpq.operators.paths.explanation import explain_expression
+from rpq.language.query import Query
 from rpq.serve.models import Explained, ServeLimits, Understood
 from rpq.serve.requests import Problem, QueryDefaults, language_of, parse_query, problem_of
 
 if TYPE_CHECKING:
-    from rpq.operators.patterns.explanation import Explanation
+    from rpq.engine.explanation import Drawing
 
 LOG = logging.getLogger("rpq.serve")
 
@@ -272,7 +268,7 @@ def _answer(what: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
 
 def _check_query(fields: Any, defaults: QueryDefaults) -> Understood:
     query = parse_query(fields, defaults)
-    about = explain_query(query)
+    about = explain(query)
     warnings = list(getattr(query, "warnings", ())) or UNSET
     return Understood(
         text=about.text, svg=about.svg, language=language_of(query), columns=list(query.columns), warnings=warnings
@@ -292,54 +288,22 @@ MOST_ARROWS = 200
 """Maximum number of arrows in a picture: time is quadratic in it, and larger pictures are illegible."""
 
 
-def explain_query(query: Query, running: object | None = None) -> Explained:
+def explain(query: Query, running: str | None = None) -> Explained:
     """Return the explanation of a query; `running` is that of an engine, unless none runs it or it is a path query."""
-    if isinstance(query, SparqlQuery):
-        if running is None:
-            from rpq.operators.relational.explanation import explain_query as of_sparql
-
-            running = of_sparql(query, "")
-        return Explained(str(running), None)
-    if isinstance(query, PatternQuery):
-        from rpq.operators.patterns.explanation import explain
-
-        explanation = explain(query)
-        return Explained(str(explanation if running is None else running), pattern_picture(explanation))
-    return Explained(explain_expression(parse_expression(query.expression), query.dfa), automaton_picture(query.dfa))
+    explanation = explain_query(query)
+    drawing = explanation.drawing(most_arrows=MOST_ARROWS)
+    return Explained(str(explanation) if running is None else running, None if drawing is None else draw(drawing))
 
 
-def automaton_picture(dfa: automata.DFA) -> str | None:
-    """Draw the states of an automaton, from left to right, and its transitions; return None if there are too many."""
-    arrows = [Arrow(start, end, label) for (start, end), label in edge_labels(dfa.symbols, dfa.transitions).items()]
-    if len(arrows) > MOST_ARROWS:
-        return None
-    places = state_positions(dfa.transitions)
+def draw(drawing: Drawing) -> str:
+    """Return a drawing as SVG: an automaton from left to right, a pattern on a circle with dashed arrows for paths."""
+    is_automaton = drawing.kind == "automaton"
+    across, up = (1.5, 1.2) if is_automaton else (1.3, 1.1)
     nodes = [
-        Node(str(state), 1.5 * x, 1.2 * y, "double" if dfa.accepting[state] else "circle", is_start=state == 0)
-        for state, (x, y) in enumerate(places)
+        Node(text, x * across, y * up, shape, is_start=is_automaton and number == 0)
+        for number, (text, (x, y), shape) in enumerate(drawing.nodes)
     ]
-    return draw_graph(nodes, arrows, title="automaton")
-
-
-def pattern_picture(explanation: Explanation) -> str | None:
-    """Draw the terms of a pattern on a circle, in the order of the text, and its atoms, with dashed arrows for paths.
-
-    Returns None if there are too many atoms.
-    """
-    from rpq.operators.patterns.explanation import node_positions
-
-    if len(explanation.atoms) > MOST_ARROWS:
-        return None
-    places = node_positions(explanation.nodes)
-    numbers = {name: number for number, name in enumerate(explanation.nodes)}
-    nodes = [
-        Node(name, x * 1.3, y * 1.1, "round" if name.startswith(("?", "_:")) else "box") for name, (x, y) in places.items()
-    ]
-    arrows = [
-        Arrow(numbers[atom.subject], numbers[atom.object], atom.reads, is_dashed=atom.kind == "path")
-        for atom in explanation.atoms
-    ]
-    return draw_graph(nodes, arrows, title="pattern")
+    return draw_graph(nodes, [Arrow(*arrow) for arrow in drawing.arrows], title=drawing.kind)
 
 
 SCALE = 80.0
@@ -558,4 +522,4 @@ def _loop(node: Node, number: int) -> tuple[str, tuple[float, float]]:
     return path, (x, y - high - rise * 0.75 - 10)
 
 
-_WORK: dict[str, Callable[..., Any]] = {"compile": parse_query, "check": _check_query, "explain": explain_query}
+_WORK: dict[str, Callable[..., Any]] = {"compile": parse_query, "check": _check_query, "explain": explain}

@@ -17,9 +17,8 @@ import pyarrow as pa
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rpq.automata.errors import ExpressionError
 from rpq.cli.options import advice_for_command
-from rpq.errors import InputError, LimitError, QueryError, QueryTextError, RegistrationError, RpqError
+from rpq.errors import ExpressionError, InputError, LimitError, QueryError, QueryTextError, RegistrationError, RpqError
 from rpq.language.notation import Language
 from rpq.language.query import PatternQuery, Query
 from rpq.language.query_file import Place, QueryEntry, query_entry
@@ -91,7 +90,6 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
     (RegistrationError, 409),
     (LimitError, 507),
     (QueryError, 422),
-    (ExpressionError, 422),
     (InputError, 422),
 )
 

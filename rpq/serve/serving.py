@@ -22,14 +22,13 @@ import pyarrow as pa
 import uvicorn
 
 import rpq
-from rpq.automata.errors import ExpressionError
 from rpq.cli.checkpoint import input_identity
 from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, rdf_documents, rules_of, topics_and_clients
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels, log_to
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries, read_query_text
 from rpq.cli.validation import check_ids
-from rpq.errors import QueryError, QueryTextError, RpqError
+from rpq.errors import ExpressionError, QueryError, QueryTextError, RpqError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
 from rpq.language.kinds import single_thread_warning

@@ -1,29 +1,100 @@
-"""The explanation of a path expression: its tree, its minimal automaton, and what holds for its paths on every graph."""
+"""The explanation of a path expression: its tree, its minimal automaton, and what holds for its paths on every graph.
+
+`Drawing` is what is drawn of a query: the states of an automaton here, the terms of a pattern in `patterns.explanation`.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
 from rpq import automata
+from rpq.automata.dfa import edge_labels, state_positions
 from rpq.operators.paths.program import Compiled
 
 
-def explain_expression(tree: automata.Expression, dfa: automata.DFA, *, options: list[str] | None = None) -> str:
-    """Describe an expression and its automaton in lines of text; `options` are further lines about the query."""
-    states = len(dfa.accepting)
-    return "\n".join(
-        [
-            f"expression   {tree}",
-            "language     a path expression",
-            *(options or []),
-            "",
-            *_outline(tree),
-            "",
-            f"minimal automaton: {states} state{'s' * (states != 1)}, → starts, * accepts",
-            "",
-            dfa.to_text(),
-            "",
-            *_remarks(dfa),
-        ]
-    )
+class Node(NamedTuple):
+    """A node of a drawing, at a place whose second coordinate grows upwards."""
+
+    text: str
+    place: tuple[float, float]
+    shape: Literal["circle", "double", "round", "box"]
+
+
+class Arrow(NamedTuple):
+    """An arrow between two nodes, given by their numbers."""
+
+    start: int
+    end: int
+    text: str
+    is_dashed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """The nodes and arrows that are drawn of a query. The first node of an automaton is its start."""
+
+    kind: Literal["automaton", "pattern"]
+    nodes: tuple[Node, ...]
+    arrows: tuple[Arrow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpressionExplanation:
+    """The meaning of a path expression, and its automaton; `str` is for people.
+
+    >>> from rpq import Query, Window
+    >>> query = Query("a+", window=Window(size=10, slide=1))
+    >>> explanation = ExpressionExplanation(tree=automata.parse("a+"), dfa=query.dfa)
+    >>> print(*str(explanation).splitlines()[:2], sep="\\n")
+    expression   a+
+    language     a path expression
+    >>> [arrow.text for arrow in explanation.drawing().arrows]
+    ['a', 'a']
+    """
+
+    tree: automata.Expression
+    dfa: automata.DFA
+    options: tuple[str, ...] = ()
+    """Lines about the query besides its expression."""
+    identity: str = ""
+    """When two inserts are the same edge; empty if that is not shown."""
+
+    def to_dot(self) -> str:
+        """Return the automaton in Graphviz's language."""
+        return self.dfa.to_dot()
+
+    def drawing(self, *, most_arrows: int | None = None) -> Drawing | None:
+        """Return the drawing of the automaton, or None if it has more arrows than `most_arrows`."""
+        labels = edge_labels(self.dfa.symbols, self.dfa.transitions)
+        if most_arrows is not None and len(labels) > most_arrows:
+            return None
+        places = state_positions(self.dfa.transitions)
+        nodes = (
+            Node(str(state), place, "double" if accepts else "circle")
+            for state, (place, accepts) in enumerate(zip(places, self.dfa.accepting, strict=True))
+        )
+        arrows = (Arrow(start, end, label) for (start, end), label in labels.items())
+        return Drawing(kind="automaton", nodes=tuple(nodes), arrows=tuple(arrows))
+
+    def __str__(self) -> str:
+        states = len(self.dfa.accepting)
+        return "\n".join(
+            [
+                f"expression   {self.tree}",
+                "language     a path expression",
+                *self.options,
+                *([f"edges        {self.identity}"] if self.identity else []),
+                "",
+                *_outline(self.tree),
+                "",
+                f"minimal automaton: {states} state{'s' * (states != 1)}, → starts, * accepts",
+                "",
+                self.dfa.to_text(),
+                "",
+                *_remarks(self.dfa),
+            ]
+        )
 
 
 def _outline(tree: automata.Expression, depth: int = 1) -> list[str]:

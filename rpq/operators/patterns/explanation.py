@@ -14,6 +14,7 @@ from typing import Any
 from rpq.errors import QueryError
 from rpq.language.pattern import Blank, Constant, Pattern, Term, Variable, edges_accepted_on_paths
 from rpq.language.query import PatternQuery, Query, automaton_of
+from rpq.operators.paths.explanation import Arrow, Drawing, Node
 from rpq.operators.patterns.joins.plan import Part, describe_seed, format_atom, plan_pattern, spanning_tree
 from rpq.operators.patterns.joins.supports import can_have_supports
 from rpq.operators.patterns.meanings import Meaning, NamedVertex, direct_atoms, meanings_of, name_of_read, variable
@@ -168,6 +169,28 @@ class Explanation:
             style = ", style=dashed" if atom.kind == "path" else ""
             lines.append(f"  {_quote(atom.subject)} -> {_quote(atom.object)} [label={_quote(atom.reads)}{style}];")
         return "\n".join([*lines, "}"]) + "\n"
+
+    def drawing(self, *, most_arrows: int | None = None) -> Drawing | None:
+        """Return the drawing of the pattern, or None if it has more atoms than `most_arrows`.
+
+        The terms are on a circle, in the order of the text; the atoms are arrows, dashed for paths.
+
+        >>> from rpq import Query, Window
+        >>> explain(Query("?x a+ ?y", window=Window(size=10, slide=1))).drawing().arrows
+        (Arrow(start=0, end=1, text='a+', is_dashed=True),)
+        """
+        if most_arrows is not None and len(self.atoms) > most_arrows:
+            return None
+        numbers = {name: number for number, name in enumerate(self.nodes)}
+        nodes = (
+            Node(name, place, "round" if name.startswith(("?", "_:")) else "box")
+            for name, place in zip(self.nodes, _places(self.nodes), strict=True)
+        )
+        arrows = (
+            Arrow(numbers[atom.subject], numbers[atom.object], atom.reads, is_dashed=atom.kind == "path")
+            for atom in self.atoms
+        )
+        return Drawing(kind="pattern", nodes=tuple(nodes), arrows=tuple(arrows))
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -416,13 +439,13 @@ def _quote(text: str) -> str:
     return '"' + text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def node_positions(nodes: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the positions of nodes in a drawing: a circle that has room for all of them, the first one on the left."""
+def _places(nodes: Sequence[str]) -> list[tuple[float, float]]:
+    """Return the places of nodes in a drawing: a circle that has room for all of them, the first one on the left."""
     if len(nodes) == 1:
-        return {nodes[0]: (0.0, 0.0)}
+        return [(0.0, 0.0)]
     radius = max(1.0, len(nodes) * NODE_DISTANCE / (2 * math.pi))
     angles = [math.pi - 2 * math.pi * number / len(nodes) for number in range(len(nodes))]
-    return {node: (radius * math.cos(angle), radius * math.sin(angle)) for node, angle in zip(nodes, angles, strict=True)}
+    return [(radius * math.cos(angle), radius * math.sin(angle)) for angle in angles]
 
 
 def _plain(value: Any) -> Any:

@@ -57,6 +57,9 @@ class SparqlExplanation:
         """Return the explanation as JSON values."""
         return asdict(self)
 
+    def drawing(self, *, most_arrows: int | None = None) -> None:
+        """Return None, as an algebra has no drawing."""
+
     def __str__(self) -> str:
         columns = [f"columns      {', '.join(self.columns)}"] if self.columns else []
         report = [] if self.report == "change" else [f"report       {self.report}"]
