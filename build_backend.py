@@ -101,7 +101,8 @@ def _compile(folder: Path, processors: list[str]) -> None:
         subprocess.run([sys.executable, *arguments], cwd=folder, env=settings, check=True)
 
     # Check all names first, because the compilation for each takes minutes.
-    run("-c", "import sys; from rpq.cli.warm_up import check_processor; [*map(check_processor, sys.argv[1:])]", *processors)
+    check = "import sys; from rpq.engine.compilation import check_processor; [*map(check_processor, sys.argv[1:])]"
+    run("-c", check, *processors)
     before = set(folder.rglob("*"))
     for processor in processors:
         run("-m", "rpq.cli", "warm-up", "--cpu", processor)

@@ -55,7 +55,7 @@ def notice_after(seconds: float, text: Callable[[], str], *, shown: bool) -> Ite
 
 def compiling_notice() -> str:
     """Return the notice that kernels are being loaded, or compiled, and why."""
-    from rpq.compiled.kernel_cache import why_compiled
+    from rpq.engine.compilation import why_compiled
 
     why = why_compiled()
     return "loading kernels …" if why is None else f"compiling kernels ({why}) …"

@@ -25,10 +25,10 @@ def java_program() -> str | None:
 
 def options_to_load(spark_home: str) -> str:
     """Return the options of a JVM that loads the archive for an installation of Spark; empty if there is none."""
-    from rpq.compiled import kernel_cache  # imports Numba
+    from rpq.engine.compilation import kernel_folders  # imports Numba
 
     name = _name(spark_home)
-    found = (place.known_as / name for place in kernel_cache.places(kernel_cache.__file__))
+    found = (folder / name for folder in kernel_folders())
     archive = next((path for path in found if path.is_file()), None)
     return "" if archive is None or " " in str(archive) else f"-XX:SharedArchiveFile={archive} {_QUIET}"
 
@@ -40,10 +40,10 @@ def options_to_store(path: str) -> str:
 
 def place_of_archive(spark_home: str) -> Path | None:
     """Return the path of a new archive, or None if no place for kernels is writable."""
-    from rpq.compiled import kernel_cache
+    from rpq.engine.compilation import writable_kernel_folder
 
-    place = kernel_cache.writable_place(kernel_cache.__file__)
-    return None if place is None else place.known_as / _name(spark_home)
+    folder = writable_kernel_folder()
+    return None if folder is None else folder / _name(spark_home)
 
 
 def _name(spark_home: str) -> str:

@@ -11,17 +11,15 @@ import socket
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import rpq
-from rpq.compiled import kernel_cache
-from rpq.compiled.kernel_sources import digest
-from rpq.language.kinds import kernels_of, one_query_of_each_kind
+from rpq.engine.compilation import are_compiled, sources_digest, warm_up_once
+from rpq.language.kinds import one_query_of_each_kind
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.connect import check_classic
 from rpq.spark.jvm.session import is_local, task_slots, task_threads
@@ -70,7 +68,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     check_classic(session, "check_workers")
     equip_driver(session)
     slots, threads, vertices = task_slots(session), task_threads(session), "int64" if integers else "string"
-    if _run_this_python(session) and (not queries or _is_ready(queries, vertices, threads)):
+    if _run_this_python(session) and (not queries or are_compiled(queries, vertices=vertices, threads=threads)):
         _start_workers(session, KernelLoader(queries, vertices=vertices, threads=threads), slots)
         return Workers(machines=(socket.gethostname(),), workers=slots, compiled={})
     reports = _probe_workers(session, slots)
@@ -80,7 +78,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
             raise PipelineError(f"{where} cannot run queries: {report['problem']}; {_REMEDY}")
         if report["rpq"] != rpq.__version__:
             raise PipelineError(f"{where} has streaming-rpq {report['rpq']}, the driver {rpq.__version__}; {_REMEDY}")
-        if report["sources"] != digest("rpq.engine.engine"):
+        if report["sources"] != sources_digest():
             raise PipelineError(
                 f"{where} has a streaming-rpq {report['rpq']} in {report['place']} that differs from the driver's, though "
                 f"the version is the same; {_REMEDY}"
@@ -105,7 +103,8 @@ class WarmUp(Shipped):
         self._threads = threads
 
     def __call__(self, tasks: Any) -> list[tuple[str, float, str | None]]:
-        return [(socket.gethostname(), *warm_up_once(self._queries, self._vertices, self._threads)) for _ in tasks]
+        options = {"vertices": self._vertices, "threads": self._threads}
+        return [(socket.gethostname(), *warm_up_once(self._queries, **options)) for _ in tasks]
 
 
 class KernelLoader(Shipped):
@@ -155,60 +154,3 @@ def _probe_workers(session: SparkSession, slots: int) -> list[dict[str, Any]]:
         raise
     finally:
         cloudpickle.unregister_pickle_by_value(probe)
-
-
-_LOCK = "compiling.lock"
-
-
-def warm_up_once(queries: Sequence[rpq.Query], vertices: str, threads: int) -> tuple[float, str | None]:
-    """Compile or load the kernels of queries; return the seconds, and the reason for compiling or None.
-
-    If a process of this machine has done so before, kernels are loaded when they are needed.
-    """
-    if _is_ready(queries, vertices, threads):
-        return 0.0, None
-    before = kernel_cache.why_compiled()
-    with _one_at_a_time(_mark(queries, vertices, threads)):
-        seconds = sum(rpq.warm_up(query, vertices=vertices, threads=threads) for query in queries)
-    after = kernel_cache.why_compiled()
-    return seconds, after if after != before else None
-
-
-def _mark(queries: Sequence[rpq.Query], vertices: str, threads: int) -> str:
-    """Return the name of the file that exists when the kernels of these queries have been compiled on this machine."""
-    needed = (digest("rpq.engine.engine"), vertices, threads, sorted({str(kernels_of(query)) for query in queries}))
-    return f"ready-{sha256(repr(needed).encode()).hexdigest()[:20]}"
-
-
-def _is_ready(queries: Sequence[rpq.Query], vertices: str, threads: int) -> bool:
-    """Return whether the kernels of queries have been compiled on this machine."""
-    place = kernel_cache.writable_place(kernel_cache.__file__)
-    return place is not None and (place.directory / _mark(queries, vertices, threads)).exists()
-
-
-@contextmanager
-def _one_at_a_time(mark: str) -> Iterator[None]:
-    """Run a block in one process of this machine at a time, until a process has finished it.
-
-    If kernels cannot be stored, each process runs the block without waiting.
-    """
-    place = kernel_cache.writable_place(kernel_cache.__file__)
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        place = None
-    if place is None or (place.directory / mark).exists():
-        yield
-        return
-    try:
-        place.directory.mkdir(parents=True, exist_ok=True)
-        file = open(place.directory / _LOCK, "ab")  # noqa: SIM115
-    except OSError:
-        yield
-        return
-    with file:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-        with suppress(OSError):
-            (place.directory / mark).write_text("the kernels with this digest have been compiled\n")

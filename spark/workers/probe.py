@@ -28,7 +28,7 @@ def probe(tasks: Iterable[int]) -> Iterator[dict[str, Any]]:
                 report[name] = metadata.version(name)
             package = import_module("rpq")
             report["rpq"] = package.__version__
-            report["sources"] = import_module("rpq.compiled.kernel_sources").digest("rpq.engine.engine")
+            report["sources"] = import_module("rpq.engine.compilation").sources_digest()
             report["place"] = os.path.dirname(os.path.dirname(str(package.__file__)))
         except Exception as error:
             report["problem"] = f"{type(error).__name__}: {error}"

@@ -153,7 +153,7 @@ def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
 @pytest.mark.parametrize(("slides", "widths"), [(1, 1), (248, 1), (249, 2), (100_000, 3), (10**18, 4)])
 def test_windows_of_few_slides_need_few_variants(monkeypatch, slides, widths):
     chosen = []
-    monkeypatch.setattr(import_module("rpq.cli.warm_up"), "_compile", lambda *some: chosen.extend(some))
+    monkeypatch.setattr(import_module("rpq.engine.compilation"), "_compile", lambda *some: chosen.extend(some))
     done = CliRunner().invoke(main, ["warm-up", "--slides", str(slides)])
     assert done.exit_code == 0 and set(chosen) == set(variants(slides)), done.output
     assert sorted(chosen) == sorted(v for v in VARIANTS if v.slides in {v.slides for v in VARIANTS[:widths]})
