@@ -75,7 +75,7 @@ START_SECONDS = 300.0
 
 def show_page(stream: pa.Table, *, port: int) -> int:
     """Serve the stream until Ctrl-C; return the exit status. Raises click's exceptions."""
-    from rpq.serve.command import serve
+    from rpq.cli import main
     from rpq.workloads.generate.writing import write_stream
 
     port = port or _free_port()
@@ -89,11 +89,11 @@ def show_page(stream: pa.Table, *, port: int) -> int:
         if _shows_windows():
             threading.Thread(target=_open_once_it_answers, args=(port,), daemon=True).start()
         arguments = [
-            "--queries", queries, "--input", tuples, "--playback-speed", str(SPEED), "--time-unit", "s", "--keep", RETENTION,
-            "--port", str(port),
+            "serve", "--queries", queries, "--input", tuples, "--playback-speed", str(SPEED), "--time-unit", "s",
+            "--keep", RETENTION, "--port", str(port),
         ]  # fmt: skip
         try:
-            serve.main(arguments, prog_name="rpq serve", standalone_mode=False)
+            main.main(arguments, prog_name="rpq", standalone_mode=False)
         except SystemExit as ended:
             # Ctrl-C is the normal end of the demo.
             return 0 if ended.code == 130 else int(ended.code or 0)

@@ -14,13 +14,8 @@ from rpq.errors import RpqError
 from rpq.serve.engine_thread import EngineClosed, EngineThread
 
 if TYPE_CHECKING:
-    from rpq.engine.engine import Engine
-    from rpq.engine.statistics import Statistics
-    from rpq.language.query import Query, Vertex
-    from rpq.operators.paths.path import Path
-    from rpq.operators.patterns.witness import Witness
-    from rpq.rows.answers import Answers
-    from rpq.rows.changes import Changes
+    from rpq import Answers, Changes, Engine, Path, Query, Statistics, Witness
+    from rpq.language.query import Vertex
 
 Item = TypeVar("Item")
 

@@ -13,12 +13,10 @@ import numpy as np
 import pyarrow as pa
 from msgspec import UNSET, Raw
 
+from rpq import Answers, Path, Step, Witness
 from rpq.engine.running.limits import peak_memory_bytes
 from rpq.engine.statistics import engine_families, latency_family
-from rpq.files.table_formats import csv_lines, json_arrays
-from rpq.operators.paths.path import Path
-from rpq.operators.patterns.witness import Step, Witness
-from rpq.rows.answers import Answers
+from rpq.rows.table_formats import csv_lines, json_arrays
 from rpq.serve import models
 from rpq.serve.models import json_text, json_value
 from rpq.serve.requests import describe_query

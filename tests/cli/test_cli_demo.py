@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import rpq as library
+from rpq.cli import main
 from rpq.readers import open_reader
 from rpq.workloads.demo import demo
 from rpq.workloads.generate.interactions import DAY, LABELS, START, Interactions, generate_interactions
@@ -67,10 +68,11 @@ def test_the_stream_can_be_kept_and_read(rpq, tmp_path, name):
 
 
 def test_the_page_plays_a_stream_back_over_which_each_query_has_answers(rpq, monkeypatch):
-    serve = pytest.importorskip("rpq.serve.command", reason="the extra serve is not installed").serve
+    pytest.importorskip("rpq.serve.command", reason="the extra serve is not installed")
 
     def played_back(args, **_):
-        options = dict(zip(args[::2], args[1::2]))
+        assert args[0] == "serve"
+        options = dict(zip(args[1::2], args[2::2]))
         assert options["--port"] == "4711" and float(options["--playback-speed"]) > 0
         engine = library.Engine(*library.read_queries(options["--queries"]), time_unit=options["--time-unit"])
         (batch,) = open_reader("edges", [options["--input"]])
@@ -79,7 +81,7 @@ def test_the_page_plays_a_stream_back_over_which_each_query_has_answers(rpq, mon
         assert len(batch.columns) == 20_000 and len(answers) == 3 and min(answers) > 10, answers
         sys.exit(130)  # as after Ctrl-C
 
-    monkeypatch.setattr(serve, "main", played_back)
+    monkeypatch.setattr(main, "main", played_back)
     status, out, err = rpq("--page", "--port", 4711, command=demo, name="rpq demo")
     assert status == 0, err
     assert "http://127.0.0.1:4711/" in out + err

@@ -12,8 +12,6 @@ from typing import Any
 import pyarrow as pa
 
 import rpq
-from rpq.operators.paths.index import layout
-from rpq.operators.paths.path_query import PathQuery
 from rpq.readers.deletions import Deletions
 from rpq.workloads.bench.streams import Stream
 
@@ -138,7 +136,7 @@ def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Pe
         if fullest is None or figures.index_cells > fullest.cells:
             fullest = Peak(
                 tuple=done,
-                trees=_trees(engine),
+                trees=engine.explain().trees,  # type: ignore[union-attr]  # of a path query
                 cells=figures.index_cells,
                 index_bytes=figures.index_bytes,
                 edges=figures.edges_live,
@@ -147,13 +145,6 @@ def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Pe
             )
     assert fullest is not None
     return fullest
-
-
-def _trees(engine: rpq.Engine) -> int:
-    """Return the number of roots with a column in the index, which is not part of the statistics."""
-    paths = [running for running in engine._evaluation.running if isinstance(running, PathQuery)]
-    indexes = [index for running in paths for index in running.indexes]
-    return sum(int((index.index.table.slot_vertex[: index.state[layout.SLOTS]] >= 0).sum()) for index in indexes)
 
 
 def first_delete_seconds(query: rpq.Query, stream: Stream, peak: Peak) -> float | None:

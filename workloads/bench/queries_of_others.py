@@ -13,12 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rpq.engine.engine import Engine
-from rpq.errors import QueryError
-from rpq.language.query import Query
+from rpq import Engine, Query, QueryError, Window
 from rpq.language.readings import readings_of
-from rpq.stream.names.stream_labels import text_of
-from rpq.stream.window import Window
 
 ENDINGS = (".rspql", ".sparql", ".rq")
 _WINDOW = Window(size="1h", slide="1m")
@@ -65,7 +61,7 @@ def run_query(text: str) -> None:
         query = Query(text, language="sparql", name="query", window=_WINDOW)
     engine = Engine(query, time_unit="ms")
     for reading in readings_of(query):
-        labels = sorted({text_of(label) for label in reading.labels.named})
+        labels = sorted(map(str, reading.labels.plain.named))
         times = [1000 * (number + 1) for number in range(len(labels))]
         columns = {"source": ["s"] * len(labels), "target": ["o"] * len(labels), "label": labels, "timestamp": times}
         if labels:

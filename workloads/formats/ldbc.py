@@ -31,14 +31,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rpq.readers import Format, TextFormat
+from rpq.readers import FieldError, Format, TextFormat, quote_value
 from rpq.readers.edges import detect
 from rpq.readers.inputs import BATCH_ROWS, InputsReader
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import check_integer, split_line
 from rpq.readers.text.parsing import Rows, column_of, data_lines, read_exactly
 from rpq.readers.text.textfile import DetectedFormat, TextFile
-from rpq.stream.arrays.fields import FieldError, quote_value
 from rpq.workloads.formats.ordering import sort_files
 
 _HEAD = ("time", "dependency time", "event type")

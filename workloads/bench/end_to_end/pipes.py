@@ -5,6 +5,7 @@ Events have their numbers as timestamps, so that the timestamp of a row identifi
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -15,7 +16,6 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from rpq.files.table_formats import json_lines
 from rpq.workloads.bench.streams import Stream
 
 EXPRESSION = "a2q/c2a"
@@ -35,7 +35,7 @@ def lines_of(stream: Stream, count: int) -> list[bytes]:
     table = stream.table.select(["source", "target", "label"])
     table = pa.concat_tables([table] * -(-count // len(table))).slice(0, count)
     table = table.append_column("timestamp", pa.array(np.arange(count)))
-    return b"".join(buffer.to_pybytes() for buffer in json_lines(table)).split(b"\n")[:-1]
+    return [json.dumps(row, ensure_ascii=False).encode() for row in table.to_pylist()]
 
 
 class Clock:
