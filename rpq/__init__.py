@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from rpq.engine.engine import Engine
     from rpq.engine.statistics import Statistics
     from rpq.engine.warmup import warm_up
-    from rpq.files.sources import Records, Source
     from rpq.language.query import Query
     from rpq.language.query_file import read_queries
     from rpq.operators.paths.path import Path
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from rpq.operators.patterns.witness import AtomWitness, Step, Witness
     from rpq.rows.answers import Answers
     from rpq.rows.changes import Change, Changes, SetAside
+    from rpq.stream.sources import Records, Source
 
 __version__ = "0.1.0"
 
@@ -85,9 +85,9 @@ _LAZY = {
     "Explanation": "rpq.operators.patterns.explanation",
     "Path": "rpq.operators.paths.path",
     "Query": "rpq.language.query",
-    "Records": "rpq.files.sources",
+    "Records": "rpq.stream.sources",
     "SetAside": "rpq.rows.changes",
-    "Source": "rpq.files.sources",
+    "Source": "rpq.stream.sources",
     "Statistics": "rpq.engine.statistics",
     "Step": "rpq.operators.patterns.witness",
     "Witness": "rpq.operators.patterns.witness",

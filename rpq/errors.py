@@ -103,6 +103,25 @@ class MatchError(QueryTextError):
     """A MATCH text cannot be parsed, or uses a refused construct."""
 
 
+class WhereError(RpqError):
+    """A condition that cannot be parsed, or does not fit the input; `str` shows it with a pointer to the place.
+
+    `column` counts the characters of the condition from 1.
+
+    >>> print(WhereError("unexpected '>'", 5, "a > > 1"))
+    --where: column 5: unexpected '>'
+      a > > 1
+          ^
+    """
+
+    def __init__(self, message: str, column: int, text: str) -> None:
+        one_line = re.sub(r"\s", " ", text)
+        super().__init__(f"--where: column {column}: {message}\n  {one_line}\n  {' ' * (column - 1)}^")
+        self.message = message
+        self.column = column
+        self.text = text
+
+
 class RegistrationError(QueryError):
     """The window of a new query extends back to edges that were not kept.
 

@@ -709,21 +709,12 @@ def _prepare_workers(session: SparkSession, queries: list[rpq.Query], integers: 
 
 def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
     """Raise a usage error for files that cannot be written, and for files and folders that are equal or nested."""
-    from rpq.cli.options import check_files
-    from rpq.files.destinations import WriteError, check_folder_writable, is_read_with
+    from rpq.cli.options import check_files, check_folders
 
     inputs = [("--input", path) for path in read]
     check_files(written=[("--log", options["log"]), ("--stats", options["stats"])], read=inputs)
     folders = [(f"--{name}", options[name]) for name in ("output", "checkpoint") if options.get(name)]
-    local = [(option, path) for option, path in folders if "://" not in path]
-    for option, folder in local:
-        for other, path in [*inputs, *folders]:
-            if option != other and is_read_with(folder, path):
-                raise click.UsageError(f"{option} {folder} is {other} {path}, or inside it; use a separate folder for each")
-        try:
-            check_folder_writable(folder)
-        except WriteError as error:
-            raise click.UsageError(f"{option} {error}") from error
+    check_folders(written=folders, read=inputs)
 
 
 def _check_inputs(options: dict[str, Any], inputs: Sequence[str], *, need_parquet: bool = False) -> None:

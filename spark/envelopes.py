@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rpq.engine.state.sealed import Kind, damage_error, seal, unseal
 from rpq.errors import InputError
-from rpq.files.sealed import Kind, damage_error, seal, unseal
 from rpq.spark.shipping import Shipped
 from rpq.stream.arrays.values import EMPTY
 from rpq.stream.stream_time import EARLIEST

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rpq.files.table_formats import parquet_writer
+from rpq.rows.table_formats import parquet_writer
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

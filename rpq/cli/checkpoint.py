@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from rpq.cli.inputs import digests, rules_of
 from rpq.cli.options import NamedInput, output_key, remote_identity
 from rpq.cli.request import RunRequest, RunSettings
-from rpq.files.sources import is_source, without_login
 from rpq.kafka.topic_names import is_topic
 from rpq.language.notation import ORDER_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query import PatternQuery
@@ -24,6 +23,7 @@ from rpq.rows.typed_columns import WITNESS_COLUMNS
 from rpq.run.checkpoint import Position, PositionFormat
 from rpq.stream.durations import length_text
 from rpq.stream.json_values import JsonValue
+from rpq.stream.sources import is_source, without_login
 from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:

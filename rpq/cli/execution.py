@@ -50,15 +50,14 @@ from rpq.cli.request import MissingWindowError, RunRequest, RunSettings, has_def
 from rpq.cli.run_outputs import FileOutputs, output_names, row_messages, table_outputs
 from rpq.cli.validation import check_request
 from rpq.engine.running.limits import peak_memory_bytes
-from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
-from rpq.files.sources import without_login
+from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError, WhereError
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.language.readings import properties_of, readings_of
-from rpq.language.where import WhereError
 from rpq.readers.deletions import Deletions
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
 from rpq.run.loop import OutputError, Run, Sink
+from rpq.stream.sources import without_login
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ import pyarrow.compute as pc
 
 from rpq.cli.request import RunSettings
 from rpq.errors import InputError, RpqError, did_you_mean
-from rpq.files.sources import GUARANTEES, is_source
 from rpq.kafka.topic_names import is_topic, one_cluster, topics_in
 from rpq.language.edge_steps import labels_of_end
 from rpq.language.query import Query
@@ -40,6 +39,7 @@ from rpq.stream.arrays.event_grouping import end_of_event, first_of_events
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE
 from rpq.stream.arrays.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.names.stream_labels import EdgeEnd, text_of
+from rpq.stream.sources import GUARANTEES, is_source
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine

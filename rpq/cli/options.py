@@ -18,11 +18,19 @@ from typing import Any, NamedTuple
 import click
 
 from rpq.errors import RpqError
-from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM, WriteError, check_distinct, check_writable
-from rpq.files.sources import is_source
+from rpq.files.destinations import (
+    STANDARD_OUTPUT,
+    STANDARD_STREAM,
+    WriteError,
+    check_distinct,
+    check_folder_writable,
+    check_writable,
+    is_read_with,
+)
 from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.language.notation import CHOICES, REFUSED_PATHS
 from rpq.run.table_names import is_table, table_in
+from rpq.stream.sources import is_source
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -526,6 +534,20 @@ def check_files(*, written: NamedPaths, read: NamedPaths = ()) -> None:
                 check_writable(path)
     except WriteError as error:
         raise click.UsageError(str(error)) from error
+
+
+def check_folders(*, written: Sequence[tuple[str, str]], read: Sequence[tuple[str, str]]) -> None:
+    """Raise `click.UsageError` if a folder on this machine cannot be written, or is or is in another folder or a file."""
+    for option, folder in written:
+        if "://" in folder:
+            continue
+        for other, path in [*read, *written]:
+            if option != other and is_read_with(folder, path):
+                raise click.UsageError(f"{option} {folder} is {other} {path}, or inside it; use a separate folder for each")
+        try:
+            check_folder_writable(folder)
+        except WriteError as error:
+            raise click.UsageError(f"{option} {error}") from error
 
 
 def is_local(path: str) -> bool:

@@ -11,7 +11,7 @@ from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
 from rpq.cli.options import ByteSize, OnError, WrittenFile, named_inputs
 from rpq.cli.request import RunSettings, query_text
-from rpq.files.sources import installed_sources
+from rpq.stream.sources import installed_sources
 
 EPILOG = """\b
 --input, --static, --source and --target take one or more values, and can be repeated.  EXPRESSION is given first, last, or

@@ -22,10 +22,10 @@ from rpq.cli.outputs.formats import (
 )
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open_sink
 from rpq.cli.request import RunRequest
-from rpq.files.table_formats import MESSAGE, MessageTemplate
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.language.query import shows_removals
 from rpq.language.query_file import QueryEntry
+from rpq.rows.table_formats import MESSAGE, MessageTemplate
 from rpq.rows.typed_columns import WITNESS_COLUMNS, without_terms
 from rpq.run.loop import Sink as RunSink
 from rpq.run.table_names import MOST_BYTES, is_table
@@ -358,7 +358,8 @@ def table_outputs(
         )
     given = ((query, outputs[query.name if request.entries else ""]) for query in queries)
     tables = answer_tables(
-        ((query, output) for query, output in given if output is not None), names_queries=bool(request.entries)
+        ((query.name, query.columns, output) for query, output in given if output is not None),
+        names_queries=bool(request.entries),
     )
     return TableOutputs(
         tables,

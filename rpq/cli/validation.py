@@ -15,10 +15,10 @@ from rpq.cli.request import RunRequest, RunSettings
 from rpq.cli.run_outputs import check_columns, output_names, output_options
 from rpq.errors import InputError
 from rpq.files.destinations import is_regular
-from rpq.files.sources import is_source, without_login
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic
 from rpq.readers import formats
 from rpq.run.table_names import is_table, one_database
+from rpq.stream.sources import is_source, without_login
 from rpq.stream.window import kind_of_text
 
 

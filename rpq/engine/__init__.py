@@ -1,8 +1,8 @@
 """The engine that users call, and what runs below it.
 
 `engine` has the public class, `handlers` the functions that it calls with rows and the turns of threads, `statistics` its
-figures, `running` the registered queries and the evaluation that feeds the stream to them, `state` saving and restoring,
-`warmup` compilation ahead of time, and `explanation` the explanation of queries that need not run. All but the last depend
-on the kind of a query only through the protocol (`rpq.language.protocol`) and the registry of kinds. Modules may import from
-all floors below: operators, language, rows, stream, compiled, files.
+figures, `running` the registered queries and the evaluation that feeds the stream to them, and `state` saving and restoring.
+`warmup` runs every kernel once, `compilation` compiles them ahead of time, and `explanation` explains queries that
+need not run. All but the last depend on the kind of a query only through the protocol (`rpq.language.protocol`) and the
+registry of kinds. Modules may import from all floors below: operators, language, rows, stream, compiled, files.
 """

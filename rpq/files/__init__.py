@@ -1,7 +1,4 @@
-"""What a path or a URL names: output destinations (`destinations`), inputs of other packages (`sources`), file contents.
-
-`table_formats` writes tables as CSV, JSON Lines and Parquet, `compression` compressed frames; `sealed` handles content with
-checksums, and `record_log` appended records.
+"""Files that are written: `destinations`, which are replaced as a whole or written in place, and their `compression`.
 
 The package may import `rpq.errors` and nothing else of this project.
 """

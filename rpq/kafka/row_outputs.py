@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.files.table_formats import MESSAGE, MessageTemplate, array_pieces, json_cells, object_pieces
 from rpq.kafka.client import ClientSettings, KafkaError, client, is_broker_away, log_event, log_warning
 from rpq.kafka.partition_merge import Place
 from rpq.rows.column_kernels import joined_lines
+from rpq.rows.table_formats import MESSAGE, MessageTemplate, array_pieces, json_cells, object_pieces
 from rpq.rows.typed_columns import WITNESS_COLUMNS
 from rpq.run.loop import Sink
 

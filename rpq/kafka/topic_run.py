@@ -14,7 +14,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from rpq.errors import InputError
-from rpq.files.table_formats import MESSAGE, MessageTemplate
 from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, log_event, log_warning, read_settings
 from rpq.kafka.message_reader import BadMessage, MessageColumns
 from rpq.kafka.partition_merge import Place
@@ -29,6 +28,7 @@ from rpq.language.where import parse_where
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.text.changes import SOURCE_TIME
 from rpq.readers.text.edge_rules import EdgeRules
+from rpq.rows.table_formats import MESSAGE, MessageTemplate
 from rpq.rows.typed_columns import WITNESS_COLUMNS
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
 from rpq.run.loop import OutputError, Rejected, Run, Sink
@@ -319,7 +319,8 @@ def run_topics(
     }
     sink: Sink
     if rows is None:
-        tables = answer_tables(((query, outputs[query.name]) for query in queries), names_queries=len(queries) > 1)
+        given = ((query.name, query.columns, outputs[query.name]) for query in queries)
+        tables = answer_tables(given, names_queries=len(queries) > 1)
         database = PostgresTables(tables, identity=identity, differences=_differences, replaces=replace)
         sink = TableOutputs(tables, database, label=tables[0].name.place, check=check)
     else:

@@ -1,7 +1,7 @@
 """The source of a run over topics: their messages as one stream of tuples, and the rounds in which they were pushed.
 
 A round is a slice that was pushed.  The division into rounds depends on when messages arrived.  Therefore each round is
-written to the journal before the transaction that carries its rows: a record (`rpq.files.record_log`) with its number and
+written to the journal before the transaction that carries its rows: a record (`rpq.run.record_log`) with its number and
 the offsets after it.  Pushing the tuples of each partition up to these offsets, in the order of (timestamp, topic,
 partition, offset), replays the round.  A checkpoint removes the rounds before it.
 """
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from rpq.files.record_log import LogError, LogKind, RecordLog, begins_with, read_log
 from rpq.kafka.client import ClientSettings, KafkaError, log_event
 from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
 from rpq.kafka.topic_reader import TopicInput, TopicReader, reader_of
 from rpq.run.loop import SliceSource
+from rpq.run.record_log import LogError, LogKind, RecordLog, begins_with, read_log
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine

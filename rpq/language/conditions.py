@@ -19,7 +19,7 @@ from rpq import automata
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
 from rpq.automata.parser import parse, parse_prefix
 from rpq.automata.symbols import ConditionLabel, write_name
-from rpq.errors import ExpressionError
+from rpq.errors import ExpressionError, WhereError
 from rpq.language.where import (
     EXACT,
     MIRRORED,
@@ -36,7 +36,6 @@ from rpq.language.where import (
     Node,
     Not,
     Where,
-    WhereError,
     parse_where,
 )
 

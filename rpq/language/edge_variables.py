@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rpq.errors import QueryError, did_you_mean
+from rpq.errors import QueryError, WhereError, did_you_mean
 from rpq.language.conditions import TUPLE_COLUMNS, check_types, nodes_of
 from rpq.language.where import (
     Arithmetic,
@@ -27,7 +27,6 @@ from rpq.language.where import (
     Node,
     Not,
     Where,
-    WhereError,
     parse_where,
 )
 

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
-from rpq.errors import RpqError, did_you_mean
+from rpq.errors import WhereError, did_you_mean
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
@@ -69,25 +69,6 @@ FUNCTIONS = {
     "abs": 1,
 }
 """The number of arguments of each function."""
-
-
-class WhereError(RpqError):
-    """A condition that cannot be parsed, or does not fit the input; `str` shows it with a pointer to the place.
-
-    `column` counts the characters of the condition from 1.
-
-    >>> print(WhereError("unexpected '>'", 5, "a > > 1"))
-    --where: column 5: unexpected '>'
-      a > > 1
-          ^
-    """
-
-    def __init__(self, message: str, column: int, text: str) -> None:
-        one_line = re.sub(r"\s", " ", text)
-        super().__init__(f"--where: column {column}: {message}\n  {one_line}\n  {' ' * (column - 1)}^")
-        self.message = message
-        self.column = column
-        self.text = text
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ data sets in `rpq.workloads.formats`.
     bytes (source) → records (text.quotes) → fields (text.detection, line_layout, parsing, jsonlines; fields) → columns
     (text.textfile, parquet, rdf) → selected rows (where, predicate) → one stream (inputs) → a part of it (selection)
 
-Imports from the layers of the engine below (`rpq.language`, `rpq.stream`) and from `rpq.files`, never from the command line.
+Imports from the layers of the engine below (`rpq.language`, `rpq.stream`), never from the command line.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rpq.errors import InputError
-from rpq.language.where import Where, WhereError, parse_where
+from rpq.errors import InputError, WhereError
+from rpq.language.where import Where, parse_where
 from rpq.readers.batch import LABEL_TYPE, Batch, Reader
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.format_registry import BUILTIN_FORMATS, FormatHintReader, format_by_name, formats, hint_on_error
@@ -26,6 +26,7 @@ from rpq.readers.inputs import BATCH_ROWS
 from rpq.readers.open_source import OpenSource, open_source
 from rpq.readers.selection import FilterReader, LimitReader, SelfLoopFilter, SkipReader
 from rpq.readers.text.edge_rules import EdgeRules
+from rpq.stream.arrays.fields import FieldError, quote_value
 
 if TYPE_CHECKING:
     from rpq.readers.rdf.rdf_format import RdfReading
@@ -36,6 +37,7 @@ __all__ = [
     "Batch",
     "ColumnNames",
     "EdgeRules",
+    "FieldError",
     "Format",
     "RdfReading",
     "Reader",
@@ -45,6 +47,7 @@ __all__ = [
     "formats",
     "open_reader",
     "parse_where",
+    "quote_value",
 ]
 
 

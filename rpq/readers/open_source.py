@@ -21,9 +21,9 @@ from typing import Any
 import pyarrow as pa
 
 from rpq.errors import InputError, RpqError
-from rpq.files.sources import Guarantee, Records, is_source, scheme_of, source_class, without_login
 from rpq.readers.source import BYTE_ORDER_MARK, Block, count_lines
 from rpq.readers.text.line_layout import is_ignored
+from rpq.stream.sources import Guarantee, Records, is_source, scheme_of, source_class, without_login
 
 AHEAD = 256
 """The number of `Records` that the thread of a source may fetch in advance."""

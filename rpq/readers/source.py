@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.files.sources import GROUP, is_source, scheme_of
+from rpq.stream.sources import GROUP, is_source, scheme_of
 
 _NEVER = b"\xff"
 """A byte that does not occur in UTF-8, which marks the unwritten part of a buffer."""

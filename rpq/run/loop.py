@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from rpq.engine.statistics import LatencyCounts
-from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError
-from rpq.language.where import WhereError
+from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError, WhereError
 from rpq.run.checkpoint import Checkpoint, Position
 from rpq.stream.arrays.event_grouping import end_of_event, first_of_events
 

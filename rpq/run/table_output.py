@@ -30,7 +30,6 @@ from rpq.run.loop import OutputError, Sink, SliceSource
 from rpq.run.table_names import POSITIONS, TableName, quoted, table_in
 
 if TYPE_CHECKING:
-    from rpq.language.query import Query
     from rpq.rows.changes import Changes
 
 Found = TypeVar("Found")
@@ -64,22 +63,21 @@ class AnswerTable:
     queries: frozenset[str]
 
 
-def answer_tables(outputs: Iterable[tuple[Query, str]], *, names_queries: bool) -> list[AnswerTable]:
-    """Return the tables in which queries, each with the URL of its table, have their answers.
+def answer_tables(outputs: Iterable[tuple[str, Sequence[str], str]], *, names_queries: bool) -> list[AnswerTable]:
+    """Return the tables in which queries have their answers; each has a name, columns, and the URL of its table.
 
     If `names_queries`, an answer has the name of its query.  Raises `InputError` for URLs that name no table.
 
-    >>> import rpq
-    >>> query = rpq.Query("a/b*", window=rpq.Window(size=9, slide=1), semantics="explicit")
-    >>> [table.columns for table in answer_tables([(query, "postgresql:///shop?table=pairs")], names_queries=False)]
-    [('source', 'target')]
+    >>> outputs = [("pairs", ("source", "target"), "postgresql:///shop?table=pairs")]
+    >>> [table.columns for table in answer_tables(outputs, names_queries=True)]
+    [('query', 'source', 'target')]
     """
     found: dict[str, AnswerTable] = {}
-    for query, url in outputs:
+    for query, query_columns, url in outputs:
         name = table_in(url)
         before = found.get(name.identity)
-        columns = (*((QUERY,) * names_queries), *query.columns)
-        queries = frozenset({query.name}) | (before.queries if before is not None else frozenset())
+        columns = (*((QUERY,) * names_queries), *query_columns)
+        queries = frozenset({query}) | (before.queries if before is not None else frozenset())
         found[name.identity] = AnswerTable(name=name, columns=columns, queries=queries)
     return [*found.values()]
 

@@ -24,10 +24,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rpq.engine.warmup import warm_up
 from rpq.errors import RpqError
-from rpq.files.table_formats import MessageTemplate
 from rpq.language.kinds import kernels_of
 from rpq.language.query import Query
 from rpq.language.sparql.query import SparqlQuery
+from rpq.rows.table_formats import MessageTemplate
 from rpq.rows.typed_columns import kinds_of
 from rpq.serve import models
 from rpq.serve.changes import FollowedChanges, Place, RowText, encode_rows, event_text, wait_for_disconnect

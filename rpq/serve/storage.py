@@ -1,7 +1,7 @@
 """The checkpoint of a server and its journal: saving, resuming, and waiting for a disk that cannot be written.
 
 A checkpoint is the state of an engine with the fields of `ServedState`.  The journal has what was acknowledged after it:
-tuples and changes of the queries.  It is a file of records (`rpq.files.record_log`), whose head identifies the journal and
+tuples and changes of the queries.  It is a file of records (`rpq.run.record_log`), whose head identifies the journal and
 the position after which it begins.  A record is a kind (a byte) and its content; the positions are consecutive.
 
     S  the columns of the tuples that follow, as a schema of Arrow
@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RpqError
-from rpq.files.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, begins_with, read_log
 from rpq.readers.rdf.times import KINDS, Kind
 from rpq.run.checkpoint import CheckpointLock
+from rpq.run.record_log import LogContent, LogEnd, LogError, LogKind, RecordLog, begins_with, read_log
 from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.stream.json_values import Damage, JsonValue
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import rpq
 from rpq.engine.engine import Engine  # this import also registers the kinds of queries
-from rpq.files.sealed import damage_error
+from rpq.engine.state.sealed import damage_error
 from rpq.language.hypercube import Share
 from rpq.spark.columns import TRIPLES, EdgeModel
 from rpq.spark.division import OwnEdges, engine_bytes, set_memory_limit, share_limit

@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 
 import rpq
 from rpq.engine.engine import Engine
-from rpq.files.sealed import damage_error
+from rpq.engine.state.sealed import damage_error
 from rpq.language.hypercube import Share
 from rpq.language.query import Query
 from rpq.language.readings import is_ordered

@@ -24,9 +24,9 @@ import pytest
 
 import rpq
 from rpq import automata
+from rpq.engine.state.sealed import HEADER_BYTES, seal
 from rpq.engine.state.state_layout import STATE
 from rpq.errors import ThreadsWarning
-from rpq.files.sealed import HEADER_BYTES, seal
 from tests.engine.state.damaging import as_version_1
 from tests.reference import ReferenceEngine, Row
 from tests.services.environments import ROOT, run

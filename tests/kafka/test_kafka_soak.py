@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.files.table_formats import json_lines
+from rpq.rows.table_formats import json_lines
 from tests.kafka.kafka_process import ended, started
 from tests.services.kafka_broker import free_ports
 

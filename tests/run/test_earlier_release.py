@@ -17,8 +17,8 @@ import pytest
 
 import rpq
 from rpq.cli import main
+from rpq.engine.state.sealed import HEADER_BYTES, header_of, seal, verify
 from rpq.engine.state.state_layout import STATE
-from rpq.files.sealed import HEADER_BYTES, header_of, seal, verify
 from rpq.stream.json_values import JsonValue
 from tests.run.earlier_release.write_files import RUN, RUN_QUERIES, engines, rows_of, tuples
 

@@ -22,7 +22,7 @@ import pytest
 
 import rpq
 from rpq.files import record_log
-from rpq.files.record_log import LogError, parse_log
+from rpq.run.record_log import LogError, parse_log
 from rpq.serve import storage as saving
 from rpq.serve.engine_thread import Call
 from rpq.serve.requests import QueryDefaults, StorageUnavailable

@@ -1,6 +1,6 @@
 r"""The formats of output files, by the ending of their names, and the lines of the RDF formats.
 
-CSV and JSON Lines come from `rpq.files.table_formats`.  TSV and JSON follow SPARQL 1.1's results; N-Quads have edges only:
+CSV and JSON Lines come from `rpq.rows.table_formats`.  TSV and JSON follow SPARQL 1.1's results; N-Quads have edges only:
 
 ============================  ==============  ========================  =================================================
 value                         TSV             JSON of SPARQL            N-Quads
@@ -38,7 +38,7 @@ import pyarrow.compute as pc
 from rpq.errors import RpqError
 from rpq.files import destinations
 from rpq.files.compression import FRAMES
-from rpq.files.table_formats import CSV, JSON_LINES, MESSAGE, LineFormat, value_texts
+from rpq.rows.table_formats import CSV, JSON_LINES, MESSAGE, LineFormat, value_texts
 from rpq.rows.typed_columns import WITNESS_COLUMNS, holds_terms
 from rpq.stream.names.terms import RDF, XSD, literal_text, read_literal
 

@@ -48,7 +48,7 @@ from rpq.cli.outputs.formats import (
 )
 from rpq.files import destinations
 from rpq.files.compression import FRAMES, ArrowFile, Frame
-from rpq.files.table_formats import CSV, JSON_LINES, MESSAGES, LineFormat, json_lines, parquet_writer
+from rpq.rows.table_formats import CSV, JSON_LINES, MESSAGES, LineFormat, json_lines, parquet_writer
 from rpq.rows.typed_columns import WITNESS_COLUMNS
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from rpq.compiled.arrays.distinct_values import distinct_values
 from rpq.compiled.kernel_cache import njit
-from rpq.errors import InputError
+from rpq.errors import InputError, WhereError
 from rpq.language.conditions import Condition, condition_of
 from rpq.language.edge_variables import Filter
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
-from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name, WhereError
+from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name
 from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.names.stream_labels import ConditionLabel
 

@@ -44,10 +44,9 @@ from rpq.engine.running.edge_vertex_links import (
 )
 from rpq.engine.running.outcome_counts import NamedTuples, OutcomeCounts, lower_bound, lower_bounds
 from rpq.engine.running.retention import count_key
-from rpq.errors import InputError, QueryError
+from rpq.errors import InputError, QueryError, WhereError
 from rpq.language.protocol import Question
 from rpq.language.readings import LabelSet, Reading, is_ordered
-from rpq.language.where import WhereError
 from rpq.stream.arrays.plain_columns import is_utf8
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds

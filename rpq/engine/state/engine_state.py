@@ -27,6 +27,7 @@ from rpq.engine.running.intake import query_over_unbounded_window
 from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption, count_key
+from rpq.engine.state.sealed import damage_error
 from rpq.engine.state.state_content import Content, CountedState, EdgesByIdState, Labels, MultigraphState, QueryState
 from rpq.engine.state.state_layout import (
     COUNTED_COLUMNS,
@@ -41,12 +42,10 @@ from rpq.engine.state.state_layout import (
     table_bytes,
     write_file,
 )
-from rpq.errors import QueryError
+from rpq.errors import QueryError, WhereError
 from rpq.files.destinations import open_replacement
-from rpq.files.sealed import damage_error
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import Reading, is_ordered, readings_of
-from rpq.language.where import WhereError
 from rpq.stream.arrays.properties import PropertyTypes
 from rpq.stream.edges.edge_values import EdgeValues, values_at
 from rpq.stream.edges.edges_by_id import EdgesById

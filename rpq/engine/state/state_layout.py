@@ -22,8 +22,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from rpq.engine.state.sealed import HEADER_BYTES, Kind, damage_error, header_of, seal, verify
 from rpq.errors import StateFormatError
-from rpq.files.sealed import HEADER_BYTES, Kind, damage_error, header_of, seal, verify
 from rpq.stream.json_values import Damage, JsonValue
 
 STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=3, read=(1,), sealed=(2,))

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import NoReturn
 
 from rpq import automata
+from rpq.errors import WhereError
 from rpq.language.conditions import TUPLE_COLUMNS, check_types, condition_text, parse_expression
 from rpq.language.match.condition_trees import condition_nodes, conjuncts, own_condition
 from rpq.language.match.labels import EdgeLabels, chain_text, edge_labels, repeated_text, step_text
@@ -20,7 +21,7 @@ from rpq.language.match.syntax import (
     Quantifier,
     match_error,
 )
-from rpq.language.where import Comparison, Logical, Name, Node, Where, WhereError
+from rpq.language.where import Comparison, Logical, Name, Node, Where
 
 
 @dataclass(frozen=True)

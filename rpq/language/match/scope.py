@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
-from rpq.errors import did_you_mean
+from rpq.errors import WhereError, did_you_mean
 from rpq.language.conditions import TUPLE_COLUMNS, condition_text
 from rpq.language.edge_variables import Filter, Value, filter_of
 from rpq.language.match.condition_trees import condition_nodes, rename
 from rpq.language.match.syntax import Aggregated, Exists, match_error
 from rpq.language.pattern import Constant
-from rpq.language.where import Name, Node, WhereError, parse_where
+from rpq.language.where import Name, Node, parse_where
 
 
 @dataclass(frozen=True)

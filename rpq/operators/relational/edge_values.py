@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rpq.errors import WhereError
 from rpq.language.edge_steps import ALWAYS, step_of
 from rpq.language.edge_variables import Filter, Value
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
@@ -28,7 +29,6 @@ from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.protocol import Figures, PresentGraph, Resources
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.sparql.algebra import EdgeCondition, EdgeValue, column_of_value
-from rpq.language.where import WhereError
 from rpq.operators.bags.product import Distinct
 from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
 from rpq.operators.patterns.hosted_query import HostedQuery

@@ -34,9 +34,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.errors import InputError, did_you_mean
+from rpq.errors import InputError, WhereError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn
-from rpq.language.where import Where, WhereError, parse_where
+from rpq.language.where import Where, parse_where
 from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines

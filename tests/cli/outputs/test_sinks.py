@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rpq.cli.outputs import sinks
 from rpq.files.destinations import BorrowedFile
-from rpq.files.table_formats import JSON_LINES
+from rpq.rows.table_formats import JSON_LINES
 from tests.twins import examples
 
 

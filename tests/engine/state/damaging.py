@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 import rpq
+from rpq.engine.state.sealed import HEADER_BYTES, seal
 from rpq.engine.state.state_content import Content
 from rpq.engine.state.state_layout import STATE, read_file
-from rpq.files.sealed import HEADER_BYTES, seal
 
 SECONDS = 60
 """A state that takes longer hangs."""

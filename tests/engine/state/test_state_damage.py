@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import rpq
-from rpq.files.sealed import HEADER_BYTES
+from rpq.engine.state.sealed import HEADER_BYTES
 from tests.calls import counted_calls
 from tests.cli.test_cli_checkpoint import call, command, make_stream
 from tests.engine.state.damaging import as_version_1, states

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.files.table_formats import array_pieces, json_arrays, json_cells, json_lines, object_pieces
 from rpq.kafka.row_outputs import Destination, RowMessages
 from rpq.rows.column_kernels import joined_lines
+from rpq.rows.table_formats import array_pieces, json_arrays, json_cells, json_lines, object_pieces
 
 TEXTS = ["", "a", 'say "b"', "back\\slash", "new\nline", "é😀", "x" * 15, "y" * 16, "z" * 17, "long " * 50]
 

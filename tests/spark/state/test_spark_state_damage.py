@@ -24,7 +24,7 @@ pytest.importorskip("pyspark.sql.streaming.tws_tester", reason="the extra spark 
 pa = pytest.importorskip("pyarrow")
 
 import rpq  # noqa: E402
-from rpq.files.sealed import HEADER_BYTES, seal  # noqa: E402
+from rpq.engine.state.sealed import HEADER_BYTES, seal  # noqa: E402
 from rpq.spark.envelopes import TUPLES, pack_table, unpack_table  # noqa: E402
 from rpq.spark.errors import PipelineError  # noqa: E402
 from rpq.spark.stream import processor  # noqa: E402
