@@ -19,7 +19,7 @@ from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.rows.typed_columns import kinds_of
 from rpq.spark.envelopes import is_numbered_property, numbered_property
 from rpq.spark.errors import PipelineError
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import ShippedObject
 from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError
 from rpq.stream.arrays.values import BOOLEANS
 from rpq.stream.durations import NANOSECONDS
@@ -142,7 +142,7 @@ def edge_expressions(
         raise PipelineError(f"time_unit is {time_unit!r}; expected one of {', '.join(UNITS)}")
 
     def column(name: str) -> str:
-        return quoted(names_in_data[name])
+        return quote_name(names_in_data[name])
 
     op = column("op") if "op" in found else "'+'"
     if DELETE in found:
@@ -162,11 +162,11 @@ def edge_expressions(
     kinds_of_properties = {name: _property_type(schema, name) for name in properties}
     for place, (name, kind_of_property) in enumerate(kinds_of_properties.items()):
         numbered = numbered_property(place)
-        columns[numbered], kinds[numbered] = _cast(quoted(name), kind_of_property), kind_of_property
+        columns[numbered], kinds[numbered] = _cast(quote_name(name), kind_of_property), kind_of_property
     if has_ids:
         numbered = numbered_property(len(properties))
         name, kinds[numbered] = _id_column(schema, names)
-        columns[numbered] = _cast(quoted(name), kinds[numbered])
+        columns[numbered] = _cast(quote_name(name), kinds[numbered])
         kinds_of_properties[EDGE] = kinds[numbered]
     return EdgeExpressions(columns, kinds, kind, is_time, kinds_of_properties)
 
@@ -175,7 +175,7 @@ _NUMBERS = {"s": "unix_seconds", "ms": "unix_millis", "us": "unix_micros"}
 """The functions of SQL that convert times to numbers, by unit."""
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return the name of a column as SQL has it."""
     return "`" + name.replace("`", "``") + "`"
 
@@ -406,7 +406,7 @@ def _type_of_sum(kind: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EdgeModel(Shipped):
+class EdgeModel(ShippedObject):
     """When two inserts are the same edge, the properties that edges carry, and the types of columns with their values.
 
     `time_unit` is the unit of timestamps, if it is known.  `columns` are those of tuples beside source, target, label,
@@ -428,7 +428,7 @@ class EdgeModel(Shipped):
         """The options of engines over these edges."""
         return {"edges": self.identity, "time_unit": self.time_unit}
 
-    def typed(self, rows: pa.Table) -> pa.Table:
+    def cast(self, rows: pa.Table) -> pa.Table:
         """Return rows of queries in which values of edges have the types of their columns."""
         for name, kind in self.values.items():
             place, column = rows.schema.get_field_index(name), rows[name]

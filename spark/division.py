@@ -28,7 +28,7 @@ from rpq.language.readings import LabelSet, has_conditions, readings_of
 from rpq.language.sparql.query import SparqlQuery
 from rpq.spark.envelopes import LabelReader
 from rpq.spark.errors import PipelineError
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import ShippedObject
 from rpq.stream.names.stream_labels import text_of
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def counted_labels(queries: Sequence[rpq.Query], shares: int) -> list[str]:
     return sorted(set[str]().union(*(of_query for of_query in labels if len(of_query) > 1)))
 
 
-class EdgeDivision(Shipped):
+class EdgeDivision(ShippedObject):
     """The division of edges over the shares of some queries: the selections of all `OwnEdges`, computed at once.
 
     >>> query = rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1))

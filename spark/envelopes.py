@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from rpq.engine.state.sealed import Kind, damage_error, seal, unseal
 from rpq.errors import InputError
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import ShippedObject
 from rpq.stream.arrays.values import EMPTY
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import INT64_MAX
@@ -155,7 +155,7 @@ def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[LabelReader] | Non
         yield pa.record_batch({"edges": pa.array([envelope], pa.binary())})
 
 
-class Packer(Shipped):
+class Packer(ShippedObject):
     """A function for `mapInArrow` that turns tuples into envelopes, without those that none of the queries reads.
 
     The columns of `properties`, among which ids of edges may be, are numbered in this order. With None for `queries` all
@@ -235,7 +235,7 @@ def divide_envelope(envelope: bytes, rows: Callable[[pa.Table], Sequence[np.ndar
     return found
 
 
-class Divider(Shipped):
+class Divider(ShippedObject):
     """A function for `mapInArrow` that divides envelopes with places over shares: (partition, file, row, edges).
 
     `rows` returns the rows of a table of edges that each share gets; `keys` are the partitions of the shares.

@@ -22,10 +22,10 @@ from rpq.readers.key_paths import top_of, with_nested_columns, with_nested_field
 from rpq.readers.parquet import OF_TEXT, check_records, edge_reader
 from rpq.readers.text.edge_rules import EdgeReader, EdgeRules
 from rpq.readers.text.line_layout import FURTHER
-from rpq.spark.columns import UNITS, EdgeColumns, arrow_type, places_of, quoted, type_in_rows
+from rpq.spark.columns import UNITS, EdgeColumns, arrow_type, places_of, quote_name, type_in_rows
 from rpq.spark.envelopes import numbered_property
 from rpq.spark.errors import PipelineError
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import ShippedObject
 from rpq.stream.arrays.fields import DELETE, EDGE, FieldError
 from rpq.stream.arrays.numpy_arrays import numpy_array
 from rpq.stream.arrays.plain_columns import with_plain_columns
@@ -64,7 +64,7 @@ def rules_of(path: str | None, columns: str | None = None, label: str | None = N
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordEdges(Shipped):
+class RecordEdges(ShippedObject):
     """A reader that turns records with the columns of `schema`, nested ones included, into tuples.
 
     `properties` are the types of the properties of edges that queries read.  Times become numbers in `unit`; `times` is the
@@ -147,7 +147,7 @@ class RecordEdges(Shipped):
         return numbers
 
 
-class RecordTuples(Shipped):
+class RecordTuples(ShippedObject):
     """A function for `mapInArrow` that turns rows with a record into tuples, which keep the row's other columns.
 
     With `stops` a bad record raises `InputError`; otherwise it is left out.
@@ -215,11 +215,11 @@ def record_rows(frame: DataFrame, edges: RecordEdges, *, sequence: str | None, w
 
     own = pa.schema([(name, pa.null()) for name in frame.schema.names])
     tops = dict.fromkeys(top_of(name, own) for name in edges.names)
-    columns = [sql.struct(*(sql.col(quoted(name)) for name in tops)).alias(RECORD)]
+    columns = [sql.struct(*(sql.col(quote_name(name)) for name in tops)).alias(RECORD)]
     if sequence is not None:
         if frame.schema.names.count(sequence) != 1:
             raise PipelineError(f"no column {sequence!r}, the sequence: found {', '.join(frame.schema.names)}")
-        columns.append(sql.col(quoted(sequence)).cast("bigint").alias(_SEQUENCE))
+        columns.append(sql.col(quote_name(sequence)).cast("bigint").alias(_SEQUENCE))
     return frame.select(*columns, *(places_of(frame) if with_place else ()))
 
 

@@ -1,9 +1,9 @@
 """Objects and values that are sent to Spark's workers.
 
-Objects of this package record the version that pickled them (`Shipped`).  Small values are sent with the function that uses
-them, others are broadcast (`ship_value`).  A broadcast of Spark cannot be unpickled in a process that has not received it,
-and the driver inspects a stateful processor in a worker to which nothing is broadcast.  A `ShippedValue` represents the
-broadcast in such a process, and fetches the value only when it is used.
+Objects of this package record the version that pickled them (`ShippedObject`).  Small values are sent with the function
+that uses them, others are broadcast (`ship_value`).  A broadcast of Spark cannot be unpickled in a process that has not
+received it, and the driver inspects a stateful processor in a worker to which nothing is broadcast.  A `ShippedValue`
+represents the broadcast in such a process, and fetches the value only when it is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Shipped:
+class ShippedObject:
     """An object of this package for tasks.  Unpickling it with another version of the package raises `PipelineError`."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def ship_value(session: SparkSession, value: Any) -> ShippedValue:
     return _Broadcast(session.sparkContext.broadcast(value))
 
 
-class _Inline(Shipped):
+class _Inline(ShippedObject):
     def __init__(self, value: Any) -> None:
         self.value = value
 

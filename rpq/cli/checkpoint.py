@@ -257,18 +257,18 @@ def _decode_position(content: JsonValue) -> Position:
             return {name: length(inside) for name, inside in value.items()}
         if isinstance(value.value, str):  # the name of a run over tables
             return value.text()
-        return None if value.is_none else value.whole(0)
+        return None if value.is_none else value.integer(0)
 
     fields = content["position"]
-    last, tuples = fields["last"], fields["tuples"].whole(0)
+    last, tuples = fields["last"], fields["tuples"].integer(0)
     source: dict[str, Any] = {"tuples": tuples, "last": None if last.is_none else [part.value for part in last]}
     if "mark" in fields:
         mark = fields["mark"]
-        rejected, filtered, undecided = (count.whole(0) for count in mark["counts"])
+        rejected, filtered, undecided = (count.integer(0) for count in mark["counts"])
         source["mark"] = Mark(
-            tuples=mark["tuples"].whole(0),
+            tuples=mark["tuples"].integer(0),
             position=mark["position"].value,
-            line=mark["line"].whole(1),
+            line=mark["line"].integer(1),
             head=mark["head"].text().encode("latin-1"),
             counts=(rejected, filtered, undecided),
         )
@@ -276,7 +276,7 @@ def _decode_position(content: JsonValue) -> Position:
         source=source,
         sink={name: length(fields[name]) for name in ("output", "late_bytes")},
         tuples=tuples,
-        rejected=fields["rejected"].whole(0),
+        rejected=fields["rejected"].integer(0),
         total_seconds=fields["total_seconds"].number(),
     )
 

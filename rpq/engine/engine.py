@@ -708,7 +708,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         running = self._evaluation.running
         names = [name] if isinstance(name, str) or not isinstance(name, Iterable) else list(dict.fromkeys(name))
-        queries = [running.named(one) for one in names]
+        queries = [running.find(one) for one in names]
         self._left += sum(map(running.rows_of, queries), np.zeros(2, np.int64))
         self._evaluation.remove(*names)
         self._handlers.drop(names)
@@ -738,7 +738,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         refuse_unless_callable(handler)
         names = None if query is None else [query] if isinstance(query, str) else list(query)
         for name in names or ():
-            self._evaluation.running.named(name)
+            self._evaluation.running.find(name)
         self._handlers.add(handler, names)
 
     def _query_of_each_window(self) -> dict[Hashable, Any]:
@@ -761,7 +761,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         <Changes: 0 added, 0 removed>
         """
         self._usable()
-        running = self._evaluation.running.named(query)
+        running = self._evaluation.running.find(query)
         vertex = self._evaluation.vertices.id_of(root)
         before = self._evaluation.running.rows()
         self._evaluation.midway = True
@@ -783,7 +783,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         []
         """
         evaluation = self._evaluation
-        return [evaluation.vertices.name_of(root) for root in evaluation.running.named(query).set_aside()]
+        return [evaluation.vertices.name_of(root) for root in evaluation.running.find(query).set_aside()]
 
     # --- present state ---------------------------------------------------------------------------------------
 
@@ -836,7 +836,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         [('x', 'y'), ('x', 'z'), ('y', 'z')]
         """
         self._usable()
-        running = self._evaluation.running.named(query)
+        running = self._evaluation.running.find(query)
         rows, columns = running.answers(), running.columns
         values = columns_of_names(
             rows, self._evaluation.vertices, columns=columns, texts=running.term_texts, times=self._times.column
@@ -902,7 +902,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         1
         """
         self._usable()
-        running = self._evaluation.running.named(query)
+        running = self._evaluation.running.find(query)
         explanation: Explanation | SparqlExplanation | PathExplanation | None = running.explain()
         if explanation is None:
             raise QueryError(f"query {running.question.name!r} is of a kind without an explanation")
@@ -1096,7 +1096,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _raise_overrun(self, changes: Changes) -> None:
         for report in changes.set_aside:
-            error = self._evaluation.running.named(report.query).overrun_error(report)
+            error = self._evaluation.running.find(report.query).overrun_error(report)
             if error is not None:
                 error.changes = changes
                 raise error

@@ -84,14 +84,14 @@ class Handlers:
         ]
 
 
-class _Every:
+class _Everything:
     """A container of everything."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
-_EVERY = _Every()
+_EVERY = _Everything()
 
 
 # --- one thread at a time -----------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ _FURTHER = tuple(one.name for one in fields(Statistics) if one.default == 0)
 def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.ndarray, seconds: float) -> Statistics:
     """Return the figures of the query `name`, or of all queries. `rows_before` counts the rows of unregistered queries."""
     queries = evaluation.running
-    chosen = [queries.figures_of(running) for running in (queries if name is None else [queries.named(name)])]
+    chosen = [queries.figures_of(running) for running in (queries if name is None else [queries.find(name)])]
     if name is None:
         graph, multigraph = evaluation.graph, evaluation.multigraph
         counts: Sequence[int] = evaluation.outcomes.tolist()
@@ -93,7 +93,7 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
     else:
         counts, edges_live = chosen[0].counts, chosen[0].edges
         if evaluation.multigraph is not None:
-            counts = evaluation.multigraph.outcome_counts.counts(queries.named(name).question.name).tolist()
+            counts = evaluation.multigraph.outcome_counts.counts(queries.find(name).question.name).tolist()
     before = rows_before.tolist() if name is None else (0, 0)
     latency = sum((figures.latency for figures in chosen), np.zeros(LATENCY_BUCKETS, np.int64))
     rate = ticks_per_second() or 1.0

@@ -209,7 +209,7 @@ def _use_bits(window: Window, name: Callable[[int], int | str], *, if_compiled: 
     engine = Engine(Query(_CONFLICT, window=window, name="bits"), memory_limit=1 << 60, _capacity=16)
     x, y, z = map(name, range(3))
     engine.push_rows([(x, y, "a", 0)])
-    running = engine._evaluation.running.named("bits")
+    running = engine._evaluation.running.find("bits")
     assert isinstance(running, PathQuery)
     (index,) = running.indexes
     assert isinstance(index, ClosureIndex)

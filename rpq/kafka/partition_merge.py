@@ -234,7 +234,7 @@ class PartitionMerge:
         """Return the offset of the next message to be read."""
         return self._partitions[place].position
 
-    def waiting(self, place: Place) -> int:
+    def waiting_count(self, place: Place) -> int:
         """Return the number of waiting tuples of a partition."""
         return self._partitions[place].rows
 

@@ -378,7 +378,7 @@ class TopicOutputs(Sink):
         self.transactions.check_topics(self.topics)
         self.note_committed()
 
-    def committed(self) -> int:
+    def last_commit(self) -> int:
         """Return the last round to which the committed offsets belong."""
         assert self._source is not None
         return self._source.committed_round()

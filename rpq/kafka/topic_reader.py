@@ -238,7 +238,7 @@ class TopicReader:
                     found[place] = known[place]
         return found
 
-    def committed(self, places: Sequence[Place], run: str) -> dict[Place, tuple[int, int]]:
+    def committed_offsets(self, places: Sequence[Place], run: str) -> dict[Place, tuple[int, int]]:
         """Return the offsets that transactions of this run have committed, each with its round."""
         kafka = client()
         partitions = [kafka.TopicPartition(*place) for place in places]
@@ -331,7 +331,7 @@ class TopicReader:
         """Pause the partitions of which too many tuples wait, and resume those of which fewer wait again."""
         kafka = client()
         for place in merge.places:
-            waiting = merge.waiting(place)
+            waiting = merge.waiting_count(place)
             if waiting > MOST_WAITING and place not in self._paused:
                 self._paused.add(place)
                 self._consumer.pause([kafka.TopicPartition(*place)])

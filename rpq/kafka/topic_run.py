@@ -31,7 +31,7 @@ from rpq.readers.text.edge_rules import EdgeRules
 from rpq.rows.table_formats import MESSAGE, MessageTemplate
 from rpq.rows.typed_columns import WITNESS_COLUMNS
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
-from rpq.run.loop import OutputError, Rejected, Run, Sink
+from rpq.run.loop import OutputError, Rejection, Run, Sink
 from rpq.run.table_names import is_table, one_database, table_in
 from rpq.run.table_output import PostgresTables, TableOutputs, answer_tables
 from rpq.stream.arrays.fields import DEFAULT_UNIT, EDGE, check_time_format
@@ -65,13 +65,13 @@ def _decode_position(content: JsonValue) -> Position:
     inside = content["inside"].value if "inside" in content else []  # absent from most positions
     topics = TopicPosition(
         run=str(content["run"].value),
-        round=content["round"].whole(0),
+        round=content["round"].integer(0),
         ends=dict(zip(places, (int(end) for _, _, end, _ in parts), strict=True)),
         fronts=dict(zip(places, (int(front) for *_, front in parts), strict=True)),
         layouts=content["layouts"].value,
         inside={Place(str(topic), int(number)): int(count) for topic, number, count in inside},
     )
-    counts = {name: value.whole(0) for name, value in content["counts"].items()}
+    counts = {name: value.integer(0) for name, value in content["counts"].items()}
     return Position(
         source=topics,
         sink={"output": content["output"].value, "late_bytes": None},
@@ -141,7 +141,7 @@ class TopicRun(Run):
         log_event("checkpoint written", round=self.source.round, seconds=round(seconds, 3))
         return seconds
 
-    def _on_rejected(self, bad: Rejected) -> None:
+    def _on_rejected(self, bad: Rejection) -> None:
         """Report and log a bad message, and send it to the topic of dead letters."""
         super()._on_rejected(bad)
         assert isinstance(bad, BadMessage)

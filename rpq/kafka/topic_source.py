@@ -254,7 +254,7 @@ class TopicSource(SliceSource):
 
     def committed_round(self) -> int:
         """Return the last round of this run that was committed."""
-        committed = self.reader.committed(list(self.merge.places), self.run)
+        committed = self.reader.committed_offsets(list(self.merge.places), self.run)
         return max((number for _, number in committed.values()), default=0)
 
     def lag(self) -> dict[Place, int]:
@@ -263,7 +263,7 @@ class TopicSource(SliceSource):
         for place in self.merge.places:
             high = self.reader.high(place)
             if high is not None:
-                done = self.ends[place] if self.merge.waiting(place) else self.merge.position(place)
+                done = self.ends[place] if self.merge.waiting_count(place) else self.merge.position(place)
                 found[place] = max(0, high - done)
         return found
 

@@ -3,7 +3,7 @@
 In `?x ?e:transfer[amount > 1000] ?y` the variable `?e` binds each edge of one step. Such an atom becomes two atoms: the
 edge is a vertex between an edge from `?x` and one to `?y`, whose labels are the ends of the expression
 (`rpq.stream.names.stream_labels.EdgeEnd`). So joins, parts and windows are those of patterns without edge variables
-(`rpq.language.pattern.Pattern.joined`); what remains is to evaluate the filter over bindings and to put values in place of
+(`rpq.language.pattern.Pattern.to_join`); what remains is to evaluate the filter over bindings and to put values in place of
 edges.
 """
 
@@ -149,7 +149,7 @@ def read_filter(text: str, vertices: Sequence[str], edges: Sequence[str]) -> Fil
 def filter_of(where: Where, known: Mapping[str, Value]) -> Filter:
     """Return the filter of a condition, whose names stand for the `known` values. Raises `WhereError`."""
     reader = _FilterReader(where, known)
-    tree = reader.rewritten(where.tree)
+    tree = reader.rewrite(where.tree)
     names = frozenset(node.name for node in nodes_of(tree) if isinstance(node, Name))
     rewritten = Where(where.text, tree, names)
     check_types(rewritten)
@@ -169,7 +169,7 @@ class _FilterReader:
         value = self._known[node.name] if isinstance(node, Name) else None
         return value if value is not None and value.kind in ("vertex", "number") else None
 
-    def rewritten(self, node: Node) -> Node:
+    def rewrite(self, node: Node) -> Node:
         """Return a node with columns in place of comparisons of terms. Raises `WhereError` for an edge elsewhere."""
         match node:
             case Comparison(sign, left, right) if sign in ("==", "!="):
@@ -191,19 +191,19 @@ class _FilterReader:
                     )
                 return node
             case Logical():
-                return replace(node, parts=tuple(map(self.rewritten, node.parts)))
+                return replace(node, parts=tuple(map(self.rewrite, node.parts)))
             case Not() | IsNull():
-                return replace(node, inner=self.rewritten(node.inner))
+                return replace(node, inner=self.rewrite(node.inner))
             case In(inner, values, column=column) if any(self._term(value) for value in (inner, *values)):
-                parts = [self.rewritten(Comparison("==", inner, value, column=column)) for value in values]
+                parts = [self.rewrite(Comparison("==", inner, value, column=column)) for value in values]
                 return parts[0] if len(parts) == 1 else Logical("or", tuple(parts), column=column)
             case In():
-                return replace(node, inner=self.rewritten(node.inner), values=tuple(map(self.rewritten, node.values)))
+                return replace(node, inner=self.rewrite(node.inner), values=tuple(map(self.rewrite, node.values)))
             case Between():
-                inner, low, high = map(self.rewritten, (node.inner, node.low, node.high))
+                inner, low, high = map(self.rewrite, (node.inner, node.low, node.high))
                 return replace(node, inner=inner, low=low, high=high)
             case Comparison() | Arithmetic():
-                return replace(node, left=self.rewritten(node.left), right=self.rewritten(node.right))
+                return replace(node, left=self.rewrite(node.left), right=self.rewrite(node.right))
             case Call():
-                return replace(node, arguments=tuple(map(self.rewritten, node.arguments)))
+                return replace(node, arguments=tuple(map(self.rewrite, node.arguments)))
         return node

@@ -29,14 +29,14 @@ AnyQuery = TypeVar("AnyQuery", bound=Query)
 class Kind:
     """A kind of query: the type of its questions, and functions that start a question and convert it to JSON and back.
 
-    `read` raises `Damage` for values that `described` cannot have returned. If queries of the kind share a part of the
+    `read` raises `Damage` for values that `to_json` cannot have returned. If queries of the kind share a part of the
     engine, `host` creates it once for each engine, and `start` finds it in its resources.
     """
 
     name: str
     question: type
     start: Callable[[Any, Resources], RunningQuery]
-    described: Callable[[Any], dict[str, Any]]
+    to_json: Callable[[Any], dict[str, Any]]
     read: Callable[[JsonValue], Any]
     host: Callable[[Resources], Part] | None = None
     divides: Callable[[Any], bool] = lambda question: True
@@ -100,7 +100,7 @@ def single_thread_warning(questions: Iterable[Question], threads: int) -> str | 
 def query_json(question: Question) -> dict[str, Any]:
     """Return a question as JSON values, for saved states, checkpoints, and Spark's workers."""
     kind = kind_of(question)
-    return {**({} if kind.name == _PLAIN else {"kind": kind.name}), **kind.described(question)}
+    return {**({} if kind.name == _PLAIN else {"kind": kind.name}), **kind.to_json(question)}
 
 
 def read_query(content: JsonValue) -> Any:
@@ -130,11 +130,11 @@ def read_window(content: JsonValue) -> AnyWindow:
     try:
         match kind:
             case "count":
-                return CountWindow(size=content["size"].whole(1), step=content["step"].whole(1))
+                return CountWindow(size=content["size"].integer(1), step=content["step"].integer(1))
             case "unbounded":
                 return UnboundedWindow()
             case _:
-                return Window(size=content["size"].whole(1), slide=content["slide"].whole(1))
+                return Window(size=content["size"].integer(1), slide=content["slide"].integer(1))
     except QueryError as problem:
         raise Damage(f"a window is not understood: {problem}") from problem
 
@@ -144,10 +144,10 @@ def read_window(content: JsonValue) -> AnyWindow:
 _TEXTS = ("name", "paths", "semantics", "on_budget", "order", "matching", "filter", "report", "language", "node_label")
 _READERS: Mapping[str, Callable[[JsonValue], Any]] = {
     **dict.fromkeys(_TEXTS, JsonValue.unicode),
-    **dict.fromkeys(LENGTHS, lambda length: length.whole(0)),
+    **dict.fromkeys(LENGTHS, lambda length: length.integer(0)),
     **dict.fromkeys(("sources", "targets"), lambda vertices: [vertex.vertex() for vertex in vertices]),
     "select": lambda names: tuple(name.unicode() for name in names),
-    "simple_budget": lambda budget: budget.whole(1),
+    "simple_budget": lambda budget: budget.integer(1),
     "distinct": JsonValue.flag,
 }
 """The functions that read the options of queries."""

@@ -276,11 +276,11 @@ def vertices_of(constant: Constant) -> list[str]:
 # --- edges that atoms accept --------------------------------------------------------------------------------
 
 
-def edges_accepted(atoms: Iterable[Atom]) -> dict[LabelSymbol, frozenset[Ends]]:
+def accepted_edges(atoms: Iterable[Atom]) -> dict[LabelSymbol, frozenset[Ends]]:
     """Return for each label of an edge atom which of its edges the edge atoms accept, by their ends.
 
     >>> from rpq.language.pattern import parse_pattern
-    >>> {label: [*map(str, ends)] for label, ends in edges_accepted(parse_pattern("?x a h7 . ?x ^b ?x . ?x c ?y")).items()}
+    >>> {label: [*map(str, ends)] for label, ends in accepted_edges(parse_pattern("?x a h7 . ?x ^b ?x . ?x c ?y")).items()}
     {'a': ['any vertex to h7'], 'b': ['any vertex to itself'], 'c': ['any vertex to any vertex']}
     """
     found: dict[LabelSymbol, set[Ends]] = {}
@@ -401,12 +401,12 @@ class Pattern:
         read = (*self.values, *(self.filter.values if self.filter is not None else ()))
         return frozenset(value.name for value in read if value.kind == "property")
 
-    def joined(self, *, paths: str) -> Pattern:
+    def to_join(self, *, paths: str) -> Pattern:
         """Return the pattern in which edges are vertices. Filter and columns are evaluated over its solutions.
 
         All variables and blank nodes are its columns. An edge variable becomes a variable with a name that no text has.
 
-        >>> print(*Pattern.read("?x ?e:a ?y", None).joined(paths="walk").atoms, sep=", ")
+        >>> print(*Pattern.read("?x ?e:a ?y", None).to_join(paths="walk").atoms, sep=", ")
         ?x subject of a ?.e, ?.e object of a ?y
         """
         if not self.has_values:
@@ -430,9 +430,9 @@ class Pattern:
         return frozenset(atom.edge[1] for atom in self.atoms if atom.edge is not None)
 
     @cached_property
-    def edges_accepted(self) -> dict[LabelSymbol, frozenset[Ends]]:
+    def accepted_edges(self) -> dict[LabelSymbol, frozenset[Ends]]:
         """For each label of an edge atom the edges that the edge atoms accept."""
-        return edges_accepted(self.atoms)
+        return accepted_edges(self.atoms)
 
     @property
     def orders(self) -> tuple[TimeOrder, ...]:

@@ -54,7 +54,7 @@ class Division(NamedTuple):
         """True if a single thread owns all vertices."""
         return self.threads * self.share[1] == 1
 
-    def owned(self, hashes: np.ndarray) -> list[np.ndarray]:
+    def ownership(self, hashes: np.ndarray) -> list[np.ndarray]:
         """Return a boolean array for each thread: the vertices that it owns, by the hashes of their names."""
         # First by share, then by thread: the answers of a share must not depend on the number of threads.
         rest, share = np.divmod(hashes, np.uint64(self.share[1]))
@@ -182,7 +182,7 @@ class Resources:
     sharing: Literal["auto", "always", "never"] = "auto"  # whether queries share work that none of them needs alone
     is_late: bool = False  # whether it starts with an empty window while those of other queries hold edges
     shared: dict[Hashable, Any] = field(default_factory=dict)  # parts that queries share, by keys; queries add them
-    each: Callable[[Sequence[Any], Callable[[Any], Any]], Any] = _one_by_one
+    map_workers: Callable[[Sequence[Any], Callable[[Any], Any]], Any] = _one_by_one
 
 
 class Overrun(NamedTuple):
@@ -452,7 +452,7 @@ class RunningQuery(ABC):
     # --- saved states ----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
+    def to_state(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         """Return the counts that cannot be recomputed from the window, as JSON values."""
 
     @abstractmethod

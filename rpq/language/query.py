@@ -447,7 +447,7 @@ class PatternQuery(Query):
             raise QueryError(f"{misfit.option} {misfit.reason}")
         object.__setattr__(self, "select", None if self.select is None else pattern.columns)
         object.__setattr__(self, "_pattern", pattern)
-        join = pattern.joined(paths=self.paths)
+        join = pattern.to_join(paths=self.paths)
         object.__setattr__(self, "_join", join)
         paths = tuple((atom, automaton_of(str(atom.expression))) for atom in join.atoms if atom.edge is None)
         object.__setattr__(self, "_path_atoms", paths)
@@ -533,7 +533,7 @@ class PatternQuery(Query):
         other = copy(self)
         pattern = Pattern.read(self.expression, self.select, self.filter)
         object.__setattr__(other, "_pattern", pattern)
-        object.__setattr__(other, "_join", pattern.joined(paths=self.paths))
+        object.__setattr__(other, "_join", pattern.to_join(paths=self.paths))
         object.__setattr__(other, "_unit", None)
         return other
 
@@ -549,12 +549,12 @@ class PatternQuery(Query):
 
     @property
     def join(self) -> Pattern:
-        """The pattern whose solutions, filtered, have the values of its columns (`Pattern.joined`)."""
+        """The pattern whose solutions, filtered, have the values of its columns (`Pattern.to_join`)."""
         join: Pattern = self._join  # type: ignore[attr-defined]
         return join
 
     @property
-    def joined(self) -> PatternQuery:
+    def joined_pattern(self) -> PatternQuery:
         """The pattern that is joined: itself, but for edge variables and filters."""
         return self
 
@@ -636,7 +636,7 @@ class PatternQuery(Query):
         """
         if self.window.kind == "count" and self.reads(label):
             return frozenset({ALL})
-        accepted = self.join.edges_accepted.get(label, frozenset())
+        accepted = self.join.accepted_edges.get(label, frozenset())
         return accepted | edges_accepted_on_paths(self._automata_of_atoms, label)
 
     @property
@@ -668,7 +668,7 @@ class EdgeValuesQuery(PatternQuery):
 
     >>> window = Window(size=30, slide=1)
     >>> query = Query("?x ?e:transfer ?y", window=window, select=["?x", "?e.amount"], filter="?e.amount > 5")
-    >>> query.columns, query.joined.columns
+    >>> query.columns, query.joined_pattern.columns
     (('x', 'e.amount'), ('x', '.e', 'y'))
     """
 
@@ -688,7 +688,7 @@ class EdgeValuesQuery(PatternQuery):
         return self.pattern.values
 
     @property
-    def joined(self) -> PatternQuery:
+    def joined_pattern(self) -> PatternQuery:
         """The pattern that is joined. Its solutions, filtered and with values in place of edges, are those of this one."""
         joined = object.__new__(PatternQuery)
         options = {"select": None, "filter": None, "distinct": False, "semantics": "explicit", "report": "change"}

@@ -119,7 +119,7 @@ class Reading(NamedTuple):
         return label is not None and self.labels.has(label)
 
 
-def edges_accepted_by(question: Any, label: LabelSymbol) -> frozenset[Ends]:
+def accepted_edges_by(question: Any, label: LabelSymbol) -> frozenset[Ends]:
     """Return which edges of a label a question needs, by their ends; none where it does not read the label.
 
     A question without a method `accepts` accepts all edges of the labels that it reads.

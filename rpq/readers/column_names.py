@@ -68,7 +68,7 @@ class ColumnNames:
     None.  With `text_vertices` vertices are text, numbers too.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
-    >>> names["source"], names["target"], names.required
+    >>> names["source"], names["target"], names.required_columns
     ('user', 'target', ('source', 'target', 'label', 'timestamp'))
     """
 
@@ -184,10 +184,10 @@ class ColumnNames:
         return (*self.columns, *(column for column in further if not self._is_replaced(column)))
 
     @property
-    def required(self) -> tuple[str, ...]:
+    def required_columns(self) -> tuple[str, ...]:
         """The columns that an input must have. op, delete and stream are required only if the mapping contains them.
 
-        >>> ColumnNames().required
+        >>> ColumnNames().required_columns
         ('source', 'target', 'label', 'timestamp')
         """
         renamed = dict(self.renamed)
@@ -228,10 +228,10 @@ class ColumnNames:
         ...     print(error.message.partition("; give ")[2])
         --columns source=user,target=product,timestamp=ts --label LABEL
         """
-        missing = [column for column in self.required if column not in there]
+        missing = [column for column in self.required_columns if column not in there]
         if not missing:
             return
-        needed = [self[one] for one in self.required if one not in _OPTIONAL]
+        needed = [self[one] for one in self.required_columns if one not in _OPTIONAL]
         if "op" in names and any(name.partition(".")[0] in ("after", "payload") for name in names):
             raise MissingColumns("this is an envelope of Debezium; --changes debezium reads it as a change of a row")
         if {"schema", "payload"} <= {name.partition(".")[0].partition("[")[0] for name in names}:

@@ -105,7 +105,7 @@ class Delta:
             first.numbers = self.numbers[:events]
         return first
 
-    def where(self, chosen: np.ndarray) -> Delta:
+    def select(self, chosen: np.ndarray) -> Delta:
         """Return the rows chosen by a mask, and the events that have any of them.  O(rows + events)."""
         values, order = self.ids
         ends = ends_after_filter(chosen, self.ends)
@@ -174,6 +174,6 @@ def ends_after_filter(chosen: np.ndarray, ends: np.ndarray) -> np.ndarray:
 def without_boundaries(delta: Delta, times: np.ndarray) -> Delta:
     """Return the rows of tuples, without those of boundaries, each with the time in `times` of its tuple."""
     is_tuple = delta.orders % 2 == 1
-    rows = delta.where(np.repeat(is_tuple, delta.lengths()))
+    rows = delta.select(np.repeat(is_tuple, delta.lengths()))
     rows.times = times[rows.orders // 2]
     return rows

@@ -69,7 +69,7 @@ class WeightedRows:
         """Return the same changes with other rows, one for each change."""
         return WeightedRows(rows, self.weights, self.events)
 
-    def where(self, chosen: np.ndarray) -> WeightedRows:
+    def select(self, chosen: np.ndarray) -> WeightedRows:
         """Return some of the changes, chosen by a mask or by places in the order of events."""
         return WeightedRows(self.rows[chosen], self.weights[chosen], self.events[chosen])
 
@@ -115,7 +115,7 @@ class WeightedRows:
         if not len(self):
             return self
         order = np.lexsort([*(self.rows[:, column] for column in reversed(range(self.rows.shape[1]))), self.events])
-        changes = self.where(order)
+        changes = self.select(order)
         is_first = np.ones(len(changes), bool)
         is_first[1:] = (changes.events[1:] != changes.events[:-1]) | (changes.rows[1:] != changes.rows[:-1]).any(axis=1)
         firsts = np.flatnonzero(is_first)
@@ -169,7 +169,7 @@ def sort_by_event(changes: WeightedRows) -> WeightedRows:
     """Return changes in the order of events."""
     if (changes.events[1:] >= changes.events[:-1]).all():
         return changes
-    return changes.where(np.argsort(changes.events, kind="stable"))
+    return changes.select(np.argsort(changes.events, kind="stable"))
 
 
 # --- deltas --------------------------------------------------------------------------------------------------

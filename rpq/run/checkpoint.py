@@ -134,8 +134,8 @@ class Checkpoint:
         if text is None:
             raise CheckpointError(f"{path}: {self._form.foreign}")
         try:
-            content = JsonValue.parsed(text, self._form.key)
-            if "version" not in content or content["version"].whole() != VERSION:
+            content = JsonValue.parse(text, self._form.key)
+            if "version" not in content or content["version"].integer() != VERSION:
                 raise CheckpointError(f"{path}: is no checkpoint of this version of `rpq run`; remove it to start anew")
             before = {name: option.value for name, option in content["identity"].items()}
             position = self._form.decode(content)

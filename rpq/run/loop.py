@@ -4,7 +4,7 @@ A slice is pushed as a whole, and its rows are written as a whole.  Then engine,
 only at such a point does a run commit, write a checkpoint, and react to signals.  Rows become final in one of two ways.  A
 sink of files is truncated to the position of the checkpoint when a run is resumed.  A sink with transactions commits rows
 together with the position of the source; a resumed run pushes again, without writing rows, what was committed after the
-checkpoint: `Sink.committed` says how far that is.
+checkpoint: `Sink.last_commit` says how far that is.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SliceSize:
             self.tuples = size if self.most is None else min(self.most, size)
 
 
-class Pushed(NamedTuple):
+class PushOutcome(NamedTuple):
     """The outcome of one push: the `tuples` that were pushed, from row `start` of a slice on, and their changes.
 
     `error` is what ended the push, `changes` are then those of the tuples before it, or None, and `rejected` the rows of the
@@ -82,14 +82,14 @@ class Pushed(NamedTuple):
     rejected: range = range(0)
 
     @property
-    def accepted(self) -> int:
+    def accepted_count(self) -> int:
         """The number of tuples that the engine accepted; 0 if an error does not say how many."""
         return self.tuples.num_rows if self.error is None else max(0, self.rejected.start - self.start)
 
 
 def push_accepted(
     push: Callable[[pa.RecordBatch], Changes], tuples: pa.RecordBatch, *, has_events: bool = False
-) -> Iterator[Pushed]:
+) -> Iterator[PushOutcome]:
     """Push tuples without those that the engine rejects; yield the outcome of each push.
 
     After an outcome with an `InputError` for a tuple the next push begins behind the rejected rows, unless the caller ends
@@ -107,7 +107,7 @@ def push_accepted(
     while start < tuples.num_rows:
         rest = tuples.slice(start)
         try:
-            outcome = Pushed(rest, start, push(rest))
+            outcome = PushOutcome(rest, start, push(rest))
         except (InputError, LimitError, ConflictBudgetError) as error:
             rejected = range(0)
             if isinstance(error, InputError) and error.row is not None:
@@ -115,14 +115,14 @@ def push_accepted(
                 if has_events and "event" in rest.schema.names:
                     first = first_of_events(rest.column("event"))
                     rejected = range(start + int(first[error.row]), start + end_of_event(first, error.row))
-            outcome = Pushed(rest, start, getattr(error, "changes", None), error, rejected)
+            outcome = PushOutcome(rest, start, getattr(error, "changes", None), error, rejected)
         yield outcome
         if not outcome.rejected:
             return
         start = outcome.rejected.stop
 
 
-class Rejected(Protocol):
+class Rejection(Protocol):
     """A tuple that is left out, or a record that is not a tuple: its position and the reason."""
 
     @property
@@ -143,14 +143,14 @@ class Slice(Protocol):
     def columns(self) -> pa.RecordBatch | None: ...
 
     @property
-    def bad(self) -> Sequence[Rejected]: ...
+    def bad(self) -> Sequence[Rejection]: ...
 
     @property
     def size(self) -> int: ...
 
     def place_of(self, row: int) -> str: ...
 
-    def rejection(self, row: int, reason: str) -> Rejected: ...
+    def rejection(self, row: int, reason: str) -> Rejection: ...
 
 
 def push_slice(
@@ -159,8 +159,8 @@ def push_slice(
     *,
     stops: bool,
     has_events: bool = False,
-    on_pushed: Callable[[Pushed], None] = lambda pushed: None,
-    on_rejected: Callable[[Rejected, int], None],
+    on_pushed: Callable[[PushOutcome], None] = lambda pushed: None,
+    on_rejected: Callable[[Rejection, int], None],
 ) -> tuple[int | None, InputError | None]:
     """Push the tuples of a slice that the engine accepts.
 
@@ -243,7 +243,7 @@ class Sink(Protocol):
     """The output of a run.
 
     It has rows if it `has_destination`.  If it `is_transactional`, rows become final in `commit`, together with the position
-    of the source, whose number `committed` returns; otherwise they are final when they are written.
+    of the source, whose number `last_commit` returns; otherwise they are final when they are written.
     """
 
     is_transactional: bool = False
@@ -267,7 +267,7 @@ class Sink(Protocol):
         """Make all rows final, with the position of the source."""
         return
 
-    def committed(self) -> int:
+    def last_commit(self) -> int:
         """Return the number of the source's position (`SliceSource.sequence`) in the last commit of this run."""
         return 0
 
@@ -407,7 +407,7 @@ class Run:
         if self.resumed is None:  # from now on the run has a name that survives a crash
             self._write_checkpoint()
             return
-        for part in self.source.replay_until(self.sink.committed()):
+        for part in self.source.replay_until(self.sink.last_commit()):
             self._push(part, again=True)
         self.sink.note_committed()
 
@@ -440,7 +440,7 @@ class Run:
         rows = 0
         rejected_before = self.rejected
 
-        def write(pushed: Pushed) -> None:
+        def write(pushed: PushOutcome) -> None:
             nonlocal rows
             if self.sink.is_transactional and isinstance(pushed.error, (LimitError, ConflictBudgetError)):
                 # The rows of an incomplete slice are not final; those of the slices before it are.
@@ -449,7 +449,7 @@ class Run:
                     self.is_consistent = False  # the engine has a part of this slice
             elif pushed.changes is not None and not again:
                 rows += self._write(part, pushed)
-            self.tuples += pushed.accepted
+            self.tuples += pushed.accepted_count
 
         def push(tuples: pa.RecordBatch) -> Changes:
             if self.engine is None:
@@ -472,7 +472,7 @@ class Run:
         if stop is not None:
             raise stop
 
-    def _write(self, part: Slice, pushed: Pushed) -> int:
+    def _write(self, part: Slice, pushed: PushOutcome) -> int:
         """Write the changes of pushed tuples, and return the number of rows."""
         changes = pushed.changes
         assert changes is not None
@@ -487,12 +487,12 @@ class Run:
             )
         return len(changes) if self.sink.has_destination else 0
 
-    def _reject(self, bad: Rejected, tuples: int, *, again: bool) -> None:
+    def _reject(self, bad: Rejection, tuples: int, *, again: bool) -> None:
         self.rejected += tuples
         if not again:
             self._on_rejected(bad)
 
-    def _on_rejected(self, bad: Rejected) -> None:
+    def _on_rejected(self, bad: Rejection) -> None:
         """Report input that was rejected."""
         if len(self.rejections) < MAX_MESSAGES:
             self.rejections.append(f"{bad.place}: {bad.reason}")

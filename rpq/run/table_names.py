@@ -30,7 +30,7 @@ class TableName:
     """A table of a database; `url` is that of the database, with the login, which no message or file may contain.
 
     >>> table = table_in("postgresql://ann:secret@db.example/shop?table=graph.reachable&sslmode=require")
-    >>> table.label, table.quoted
+    >>> table.label, table.sql
     ('postgresql://db.example/shop?table=graph.reachable', '"graph"."reachable"')
     >>> "secret" in repr(table)
     False
@@ -58,13 +58,13 @@ class TableName:
         return f"postgresql:{self.text}"
 
     @property
-    def quoted(self) -> str:
+    def sql(self) -> str:
         """The name in SQL."""
-        return self.beside(self.name)
+        return self.sibling(self.name)
 
-    def beside(self, name: str) -> str:
+    def sibling(self, name: str) -> str:
         """Return the name in SQL of another table in the same schema."""
-        return quoted(name) if self.schema is None else f"{quoted(self.schema)}.{quoted(name)}"
+        return quote_name(name) if self.schema is None else f"{quote_name(self.schema)}.{quote_name(name)}"
 
     def without_secrets(self, message: object) -> str:
         """Return a message without the passwords of the URL."""
@@ -136,10 +136,10 @@ def one_database(urls: Iterable[str]) -> list[TableName]:
     return found
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name in quotes, as an identifier of SQL.
 
-    >>> print(quoted('my "x"'))
+    >>> print(quote_name('my "x"'))
     "my ""x""\"
     """
     escaped = name.replace('"', '""')

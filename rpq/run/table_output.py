@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from rpq.errors import install_command
 from rpq.run.loop import OutputError, Sink, SliceSource
-from rpq.run.table_names import POSITIONS, TableName, quoted, table_in
+from rpq.run.table_names import POSITIONS, TableName, quote_name, table_in
 
 if TYPE_CHECKING:
     from rpq.rows.changes import Changes
@@ -156,7 +156,7 @@ class TableOutputs(Sink):
                 )
         self._committed_at = time.monotonic()
 
-    def committed(self) -> int:
+    def last_commit(self) -> int:
         """Return the number of the position that the database has."""
         return self._progress.position
 
@@ -327,7 +327,7 @@ class PostgresTables:
         replaces: bool = False,
     ) -> None:
         # In one order, so that runs do not wait for one another in a circle.
-        self._tables = sorted(tables, key=lambda table: table.name.quoted)
+        self._tables = sorted(tables, key=lambda table: table.name.sql)
         self._identity, self._differences = json.loads(json.dumps(identity)), differences
         self._times, self._replaces = times, replaces
         self._connection: Any = None
@@ -339,7 +339,7 @@ class PostgresTables:
         with self._transaction() as sql:
             sql.one("SELECT pg_advisory_xact_lock(hashtext('rpq_positions'))::text")
             for table in self._tables:
-                positions = table.name.beside(POSITIONS)
+                positions = table.name.sibling(POSITIONS)
                 if not sql.exists(positions):
                     sql.run(
                         f"CREATE TABLE {positions} (name text PRIMARY KEY, run text NOT NULL, transactions bigint NOT NULL, "
@@ -348,9 +348,9 @@ class PostgresTables:
                     )
                 before = sql.one(f"SELECT identity, created FROM {positions} WHERE name = $1 FOR UPDATE", table.name.name)
                 created = None if before is None else before[1]
-                if sql.exists(table.name.quoted):
+                if sql.exists(table.name.sql):
                     self._check_columns(sql, table)
-                    if sql.one(f"SELECT 1 FROM {table.name.quoted} LIMIT 1"):
+                    if sql.one(f"SELECT 1 FROM {table.name.sql} LIMIT 1"):
                         self._empty(sql, table, before)
                 else:
                     created = self._create(sql, table)
@@ -364,9 +364,9 @@ class PostgresTables:
     def _create(self, sql: _Statements, table: AnswerTable) -> int:
         """Create a table, and return its oid.  Columns are texts until rows say better (`_fit`)."""
         time_type = "bigint" if self._times is None else _type_of(self._times)
-        keys = ", ".join(map(quoted, table.columns))
-        columns = ", ".join(f"{quoted(column)} text" for column in table.columns)
-        name = table.name.quoted
+        keys = ", ".join(map(quote_name, table.columns))
+        columns = ", ".join(f"{quote_name(column)} text" for column in table.columns)
+        name = table.name.sql
         sql.run(f"CREATE TABLE {name} ({columns}, {TIMESTAMP} {time_type}, {TIMES} bigint NOT NULL)")
         sql.run(f"CREATE UNIQUE INDEX ON {name} ({keys}) NULLS NOT DISTINCT")
         sql.run(f"CREATE INDEX ON {name} ({TIMES}) WHERE {TIMES} <= 0")  # with which answers that leave are found
@@ -375,7 +375,7 @@ class PostgresTables:
         return int(created[0])
 
     def _check_columns(self, sql: _Statements, table: AnswerTable) -> None:
-        expected, found = {*table.columns, TIMESTAMP, TIMES}, sql.columns(table.name.quoted)
+        expected, found = {*table.columns, TIMESTAMP, TIMES}, sql.columns(table.name.sql)
         if found.keys() != expected:
             raise OutputError(
                 f"{table.name.label}: has the columns {', '.join(found)}; expected "
@@ -386,18 +386,18 @@ class PostgresTables:
             "WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)) FROM pg_index i "
             "WHERE i.indrelid = to_regclass($1) AND i.indisunique AND i.indpred IS NULL "
             "AND (i.indnullsnotdistinct OR i.indisprimary) AND NOT 0 = ANY (i.indkey)",
-            table.name.quoted,
+            table.name.sql,
         )
         if sorted(table.columns) not in [sorted(str(names).split(chr(1))) for (names,) in unique]:
-            keys = ", ".join(map(quoted, table.columns))
+            keys = ", ".join(map(quote_name, table.columns))
             raise OutputError(
                 f"{table.name.label}: has no unique index by which an answer is found; expected CREATE UNIQUE INDEX ON "
-                f"{table.name.quoted} ({keys}) NULLS NOT DISTINCT"
+                f"{table.name.sql} ({keys}) NULLS NOT DISTINCT"
             )
 
     def _empty(self, sql: _Statements, table: AnswerTable, before: tuple[Any, ...] | None) -> None:
         if self._replaces:
-            sql.run(f"DELETE FROM {table.name.quoted}")  # readers see the rows until this is committed
+            sql.run(f"DELETE FROM {table.name.sql}")  # readers see the rows until this is committed
             return
         what = "has rows, which no run has written"
         if before is not None:
@@ -413,9 +413,9 @@ class PostgresTables:
         found = set()
         with self._transaction() as sql:
             for table in self._tables:
-                positions = table.name.beside(POSITIONS)
+                positions = table.name.sibling(POSITIONS)
                 row = None
-                if sql.exists(positions) and sql.exists(table.name.quoted):
+                if sql.exists(positions) and sql.exists(table.name.sql):
                     row = sql.one(f"SELECT run, transactions, position FROM {positions} WHERE name = $1", table.name.name)
                 if row is None or row[0] != run:
                     what = "was dropped, or never written by this run" if row is None else "was taken over by another run"
@@ -436,7 +436,7 @@ class PostgresTables:
         with self._transaction() as sql:
             for table in self._tables:
                 counted = sql.one(
-                    f"UPDATE {table.name.beside(POSITIONS)} "
+                    f"UPDATE {table.name.sibling(POSITIONS)} "
                     "SET transactions = transactions + 1, position = $1, written = now() "
                     "WHERE name = $2 AND run = $3 AND transactions = $4 RETURNING 1",
                     *(position, table.name.name, run, after),
@@ -454,11 +454,11 @@ class PostgresTables:
         """Change a table: copy the changes into a temporary one, add their times, and delete rows that are in no answer."""
         if self._schemas.get(table) != changes.schema:
             self._fit(sql, table, temporary, changes)
-        name, names = table.name.quoted, ", ".join(map(quoted, changes.column_names))
+        name, names = table.name.sql, ", ".join(map(quote_name, changes.column_names))
         sql.copy(temporary, changes)
         sql.run(
             f"INSERT INTO {name} AS present ({names}) SELECT {', '.join(self._selected[table])} FROM pg_temp.{temporary} "
-            f"ON CONFLICT ({', '.join(map(quoted, table.columns))}) DO UPDATE "
+            f"ON CONFLICT ({', '.join(map(quote_name, table.columns))}) DO UPDATE "
             f"SET {TIMES} = present.{TIMES} + excluded.{TIMES}, {TIMESTAMP} = excluded.{TIMESTAMP}"
         )
         sql.run("SET LOCAL enable_seqscan = off")  # a table without statistics would be read as a whole
@@ -478,26 +478,28 @@ class PostgresTables:
                     f"{table.name.label}: the times of the column {field.name} have nanoseconds, and those of PostgreSQL "
                     "microseconds, so that different answers would be one; expected timestamps as numbers, or another output"
                 )
-        present = sql.columns(table.name.quoted)
+        present = sql.columns(table.name.sql)
         is_own = sql.one(
-            f"SELECT 1 FROM {table.name.beside(POSITIONS)} WHERE name = $1 AND created = to_regclass($2)::oid::bigint",
-            *(table.name.name, table.name.quoted),
+            f"SELECT 1 FROM {table.name.sibling(POSITIONS)} WHERE name = $1 AND created = to_regclass($2)::oid::bigint",
+            *(table.name.name, table.name.sql),
         )
         self._selected[table] = []
         for column, kind in types.items():
-            selected = quoted(column)
+            selected = quote_name(column)
             if kind != present.get(column):
                 if _is_null(changes, column):
                     selected = f"NULL::{present.get(column)}"
-                elif is_own and not sql.one(f"SELECT 1 FROM {table.name.quoted} WHERE {selected} IS NOT NULL LIMIT 1"):
-                    sql.run(f"ALTER TABLE {table.name.quoted} ALTER COLUMN {selected} TYPE {kind} USING NULL::{kind}")
+                elif is_own and not sql.one(f"SELECT 1 FROM {table.name.sql} WHERE {selected} IS NOT NULL LIMIT 1"):
+                    sql.run(f"ALTER TABLE {table.name.sql} ALTER COLUMN {selected} TYPE {kind} USING NULL::{kind}")
                 else:
                     raise OutputError(
                         f"{table.name.label}: the column {column} is of type {present.get(column)}, and the answers have "
                         f"values of type {kind}; expected a table with such a column, or another table, which is created"
                     )
             self._selected[table].append(f"{selected}::numeric" if kind == "numeric" else selected)
-        columns = ", ".join(f"{quoted(column)} {'text' if kind == 'numeric' else kind}" for column, kind in types.items())
+        columns = ", ".join(
+            f"{quote_name(column)} {'text' if kind == 'numeric' else kind}" for column, kind in types.items()
+        )
         sql.run(f"DROP TABLE IF EXISTS pg_temp.{temporary}")
         sql.run(f"CREATE TEMPORARY TABLE {temporary} ({columns}) ON COMMIT DELETE ROWS")
         # A column without values may have some of the type of the table next time.

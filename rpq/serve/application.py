@@ -233,7 +233,7 @@ class Application:
         return Response(status_code=204)
 
     def _describe(self, name: str) -> models.Query:
-        query = self.service.query_named(name)
+        query = self.service.find_query(name)
         return describe_query(query, answers=self.service.engine.statistics(name).answers_live)
 
     @operation(
@@ -250,7 +250,7 @@ class Application:
         format = FORMATS[parameters.format]
 
         def read() -> AnswersRead:
-            query = self.service.query_named(name)
+            query = self.service.find_query(name)
             answers = self.service.engine.answers(name)
             return AnswersRead(
                 columns=tuple(query.columns),
@@ -274,12 +274,12 @@ class Application:
     )
     async def get_witness(self, request: Request, name: str, parameters: models.WitnessParameters) -> Response:
         values = parameters.value
-        query = await self.service.call(lambda: self.service.query_named(name))
+        query = await self.service.call(lambda: self.service.find_query(name))
         if language_of(query) == "path":
             await self._compile_kernels(query, witness=True)
 
         def find() -> models.Witness:
-            query = self.service.query_named(name)
+            query = self.service.find_query(name)
             if len(values) != len(query.columns):
                 columns = ", ".join(query.columns) or "no columns"
                 message = f"value: an answer has the values of {columns}, {len(query.columns)} and not {len(values)}"
@@ -300,7 +300,7 @@ class Application:
     @operation("GET /queries/{name}/explain", "Explain what a query means and how it is evaluated.", gives=models.Explained)
     async def explain_query(self, request: Request, name: str) -> Response:
         def find() -> tuple[Any, str | None]:
-            query = self.service.query_named(name)
+            query = self.service.find_query(name)
             running = None if language_of(query) == "path" else str(self.service.engine.explain(name))
             return query, running
 
@@ -348,7 +348,7 @@ class Application:
 
         def read_time() -> Any:
             for name in selection or ():
-                self.service.query_named(name)
+                self.service.find_query(name)
             return self.service.engine.time
 
         now = await self.service.call(read_time, even_if_failed=True)
@@ -365,7 +365,7 @@ class Application:
         if len(queries) != 1:
             why = "message: its columns are those of one query; expected ?query= with the name of one"
             raise Problem(422, "BadParameter", why, {"field": "message"})
-        columns = await self.service.call(lambda: self.service.query_named(queries[0]).columns, even_if_failed=True)
+        columns = await self.service.call(lambda: self.service.find_query(queries[0]).columns, even_if_failed=True)
         template = MessageTemplate(text)
         try:
             template.check(("query", *columns, "timestamp", "op"))
@@ -387,7 +387,7 @@ class Application:
 
         def flush_engine() -> tuple[Changes, Any, int]:
             for name in parameters.query:
-                self.service.query_named(name)
+                self.service.find_query(name)
             return self.service.engine.flush(), self.service.engine.time, self.service.position
 
         changes, now, position = await self.service.call(flush_engine)

@@ -27,7 +27,7 @@ from rpq.kafka.topic_reader import TopicInput
 from rpq.kafka.topic_source import TopicPosition, TopicSource
 from rpq.readers import Reader
 from rpq.readers.open_source import OpenSource
-from rpq.run.loop import Rejected, Slice, push_slice
+from rpq.run.loop import Rejection, Slice, push_slice
 from rpq.serve import models
 from rpq.serve.models import FieldsError, read_model
 from rpq.serve.requests import NotApplied
@@ -213,7 +213,7 @@ class Feed(ABC):
         if error is not None:
             raise error
 
-    def _reject(self, bad: Rejected, tuples: int) -> None:
+    def _reject(self, bad: Rejection, tuples: int) -> None:
         self.rejected += tuples
         LOG.warning("rejected: %s: %s", bad.place, bad.reason)
 

@@ -66,7 +66,7 @@ MOST_JOURNAL = 256 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Applied:
+class PostResult:
     """The result of posted tuples; `position` is that of the last push."""
 
     tuples: int
@@ -122,7 +122,7 @@ class Service(EngineThread):
     """The server without HTTP.
 
     - In the thread of the event loop: `push`, `call`; `hub` has the changes
-    - In the engine's thread, by `call`: `register`, `drop`, `query_named`, and `engine` itself
+    - In the engine's thread, by `call`: `register`, `drop`, `find_query`, and `engine` itself
     - From any thread: `submit`, and reading attributes such as `position` and `failure`
 
     Raises `JournalError`, `ServedStateError` and the errors of the engine for a checkpoint that cannot be resumed.
@@ -252,9 +252,9 @@ class Service(EngineThread):
         super().stop()
         self.storage.close()
 
-    async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> Applied:
+    async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> PostResult:
         """Apply tuples.  Raises `NotApplied` and `ServiceFailed`."""
-        waiter: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[PostResult] = asyncio.get_running_loop().create_future()
         self.submit(Push(columns, waiter, arrived=time.monotonic() if arrived is None else arrived))
         return await waiter
 
@@ -510,7 +510,7 @@ class Service(EngineThread):
         if post.error is not None:
             self._results.append(Result(post.waiter, error=post.error))
             return
-        applied = Applied(
+        applied = PostResult(
             tuples=post.rows,
             late=post.late,
             time=self.engine.time,
@@ -578,7 +578,7 @@ class Service(EngineThread):
 
     def drop(self, name: str) -> None:
         """Drop a query.  Must be called in the engine's thread.  Raises `NoSuchQuery`."""
-        query = self.query_named(name)
+        query = self.find_query(name)
         self.engine.unregister(name)
         if properties_of(query):
             self._set_further_columns()
@@ -587,7 +587,7 @@ class Service(EngineThread):
             self.storage.note_query_change(self.position, {"dropped": name})
             self._dropped.append(name)
 
-    def query_named(self, name: str) -> Query:
+    def find_query(self, name: str) -> Query:
         """Return the query with a name.  Raises `NoSuchQuery`."""
         names = [query.name for query in self.engine.queries]
         if name not in names:

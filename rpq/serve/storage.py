@@ -288,19 +288,19 @@ def read_served_state(engine: Engine, path: str) -> ServedState:
     if text is None:
         raise ServedStateError(f"{path}: is no checkpoint of `rpq serve`; name another file, or move it away")
     try:
-        content = JsonValue.parsed(text, KEY)
-        version = content["version"].whole()
+        content = JsonValue.parse(text, KEY)
+        version = content["version"].integer()
         if version not in (1, VERSION):
             raise ServedStateError(f"{path}: is no checkpoint of this version of `rpq serve`; move it away to start anew")
         return ServedState(
             run=content["run"].text(),
-            position=content["position"].whole(0),
+            position=content["position"].integer(0),
             progress=content["progress"].value,
-            tuples=content["tuples"].whole(0),
-            late=content["late"].whole(0),
+            tuples=content["tuples"].integer(0),
+            late=content["late"].integer(0),
             rdf_times=_read_rdf_times(content),
             journal=None if version == 1 else content["journal"].text(),
-            generation=0 if version == 1 else content["generation"].whole(0),
+            generation=0 if version == 1 else content["generation"].integer(0),
         )
     except Damage as problem:
         raise ServedStateError(f"{path}: is a damaged checkpoint: {problem}; move it away to start anew") from problem

@@ -19,8 +19,8 @@ class Damage(ValueError):
 class JsonValue:
     """A value, and its path in the whole content.
 
-    >>> content = JsonValue.parsed(b'{"queries": [{"size": 30}]}')
-    >>> content["queries"][0]["size"].whole(1)
+    >>> content = JsonValue.parse(b'{"queries": [{"size": 30}]}')
+    >>> content["queries"][0]["size"].integer(1)
     30
     >>> content["queries"][0]["size"].text()
     Traceback (most recent call last):
@@ -37,7 +37,7 @@ class JsonValue:
         return self._value
 
     @classmethod
-    def parsed(cls, text: bytes | str, place: str = "") -> JsonValue:
+    def parse(cls, text: bytes | str, place: str = "") -> JsonValue:
         """Parse a JSON text.  Raises `Damage`."""
         try:
             return cls(json.loads(text), place)
@@ -51,8 +51,8 @@ class JsonValue:
         if not isinstance(self._value, dict):
             raise self._wrong("fields with names")
         if key not in self._value:
-            raise Damage(f"{self._named(key)} is missing")
-        return JsonValue(self._value[key], self._named(key))
+            raise Damage(f"{self._child_place(key)} is missing")
+        return JsonValue(self._value[key], self._child_place(key))
 
     def __contains__(self, key: str) -> bool:
         return isinstance(self._value, dict) and key in self._value
@@ -65,7 +65,7 @@ class JsonValue:
         """Return the names and values of an object."""
         if not isinstance(self._value, dict):
             raise self._wrong("fields with names")
-        return ((name, JsonValue(value, self._named(name))) for name, value in self._value.items())
+        return ((name, JsonValue(value, self._child_place(name))) for name, value in self._value.items())
 
     @property
     def is_none(self) -> bool:
@@ -78,7 +78,7 @@ class JsonValue:
             raise self._wrong(f"a list of {count}")
         return list(self)
 
-    def whole(self, least: int = INT64_MIN, most: int = INT64_MAX) -> int:
+    def integer(self, least: int = INT64_MIN, most: int = INT64_MAX) -> int:
         """Return an integer in a range, both ends included."""
         if type(self._value) is not int or not least <= self._value <= most:
             raise self._wrong(f"a whole number from {least} to {most}")
@@ -134,7 +134,7 @@ class JsonValue:
             raise self._wrong("a list")
         return self._value
 
-    def _named(self, name: str) -> str:
+    def _child_place(self, name: str) -> str:
         return f"{self._place}.{name}" if self._place else name
 
     def _wrong(self, expected: str) -> Damage:

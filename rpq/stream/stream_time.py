@@ -37,7 +37,7 @@ _DAY = NANOSECONDS["d"]
 _WRITE = 'write rpq.Window(size="30d", slide="1d")'
 
 
-class Windowed(Protocol):
+class WindowedQuery(Protocol):
     """A query, as far as time is concerned."""
 
     @property
@@ -52,7 +52,7 @@ class Windowed(Protocol):
         """Return the same query over another window."""
 
 
-_Query = TypeVar("_Query", bound=Windowed)
+_Query = TypeVar("_Query", bound=WindowedQuery)
 
 
 def windows_of(query: Any) -> tuple[AnyWindow, ...]:
@@ -116,7 +116,7 @@ class StreamTime:
 
     # --- queries ---------------------------------------------------------------------------------------------
 
-    def with_queries(self, queries: Collection[Windowed]) -> StreamTime:
+    def with_queries(self, queries: Collection[WindowedQuery]) -> StreamTime:
         """Return the stream time with these queries alone.
 
         Raises `QueryError` where their windows do not fit together, or to the stream.
@@ -258,7 +258,7 @@ class StreamTime:
 
     # --- saved states ----------------------------------------------------------------------------------------
 
-    def to_json(self, queries: Collection[Windowed]) -> dict[str, Any]:
+    def to_json(self, queries: Collection[WindowedQuery]) -> dict[str, Any]:
         """Return the kind of the timestamps, and whether windows are durations, as JSON values."""
         kind, step, zone = None, None, None
         if self.type is not None:

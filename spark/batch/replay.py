@@ -63,7 +63,7 @@ from rpq.spark.jvm.session import share_count, task_threads
 from rpq.spark.jvm.shipped_files import equip_driver
 from rpq.spark.parquet_content import ParquetContent, contents_writer
 from rpq.spark.record_edges import record_columns, rules_of
-from rpq.spark.shipping import Shipped, ShippedValue, ship_value
+from rpq.spark.shipping import ShippedObject, ShippedValue, ship_value
 from rpq.stream.arrays.fields import DELETE, EDGE
 from rpq.stream.arrays.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 from rpq.stream.durations import NANOSECONDS
@@ -377,7 +377,7 @@ CHANGE_ROWS = 1 << 16
 """The largest number of answer changes passed to Spark at once."""
 
 
-class Share(Shipped):
+class Share(ShippedObject):
     """The queries and settings with which the tasks of a replay run a share.
 
     `numbers` maps the keys of partitions to the numbers of shares; `memory_limit` (bytes) applies to each share.  `sizes`
@@ -403,7 +403,7 @@ class Share(Shipped):
 
     def rows(self, changes: Changes) -> pa.Table:
         """Return answer changes as a table, in which properties have the types of their columns."""
-        return self._edges.typed(changes.to_arrow())
+        return self._edges.cast(changes.to_arrow())
 
     def changes(
         self, batches: Iterable[pa.RecordBatch], *, at_end: Callable[[Engine], None] | None = None
@@ -537,7 +537,7 @@ def read_whole_files(session: SparkSession, data: str, pack: FilePacker) -> Data
     return files.select("path", "content").mapInArrow(pack, PLACED_SCHEMA)
 
 
-class SuppliedShares(Shipped):
+class SuppliedShares(ShippedObject):
     """A function for `mapInArrow` that receives numbers of shares, and applies another function to their envelopes.
 
     `shares` are the keys and envelopes of shares by number; a task fetches only those of its own shares.
@@ -557,7 +557,7 @@ class SuppliedShares(Shipped):
                     yield pa.record_batch({"partition": [key], "edges": pa.array([edges], pa.binary())})
 
 
-class FilePacker(Shipped):
+class FilePacker(ShippedObject):
     """A function for `mapInArrow` that turns whole Parquet files into envelopes with their places."""
 
     def __init__(self, queries: Sequence[LabelReader], vertex: str) -> None:

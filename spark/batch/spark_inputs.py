@@ -34,7 +34,7 @@ from rpq.spark.batch.splits import (
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.hadoop_files import path_of
 from rpq.spark.record_edges import RecordEdges, record_rows, records_in
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import ShippedObject
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +56,7 @@ def stage_lines(session: SparkSession, files: Mapping[str, int], lines: LineOpti
     return placed.mapInArrow(LineReader(lines, by_place), staged_schema("string")), times
 
 
-class LineReader(Shipped):
+class LineReader(ShippedObject):
     """A function for `mapInArrow` that turns lines, each with its file and its block, into staged rows.
 
     `beginnings` maps the path of each file to its number and to the beginning of its text that determines its layout.
@@ -172,7 +172,7 @@ def stage_records(frame: DataFrame, edges: RecordEdges, *, files: Mapping[str, i
     return rows.mapInArrow(RowReader("string", files, edges), staged_schema("string"))
 
 
-class RowReader(Shipped):
+class RowReader(ShippedObject):
     """A function for `mapInArrow` that turns tuples into staged rows, or with `edges` records."""
 
     def __init__(self, vertex: str, files: Mapping[str, int] | None, edges: RecordEdges | None = None) -> None:

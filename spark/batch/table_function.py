@@ -43,7 +43,7 @@ from rpq.spark.columns import (
 from rpq.spark.division import share_limit
 from rpq.spark.envelopes import engine_tuples
 from rpq.spark.errors import PipelineError
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import ShippedObject
 from rpq.stream.durations import NANOSECONDS
 from rpq.stream.window import WindowTextError, window_of
 
@@ -80,7 +80,7 @@ class Analysis(AnalyzeResult):
     replay: TableReplay | None = None
 
 
-class TableReplay(Shipped):
+class TableReplay(ShippedObject):
     """A query over the rows of a table, which arrive in the order of the stream."""
 
     def __init__(
@@ -113,7 +113,7 @@ class TableReplay(Shipped):
 
     def rows(self, changes: Changes) -> Iterator[tuple[Any, ...]]:
         """Return answer changes as the rows of the function."""
-        table = self._edges.typed(changes.to_arrow())
+        table = self._edges.cast(changes.to_arrow())
         if self._microseconds is not None:
             place = table.schema.get_field_index("timestamp")
             stamps = pa.array(table["timestamp"].to_numpy() * self._microseconds)

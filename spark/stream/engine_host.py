@@ -47,12 +47,12 @@ ROWS, DONE, FAILED, UNKNOWN = "rows", "done", "failed", "asks"
 """The kinds of replies: packed rows, with more to follow; the result; an error; a request for the whole `ShareSpec`."""
 
 
-class _Gone(Exception):
+class _CallerEnded(Exception):
     """The worker that called has ended."""
 
 
 class _Call:
-    """The host's end of a call from a worker.  Its methods raise `_Gone` if the worker has ended."""
+    """The host's end of a call from a worker.  Its methods raise `_CallerEnded` if the worker has ended."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -68,19 +68,19 @@ class _Call:
         self._unless_gone(lambda: self._connection.send_bytes(content))
 
     def check_caller(self) -> None:
-        """Raise `_Gone` if the worker has ended.
+        """Raise `_CallerEnded` if the worker has ended.
 
         A worker that waits for an answer sends nothing, so readable data means the end of the connection.
         """
         if self._unless_gone(self._connection.poll):
-            raise _Gone
+            raise _CallerEnded
 
     @staticmethod
     def _unless_gone(operation: Callable[[], Any]) -> Any:
         try:
             return operation()
         except (EOFError, ConnectionError) as end:
-            raise _Gone from end
+            raise _CallerEnded from end
 
 
 class _Host:
@@ -101,7 +101,7 @@ class _Host:
             with connection:
                 if peer_user(connection) == os.getuid():
                     self._serve(_Call(connection))
-        except _Gone:
+        except _CallerEnded:
             pass  # the engine is dropped too, unless the worker has called `store`
         finally:
             self._count(-1)
@@ -117,7 +117,7 @@ class _Host:
                     call.answer(DONE)
                 name, values = pickle.loads(call.receive())
                 self._answer(call, engine, name, values)
-            except _Gone:
+            except _CallerEnded:
                 raise
             except Exception as error:
                 call.answer(FAILED, error_parts(error))
@@ -220,7 +220,7 @@ def connect_engine(spec: ShareSpec, cache: EngineCache) -> Iterator[ShareEngine]
     connection = _connect_or_start(folder, spec.share[0])
     try:
         engine = _RemoteEngine(connection, content)
-    except _Ended:  # the process was idle for too long, and ended before it received the first call
+    except _OwnerEnded:  # the process was idle for too long, and ended before it received the first call
         connection.close()
         connection = _connect_or_start(folder, spec.share[0])
         engine = _RemoteEngine(connection, content)
@@ -228,7 +228,7 @@ def connect_engine(spec: ShareSpec, cache: EngineCache) -> Iterator[ShareEngine]
         yield engine
 
 
-class _Ended(PipelineError):
+class _OwnerEnded(PipelineError):
     """The process that owns an engine has ended during a call."""
 
 
@@ -287,8 +287,10 @@ class _RemoteEngine:
         return kind, value
 
 
-def _ended_error() -> _Ended:
-    return _Ended("the process that owns the engine of a share has ended; the next task of the share rebuilds the engine")
+def _ended_error() -> _OwnerEnded:
+    return _OwnerEnded(
+        "the process that owns the engine of a share has ended; the next task of the share rebuilds the engine"
+    )
 
 
 def _folder() -> str | None:

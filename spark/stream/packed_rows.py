@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from rpq.spark.parquet_content import ParquetContent
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import ShippedObject
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,14 +65,14 @@ class RowPacker(Protocol):
         """Yield the remaining packed rows at the end."""
 
 
-class StreamPacking(Shipped):
+class StreamPacking(ShippedObject):
     """A factory of packers that pack answer changes as Arrow streams."""
 
     def __call__(self) -> RowPacker:
         return _StreamPacker()
 
 
-class FilePacking(Shipped):
+class FilePacking(ShippedObject):
     """A factory of packers that pack answer changes as the contents of Parquet files (`rpq.spark.parquet_content`)."""
 
     def __init__(self, *, microseconds: int | None) -> None:
@@ -123,7 +123,7 @@ def figures_frame(figures: Mapping[str, int]) -> pd.DataFrame:
     return _frame(None, 0, figures)
 
 
-class RowUnpacker(Shipped):
+class RowUnpacker(ShippedObject):
     """A function for `mapInArrow` that turns Arrow streams into rows."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

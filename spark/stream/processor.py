@@ -35,7 +35,7 @@ from rpq.spark.columns import TRIPLES, EdgeModel
 from rpq.spark.division import OwnEdges, label_readers, share_limit
 from rpq.spark.envelopes import ROWS, Tuples, engine_columns, pack_table, unpack
 from rpq.spark.errors import PipelineError
-from rpq.spark.shipping import Shipped, ShippedValue
+from rpq.spark.shipping import ShippedObject, ShippedValue
 from rpq.spark.stream.engine_host import connect_engine
 from rpq.spark.stream.packed_rows import PackedRows, RowPacker, StreamPacking, figures_frame, row_frames
 from rpq.spark.stream.share_engine import EngineCache, Outcome, ShareEngine, ShareSpec
@@ -101,19 +101,19 @@ class Record:
     def log_parts(self) -> dict[int, list[tuple[int, int]]]:
         """Return `parts`, parsed.  Raises `Damage`."""
         found = {}
-        for bucket, parts in JsonValue.parsed(self.parts, "parts").items():
+        for bucket, parts in JsonValue.parse(self.parts, "parts").items():
             pairs = [part.tuple_of(2) for part in parts]
             try:
                 number = int(bucket)
             except ValueError as problem:
                 raise Damage(f"parts: {bucket!r} is not the number of a bucket") from problem
-            found[number] = [(rows.whole(1), last.whole(0, self.order - 1)) for rows, last in pairs]
+            found[number] = [(rows.integer(1), last.integer(0, self.order - 1)) for rows, last in pairs]
         return found
 
     def orders(self) -> dict[str, int]:
         """Return `history`, parsed: the order of the log by token.  Raises `Damage`."""
-        pairs = [pair.tuple_of(2) for pair in JsonValue.parsed(self.history, "history")]
-        return {token.text(): order.whole(0, self.order) for token, order in pairs}
+        pairs = [pair.tuple_of(2) for pair in JsonValue.parse(self.history, "history")]
+        return {token.text(): order.integer(0, self.order) for token, order in pairs}
 
 
 _COUNTS = ("version", "order", "tuples", "late", "hits", "catch_ups", "rebuilds")
@@ -127,7 +127,7 @@ cache = EngineCache()
 """The engines of this process, used if there is no separate process for engines (`rpq.spark.stream.engine_host`)."""
 
 
-class AnswerChanges(Shipped, StatefulProcessor):
+class AnswerChanges(ShippedObject, StatefulProcessor):
     """A stateful processor that turns envelopes of edges into packed answer changes, with root partitions as keys.
 
     `numbers` maps the keys of the partitions to their numbers, `threads` is the number of threads of an engine, and
@@ -262,7 +262,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         rows = moved.first_rows(share=self._share(number), threads=self._threads, memory_limit=limit)
         if rows is not None:
             packer = self._packing()
-            yield from packer.add(self._edges.typed(rows))
+            yield from packer.add(self._edges.cast(rows))
             yield from packer.finish()
 
     def _stored_record(self) -> Record | None:
@@ -323,7 +323,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             return replace(record, rebuilds=record.rebuilds + 1, rebuild_seconds=seconds)
         if token == record.token:
             return replace(record, hits=record.hits + 1)
-        engine.catch_up(log.since(orders[token]), record.time)
+        engine.catch_up(log.tuples_since(orders[token]), record.time)
         seconds = record.catch_up_seconds + clock.perf_counter() - started
         return replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
 
@@ -356,12 +356,12 @@ def validate_record(values: tuple[Any, ...]) -> Record:
     try:
         content = JsonValue(dict(zip((field.name for field in fields(Record)), values, strict=True)))
         for name in _COUNTS:
-            content[name].whole(0)
+            content[name].integer(0)
         for name in _SECONDS:
             content[name].number()
         for name in ("identity", "stream", "token", "history", "parts"):
             content[name].unicode()
-        content["time"].whole(EARLIEST)
+        content["time"].integer(EARLIEST)
         record = Record(**content.value)
         if not record.is_whole:
             raise Damage("its checksum is wrong")

@@ -24,7 +24,7 @@ from rpq.language.hypercube import Share
 from rpq.spark.columns import TRIPLES, EdgeModel
 from rpq.spark.division import OwnEdges, engine_bytes, set_memory_limit, share_limit
 from rpq.spark.envelopes import TUPLES
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import ShippedObject
 from rpq.spark.stream.packed_rows import PackedRows, RowPacker
 from rpq.spark.stream.window_log import push_window
 
@@ -93,7 +93,7 @@ class EngineCache:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShareSpec(Shipped):
+class ShareSpec(ShippedObject):
     """The specification of a share: its queries and edges, its number and the number of shares, and how rows are packed.
 
     `memory_limit` (bytes) applies to all engines of a process together.
@@ -199,11 +199,11 @@ class LocalEngine:
             seconds += clock.perf_counter() - started
             if changes is not None:
                 late.append(changes.late_rows + start)  # if edges are left out, no edge is late
-                yield from packer.add(self._spec.edges.typed(changes.to_arrow()))
+                yield from packer.add(self._spec.edges.cast(changes.to_arrow()))
             if time is not None and (engine.time is None or time > engine.time):
-                yield from packer.add(self._spec.edges.typed(engine.advance(time).to_arrow()))
+                yield from packer.add(self._spec.edges.cast(engine.advance(time).to_arrow()))
         if tick is not None and (engine.time is None or tick > engine.time):
-            yield from packer.add(self._spec.edges.typed(engine.advance(tick).to_arrow()))
+            yield from packer.add(self._spec.edges.cast(engine.advance(tick).to_arrow()))
         yield from packer.finish()
         assert engine.time is not None
         self.outcome = Outcome(engine.time, np.concatenate(late), seconds)

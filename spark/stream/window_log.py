@@ -43,7 +43,7 @@ from rpq.language.readings import is_ordered
 from rpq.spark.columns import TRIPLES, EdgeModel
 from rpq.spark.division import OwnEdges, label_readers
 from rpq.spark.envelopes import PROPERTY, TUPLES, engine_columns, envelope_columns, pack_table, unpack_table
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import ShippedObject
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import Window
 
@@ -126,7 +126,7 @@ class WindowLog:
         They are inserts, the oldest first, of which an edge may have several; where edges have ids, all tuples of the log.
         """
         if self.model.has_ids:
-            return self.since(0)
+            return self.tuples_since(0)
         log = self._read(0)
         if log is None:
             return None
@@ -139,7 +139,7 @@ class WindowLog:
             inserts = inserts.filter(pc.invert(pc.is_in(inserts["order"], undone.combine_chunks())))
         return engine_columns(inserts.sort_by([("timestamp", "ascending"), ("order", "ascending")]))
 
-    def since(self, order: int) -> pa.Table | None:
+    def tuples_since(self, order: int) -> pa.Table | None:
         """Return the tuples of the log from `order` on, in their order, or None if there are none."""
         log = self._read(order)
         if log is None:
@@ -207,7 +207,7 @@ _NAME = "the window that moves to other shares"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MovedState(Shipped):
+class MovedState(ShippedObject):
     """The state of all shares: the window as a packed table (None if empty), and waiting envelopes and figures of one share.
 
     `identity` is the identity of the replaced records.  `reach` is the former window that reached back farthest.  `added`

@@ -24,7 +24,7 @@ from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.connect import check_classic
 from rpq.spark.jvm.session import is_local, task_slots, task_threads
 from rpq.spark.jvm.shipped_files import equip_driver
-from rpq.spark.shipping import Shipped
+from rpq.spark.shipping import ShippedObject
 from rpq.spark.workers import probe
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     return Workers(machines=machines, workers=len({(one["host"], one["process"]) for one in reports}), compiled=compiled)
 
 
-class WarmUp(Shipped):
+class WarmUp(ShippedObject):
     """A function for `mapPartitions` that compiles, or loads, the kernels of queries."""
 
     def __init__(self, queries: Sequence[rpq.Query], *, vertices: str, threads: int) -> None:
@@ -107,7 +107,7 @@ class WarmUp(Shipped):
         return [(socket.gethostname(), *warm_up_once(self._queries, **options)) for _ in tasks]
 
 
-class KernelLoader(Shipped):
+class KernelLoader(ShippedObject):
     """A function for `mapInArrow` that loads the kernels of queries, and returns nothing."""
 
     def __init__(self, queries: Sequence[rpq.Query], *, vertices: str, threads: int) -> None:

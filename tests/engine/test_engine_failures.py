@@ -85,7 +85,7 @@ def test_every_call_is_refused_while_another_is_under_way(call) -> None:
 
 def failing(engine: rpq.Engine, name: str, monkeypatch: pytest.MonkeyPatch, error: BaseException):
     """Make a method of a query's only worker, or of its index, fail once."""
-    running = engine._evaluation.running.named("a+")
+    running = engine._evaluation.running.find("a+")
     (worker,), (index,) = running.part.workers, running.indexes
 
     def fail(*_args, **_options):

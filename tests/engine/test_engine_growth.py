@@ -428,7 +428,7 @@ STREAM = textwrap.dedent(
             rows = [(f"v{first + i}", f"w{first + i}", "a", turn, "+") for i in range(500)]
             engine.advance(turn * 50)
         engine.push_rows(rows)
-    state = engine._evaluation.running.named("q").indexes[0].state
+    state = engine._evaluation.running.find("q").indexes[0].state
     from rpq.operators.paths.index import layout
     print(json.dumps({
         "vertices": engine._evaluation.vertices.count,

@@ -435,7 +435,7 @@ def test_threads_divide_what_binds_edges(text, column):
     for number, (one, other) in enumerate((one, other) for one in names for other in names):
         assert pushed_one(engine, one, other, number, one, number) == pushed_one(alone, one, other, number, one, number)
     engine._check()
-    lanes = engine._evaluation.running.named("bound").lanes
+    lanes = engine._evaluation.running.find("bound").lanes
     assert [len(lane.answers()[0].values) > 0 for lane in lanes] == [True, True]
     assert f"2, which divide it by the values of {column}" in str(engine.explain("bound"))
     assert Counter(engine.answers()) == Counter(alone.answers())

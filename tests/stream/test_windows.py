@@ -541,7 +541,7 @@ def test_states_whose_count_windows_do_not_fit_are_refused(tmp_path):
 
     def changed(change) -> None:
         file = read_file(str(tmp_path / "state"))
-        described = json.loads(json.dumps(file.described.value))
+        described = json.loads(json.dumps(file.content.value))
         change(described, file.edges)
         with open(tmp_path / "changed", "wb") as target:
             write_file(target, described, file.edges)

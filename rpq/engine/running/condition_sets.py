@@ -88,7 +88,7 @@ class _SortedConstants:
         places[is_none] = self.places - 1
         return places
 
-    def satisfied(self, place: int) -> np.ndarray:
+    def match(self, place: int) -> np.ndarray:
         """Return the positions of the conditions that values at a place satisfy. O(conditions)."""
         found: np.ndarray = np.flatnonzero((self._low <= place) & (place <= self._high))
         return found
@@ -413,7 +413,7 @@ class ConditionSets:
                 some = conditions.single[begin : begin + _BITS]
                 positions += [position for place, position in enumerate(some) if bits >> place & 1]
             for (constants, of_constants), value in zip(conditions.searched, values, strict=True):
-                positions += of_constants[constants.satisfied(value)].tolist()
+                positions += of_constants[constants.match(value)].tolist()
             number = self.number_of(conditions.ids[one] for one in positions)
             conditions.sets[key] = number
         return number

@@ -32,7 +32,7 @@ class Crew:
         assert self._pool is not None
         return self._pool.submit(task)
 
-    def each(self, workers: Sequence[_W], work: Callable[[_W], _T]) -> list[_T]:
+    def map(self, workers: Sequence[_W], work: Callable[[_W], _T]) -> list[_T]:
         """Return the results of `work` for all workers, in their order."""
         if self._pool is None or len(workers) < 2:
             return [work(worker) for worker in workers]
@@ -76,5 +76,5 @@ class Crew:
                 return failure
             return None
 
-        met = [failure for failure in self.each(workers, apply) if failure is not None]
+        met = [failure for failure in self.map(workers, apply) if failure is not None]
         return min(met, key=lambda failure: failure.row or 0, default=None)

@@ -26,9 +26,9 @@ from rpq.engine.running.edge_vertex_links import EdgeVertexLinks, TupleEdges
 from rpq.engine.running.outcome_counts import OutcomeCounts, lower_bounds
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.edge_values import values_at
-from rpq.stream.edges.edge_versions import ABSENT_VERSION, VersionsBefore
-from rpq.stream.edges.edges_by_id import EdgesBefore, Operations
-from rpq.stream.edges.window_edges import EVICTIONS, STAGES, Applied, Link, StagedChanges, WindowEdges
+from rpq.stream.edges.edge_versions import ABSENT_VERSION, PriorVersions
+from rpq.stream.edges.edges_by_id import Operations, PriorEdges
+from rpq.stream.edges.window_edges import EVICTIONS, STAGES, ChunkEffects, Link, StagedChanges, WindowEdges
 from rpq.stream.names.labels import LabelDictionary
 
 _OWN_LABEL = -1
@@ -137,7 +137,7 @@ class EdgeDerivation:
         now: np.ndarray,
         *,
         satisfied: np.ndarray,
-        before: VersionsBefore,
+        before: PriorVersions,
         bound: np.ndarray,
         is_plain: np.ndarray,
         outcome: np.ndarray,
@@ -183,7 +183,7 @@ class EdgeDerivation:
         label: int,
         *,
         satisfied: int,
-        before: VersionsBefore,
+        before: PriorVersions,
         is_delete: bool,
         is_late: bool,
         is_plain: bool,
@@ -417,7 +417,7 @@ class WindowDerivation:
         applied = self.edges.expire(time)
         if not applied.boundaries:
             return None
-        links = self._links.links_of_left(applied) if self._links.are_read else []
+        links = self._links.departure_links(applied) if self._links.are_read else []
         nothing = Chunk(*(np.zeros(0, kind) for kind in (np.int32, np.int32, np.int32, np.int64, np.uint8, np.int32)))
         return self._derived(nothing, view(nothing), np.zeros(0, np.int64), applied, links, np.zeros(0, np.uint8))
 
@@ -439,12 +439,12 @@ class WindowDerivation:
                 return edge.values
         return None
 
-    def _judge(self, chunk: Chunk, tuples: Any, applied: Applied, now: np.ndarray) -> np.ndarray:
+    def _judge(self, chunk: Chunk, tuples: Any, applied: ChunkEffects, now: np.ndarray) -> np.ndarray:
         """Count the outcomes of tuples; return those for the engine as a whole."""
         if self.edges.counts:
             self._outcome_counts.count(applied.outcome)
             return applied.outcome
-        before = EdgesBefore(applied.timestamp_before, applied.label_before)
+        before = PriorEdges(applied.timestamp_before, applied.label_before)
         bounds = {self.edges.window: lower_bounds(self.edges.window, now)}
         return self._outcome_counts.judge(chunk, tuples, before, bounds)
 
@@ -453,7 +453,7 @@ class WindowDerivation:
         chunk: Chunk,
         tuples: Any,
         now: np.ndarray,
-        applied: Applied,
+        applied: ChunkEffects,
         links: Iterable[tuple[int, TupleEdges]],
         outcome: np.ndarray,
     ) -> DerivedChunk:

@@ -31,7 +31,7 @@ from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import CountWindow, Window
 
 
-class Evaluated(Protocol):
+class EdgeEvaluation(Protocol):
     """The part of an engine that matters to edges with properties."""
 
     identity: Identity
@@ -42,7 +42,7 @@ class Evaluated(Protocol):
     events: Literal["window", "alone"] | None
 
 
-def readings_in(question: Question, evaluation: Evaluated) -> tuple[Reading, ...]:
+def readings_in(question: Question, evaluation: EdgeEvaluation) -> tuple[Reading, ...]:
     """Return what a query reads over its windows in an engine whose edges have an identity or properties.
 
     Raises `QueryError` where the query or the engine has what does not go with them.
@@ -74,7 +74,7 @@ def _has_streams(readings: Iterable[Reading]) -> bool:
     return any(reading.stream is not None for reading in readings)
 
 
-def _refuse_beside_hidden(question: Question, readings: Sequence[Reading], evaluation: Evaluated) -> None:
+def _refuse_beside_hidden(question: Question, readings: Sequence[Reading], evaluation: EdgeEvaluation) -> None:
     """Raise `QueryError` for a query that running ones exclude because edges of the window hide static edges."""
     multigraph = evaluation.multigraph
     if multigraph is None or not multigraph.hides:
@@ -86,7 +86,7 @@ def _refuse_beside_hidden(question: Question, readings: Sequence[Reading], evalu
     _refuse_hiding(question, evaluation, what)
 
 
-def _reason_against_count(question: Question, readings: Sequence[Reading], evaluation: Evaluated) -> str | None:
+def _reason_against_count(question: Question, readings: Sequence[Reading], evaluation: EdgeEvaluation) -> str | None:
     """Return the reason why a query cannot have a count window, or its windows beside those of others; None if it can."""
     counted = (one for one in readings if has_counted_window(question, one, evaluation.identity))
     reading = next(counted, readings[0])
@@ -188,7 +188,7 @@ def refuse_order(question: Question, identity: Identity) -> None:
         )
 
 
-def refuse_hidden_statics(questions: Iterable[Question], evaluation: Evaluated) -> None:
+def refuse_hidden_statics(questions: Iterable[Question], evaluation: EdgeEvaluation) -> None:
     """Raise `QueryError` where edges of the window would hide static edges and a query, or the engine, does not allow it.
 
     A static edge then returns when an edge leaves the window, so that one window is decided for all queries.
@@ -223,7 +223,7 @@ _OTHER_HIDING = (
 )
 
 
-def _refuse_hiding(question: Question, evaluation: Evaluated, what: str) -> None:
+def _refuse_hiding(question: Question, evaluation: EdgeEvaluation, what: str) -> None:
     reason = None
     if is_ordered(question):
         reason = "paths in time order, on which no static edge lies, need static edges without ids"
@@ -235,7 +235,7 @@ def _refuse_hiding(question: Question, evaluation: Evaluated, what: str) -> None
         raise QueryError(f"query {question.name!r} with static edges: {what}; {reason}")
 
 
-def _refuse_unkept_statics(question: Question, evaluation: Evaluated) -> None:
+def _refuse_unkept_statics(question: Question, evaluation: EdgeEvaluation) -> None:
     """Raise `RegistrationError` for a query on properties of static edges that no query read when they were loaded."""
     if evaluation.multigraph is None:
         return
@@ -247,7 +247,7 @@ def _refuse_unkept_statics(question: Question, evaluation: Evaluated) -> None:
         )
 
 
-def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated) -> None:
+def refuse_late_conditions(questions: Iterable[Question], evaluation: EdgeEvaluation) -> None:
     """Raise `RegistrationError` if queries with conditions are added in mid-stream to an engine that began without any."""
     if evaluation.graph.time is None:
         return
@@ -259,7 +259,7 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated)
     )
 
 
-def begins_empty(question: Question, evaluation: Evaluated) -> bool:
+def begins_empty(question: Question, evaluation: EdgeEvaluation) -> bool:
     """Return whether a query may begin with an empty window in mid-stream, as no insert replaces an edge unknown to it."""
     identity, multigraph = evaluation.identity, evaluation.multigraph
     counts = any(has_counted_window(question, reading, identity) for reading in readings_of(question))
@@ -269,7 +269,7 @@ def begins_empty(question: Question, evaluation: Evaluated) -> bool:
 
 
 def refuse_unread_conditions(
-    question: Question, evaluation: Evaluated, *, empty: bool, to_timestamp: Callable[[int], Any]
+    question: Question, evaluation: EdgeEvaluation, *, empty: bool, to_timestamp: Callable[[int], Any]
 ) -> None:
     """Raise `RegistrationError` where a query in mid-stream has conditions, or reads values, that no query reads now.
 
@@ -307,7 +307,7 @@ def refuse_unread_conditions(
 
 
 def _refuse_if_edges_came(
-    question: Question, reading: Reading, evaluation: Evaluated, *, why: str, to_timestamp: Callable[[int], Any]
+    question: Question, reading: Reading, evaluation: EdgeEvaluation, *, why: str, to_timestamp: Callable[[int], Any]
 ) -> None:
     """Raise `RegistrationError` where the window of a reading has, or may have had, edges with labels that it reads."""
     multigraph, time = evaluation.multigraph, evaluation.graph.time
@@ -315,7 +315,7 @@ def _refuse_if_edges_came(
     of_labels = reading._replace(labels=reading.labels.plain)
     latest = max(
         latest_lost_insert(question, of_labels, evaluation.labels, evaluation.graph),
-        multigraph.latest_held(of_labels.labels),
+        multigraph.latest_timestamp(of_labels.labels),
         _latest_in_graph(reading, evaluation),
     )
     window = reading.window
@@ -332,7 +332,7 @@ def _refuse_if_edges_came(
     )
 
 
-def _latest_in_graph(reading: Reading, evaluation: Evaluated) -> int:
+def _latest_in_graph(reading: Reading, evaluation: EdgeEvaluation) -> int:
     """Return the largest timestamp of edges in the graph with labels of a reading, plain or derived, or one before all.
 
     Under `keep` the graph has edges that no query evaluates, and those derived for a removed query, which no tuple
@@ -347,7 +347,7 @@ def _latest_in_graph(reading: Reading, evaluation: Evaluated) -> int:
 
 
 def _refuse_unkept_edges(
-    question: Question, evaluation: Evaluated, *, empty: bool, to_timestamp: Callable[[int], Any]
+    question: Question, evaluation: EdgeEvaluation, *, empty: bool, to_timestamp: Callable[[int], Any]
 ) -> None:
     """Raise `RegistrationError` for paths in time order where the window has edges that were not kept one by one."""
     multigraph = evaluation.multigraph
@@ -391,7 +391,7 @@ def refuse_unkept_in_count(
         )
 
 
-def refuse_forgotten_edges(question: Question, evaluation: Evaluated, *, to_timestamp: Callable[[int], Any]) -> None:
+def refuse_forgotten_edges(question: Question, evaluation: EdgeEvaluation, *, to_timestamp: Callable[[int], Any]) -> None:
     """Raise `RegistrationError` where a query would need the versions of edges that have left all windows so far.
 
     Whatever label a version has, an older insert with its id changes nothing. `to_timestamp` turns integers into times of
@@ -400,7 +400,7 @@ def refuse_forgotten_edges(question: Question, evaluation: Evaluated, *, to_time
     edges, time = None if evaluation.multigraph is None else evaluation.multigraph.by_id, evaluation.graph.time
     if edges is None or evaluation.multigraph is None or time is None:
         return
-    lost = edges.latest_left(evaluation.multigraph.lower_bound(time))
+    lost = edges.latest_departure(evaluation.multigraph.lower_bound(time))
     for reading in readings_of(question):
         window = reading.window
         if lost == ABSENT_VERSION or lost <= int(lower_bounds(window, np.array([time]))[0]):

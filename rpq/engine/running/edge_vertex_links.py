@@ -16,10 +16,10 @@ import pyarrow as pa
 from rpq.engine.running.condition_sets import ConditionSets
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
-from rpq.stream.edges.edge_versions import VersionsBefore
-from rpq.stream.edges.edges_by_id import EdgesBefore
+from rpq.stream.edges.edge_versions import PriorVersions
+from rpq.stream.edges.edges_by_id import PriorEdges
 from rpq.stream.edges.static_edges import StaticEdges
-from rpq.stream.edges.window_edges import GAINS, Applied
+from rpq.stream.edges.window_edges import GAINS, ChunkEffects
 from rpq.stream.names.edge_vertices import NO_TIME, NO_VERTEX, EdgeVertexColumns
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import EDGE_ENDS, ConditionLabel, EdgeEnd
@@ -46,7 +46,7 @@ class EdgeEffects(NamedTuple):
 
 
 def effects_of_versions(
-    chunk: Chunk, before: VersionsBefore, is_late: np.ndarray, *, inserts: int, replaces: bool
+    chunk: Chunk, before: PriorVersions, is_late: np.ndarray, *, inserts: int, replaces: bool
 ) -> EdgeEffects:
     """Return the effects of tuples whose edges have no ids, the first of which comes after `inserts` inserts.
 
@@ -63,7 +63,7 @@ def effects_of_versions(
     )
 
 
-def effects_by_id(chunk: Chunk, number: np.ndarray, before: EdgesBefore, bound: np.ndarray) -> EdgeEffects:
+def effects_by_id(chunk: Chunk, number: np.ndarray, before: PriorEdges, bound: np.ndarray) -> EdgeEffects:
     """Return the effects of tuples whose edges have ids with these numbers; up to `bound` edges have left every window."""
     is_insert = chunk.delete == 0
     was_there = before.timestamp > bound
@@ -182,7 +182,7 @@ class EdgeVertexLinks:
         chunk: Chunk,
         properties: Mapping[str, pa.Array],
         timestamp: np.ndarray,
-        applied: Applied,
+        applied: ChunkEffects,
         *,
         number: np.ndarray,
         values: Iterable[str],
@@ -199,10 +199,10 @@ class EdgeVertexLinks:
         for row, edge in applied.entered:
             edge.vertex, edge.twin = int(vertex[row]), int(twin[row])
         self._vertices.edges.make_current(np.concatenate([vertex[vertex != NO_VERTEX], twin[twin != NO_VERTEX]]))
-        found = [*self.links_of_left(applied), *((GAINS, one) for one in inserts)]
+        found = [*self.departure_links(applied), *((GAINS, one) for one in inserts)]
         return [(stage, one) for stage, one in found if len(one.row)]
 
-    def links_of_left(self, applied: Applied) -> list[tuple[int, TupleEdges]]:
+    def departure_links(self, applied: ChunkEffects) -> list[tuple[int, TupleEdges]]:
         """Return the links of edges that left a window, by stages. These edges stop being current. O(edges)."""
         found: list[tuple[int, TupleEdges]] = []
         ended = [one for one in applied.left if one[2].vertex != NO_VERTEX]

@@ -90,7 +90,7 @@ ChunkRows = list[Block] | FewRows
 """The rows of one chunk."""
 
 
-class Applied(NamedTuple):
+class ChunkResult(NamedTuple):
     """The result of a chunk: its rows, the numbers added and removed, late tuples, and the failure that ended it, if any."""
 
     rows: ChunkRows
@@ -99,8 +99,8 @@ class Applied(NamedTuple):
     failure: LimitError | None
 
 
-class Pushed(NamedTuple):
-    """The result of a push: the rows of each chunk, and the other fields of `Applied` over all chunks."""
+class PushResult(NamedTuple):
+    """The result of a push: the rows of each chunk, and the other fields of `ChunkResult` over all chunks."""
 
     rows: list[ChunkRows]
     counts: np.ndarray
@@ -153,7 +153,7 @@ class Evaluation:
             self.running, self.graph, self.vertices, self.labels, most_rows=self.row_guard.most, witness=witness
         )
         self._crew = Crew(threads)
-        self._upcoming: _Upcoming | None = None
+        self._upcoming: _NextChunk | None = None
         self._single = SingleTuple()
         self._uncounted = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
         self._singles = 0  # single tuples since the last check whether to collect, which costs as much as a tuple
@@ -225,7 +225,7 @@ class Evaluation:
             most = most if self.running.are_hosted else least
         return int(min(most, max(least, self.graph.edge_count // 2)))
 
-    def push(self, tuples: Columns, *, collect: bool) -> Pushed:
+    def push(self, tuples: Columns, *, collect: bool) -> PushResult:
         """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
         if reserve.rows.nbytes > reserve.LEAST:  # few pushes bring so many rows, and each call costs small ones time
             reserve.rows.release_unused()
@@ -237,7 +237,7 @@ class Evaluation:
             try:
                 begun = self.begin(int(tuples.timestamp[0]), row=0)
             except LimitError as error:
-                return Pushed(rows, counts, _NONE, error)
+                return PushResult(rows, counts, _NONE, error)
             rows.append(begun.rows)
             counts += begun.counts
         first, count, end = 0, self._length_of_chunk(tuples, 0), len(tuples)
@@ -260,7 +260,7 @@ class Evaluation:
         failed = None if failure is None else failure.row
         if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
             rows, counts = [], np.zeros(2, np.int64)  # the rows before the first tuple came with it
-        return Pushed(rows, counts, np.concatenate(late) if late else _NONE, failure)
+        return PushResult(rows, counts, np.concatenate(late) if late else _NONE, failure)
 
     def _length_of_chunk(self, tuples: Columns, first: int) -> int:
         """Return the number of tuples of the chunk that begins at `first`."""
@@ -277,7 +277,7 @@ class Evaluation:
         has_count_window = any(isinstance(running.question.window, CountWindow) for running in self.running)
         return has_count_window and (tuples.stream is not None or bool(self.graph.statics))
 
-    def _name_next(self, tuples: Columns, first: int) -> _Upcoming | None:
+    def _name_next(self, tuples: Columns, first: int) -> _NextChunk | None:
         """Start another thread that gives ids to the names of the chunk at `first` while its predecessor is applied.
 
         None where there is no such thread or chunk, and where edges with properties are to be collected first: what their
@@ -288,7 +288,7 @@ class Evaluation:
         count = self._length_of_chunk(tuples, first)
         begun = self._label_ids(tuples, first, count)
         naming = self._crew.begin(lambda: self.intake.name_ends(begun))
-        return _Upcoming(count, naming)
+        return _NextChunk(count, naming)
 
     def _label_ids(self, tuples: Columns, first: int, count: int) -> NamelessChunk:
         """Return the tuples of a chunk with ids for their labels."""
@@ -305,7 +305,7 @@ class Evaluation:
             return self.intake.chunk(self._label_ids(tuples, first, count))
         return self.intake.finish(upcoming.naming.result())
 
-    def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
+    def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> ChunkResult:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not returned."""
         self.guard.row = self.row_guard.row = first
         taken = self._take_in(tuples, first, count)
@@ -379,7 +379,7 @@ class Evaluation:
             self.midway = False
         is_late = outcome == LATE
         late_rows = is_late.nonzero()[0] + first if np.count_nonzero(is_late) else _NONE
-        return Applied(rows, counts, late_rows, failure)
+        return ChunkResult(rows, counts, late_rows, failure)
 
     def _derive(self, multigraph: Multigraph, taken: IntakeChunk, tuples: Columns, first: int) -> DerivedChunk:
         """Return the tuples of a chunk as edges with derived labels, for which there is room."""
@@ -455,7 +455,7 @@ class Evaluation:
         collect: bool,
         values: Mapping[str, Any] | None = None,
         edge: int | str | None = None,
-    ) -> Applied:
+    ) -> ChunkResult:
         """Apply one valid tuple like `apply`, at a small fraction of its cost.
 
         `values` are those of its properties, and `edge` is the id of its edge; a delete with an id needs no ends.
@@ -529,7 +529,7 @@ class Evaluation:
                 reserve.rows.release_unused()
                 self.collector.collect_if_due()
             self.midway = False
-        return Applied(rows, counts, _FIRST if single.outcome.item(0) == LATE else _NONE, failure)
+        return ChunkResult(rows, counts, _FIRST if single.outcome.item(0) == LATE else _NONE, failure)
 
     @property
     def _has_lists(self) -> bool:
@@ -575,7 +575,7 @@ class Evaluation:
         if not workers:
             return []
         numbers = self.running.numbers
-        return [*chain.from_iterable(self._crew.each(workers, lambda worker: worker.deltas(numbers, before=before)))]
+        return [*chain.from_iterable(self._crew.map(workers, lambda worker: worker.deltas(numbers, before=before)))]
 
     # --- static edges ----------------------------------------------------------------------------------------
 
@@ -701,7 +701,7 @@ class Evaluation:
         has_statics = bool(self.graph.statics) or (self.multigraph is not None and bool(len(self.multigraph.statics)))
         self.awaits_first = self.graph.time is None and (has_statics or self.running.have_first_rows)
 
-    def begin(self, time: int, *, row: int | None) -> Applied:
+    def begin(self, time: int, *, row: int | None) -> ChunkResult:
         """Enter static edges at the time of the first tuple and before it, as an event of their own.
 
         `row` is None if the time moves without a tuple. Raises `LimitError`.
@@ -724,7 +724,7 @@ class Evaluation:
         rows = self.output.rows(deltas)
         self.output.note_overruns(None)
         self.midway = False
-        return Applied(rows, self.running.rows() - before, _NONE, None)
+        return ChunkResult(rows, self.running.rows() - before, _NONE, None)
 
     def empty_windows(self, time: int) -> None:
         """Move the stream time so far that all windows are empty, without reporting the rows that leave."""
@@ -767,7 +767,7 @@ class Evaluation:
             raise self.row_guard.error(overflow.query, overflow.number, place=0)
         return deltas
 
-    def advance(self, time: int) -> Applied:
+    def advance(self, time: int) -> ChunkResult:
         """Move the stream time. Return the changes."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
@@ -778,7 +778,7 @@ class Evaluation:
         self.output.note_overruns(None)
         self.collector.collect_if_quiet()
         self.midway = False
-        return Applied(rows, counts, _NONE, None)
+        return ChunkResult(rows, counts, _NONE, None)
 
     def restore_root(self, running: RunningQuery, root: int) -> ChunkRows:
         """Restore a root of a query that was set aside; return the rows."""
@@ -823,7 +823,7 @@ class Evaluation:
         self.graph.horizons.lost[labels] = lost
         self.graph.horizons.passed_by[labels] = passed_by
         for label, name, of_label in zip(labels.tolist(), names, accepted, strict=True):
-            needed = self.graph.filter.accepted(label)
+            needed = self.graph.filter.accepted_ends(label)
             if not needed:
                 continue
             if any(of_label.keys().isdisjoint(one.wider) for one in needed):
@@ -904,7 +904,7 @@ class Evaluation:
             sharing=self._sharing,
             is_late=is_late,
             events=self.events,
-            each=self._crew.each,
+            map_workers=self._crew.map,
         )
         running = self.running.start(question, resources, labels, self.guard.of)
         return running
@@ -944,7 +944,7 @@ class Evaluation:
 
     def remove(self, *names: str) -> None:
         """Remove queries, with everything that only they needed."""
-        queries = [self.running.named(name) for name in names]
+        queries = [self.running.find(name) for name in names]
         reports = map(self.running.reports_of, queries)
         dropped: list[Any] = [one for one in reports if one is not None]
         workers = {part: part.workers for running in queries for part in self.running.parts_of(running)}
@@ -1020,7 +1020,7 @@ def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
     return None if (np.diff(places) == 1).all() else places
 
 
-class _Upcoming(NamedTuple):
+class _NextChunk(NamedTuple):
     """The next chunk of a push, to whose names another thread gives ids."""
 
     tuples: int

@@ -51,8 +51,8 @@ from rpq.stream.arrays.plain_columns import is_utf8
 from rpq.stream.chunk import Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
 from rpq.stream.edges.edge_values import EdgeValues, ValuesOf, values_at
-from rpq.stream.edges.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
-from rpq.stream.edges.edges_by_id import EdgesBefore, EdgesById, Operations
+from rpq.stream.edges.edge_versions import ABSENT_VERSION, EdgeVersions, PriorVersions
+from rpq.stream.edges.edges_by_id import EdgesById, Operations, PriorEdges
 from rpq.stream.edges.parallel_edges import ContentTracker, ParallelColumns, ParallelEdges
 from rpq.stream.edges.snapshot import SnapshotGraph
 from rpq.stream.edges.static_edges import StaticEdges
@@ -493,7 +493,7 @@ class Multigraph:
         named = Chunk(*(column[rows] for column in chunk._replace(label=in_streams.astype(np.int32))))
         of_rows = versions.apply(named, view(named), np.zeros(len(rows), np.int32), bound[rows])
         nothing = np.zeros(count, np.int32), np.zeros(count, np.uint8)
-        before = VersionsBefore(np.full(count, ABSENT_VERSION, np.int64), *nothing)
+        before = PriorVersions(np.full(count, ABSENT_VERSION, np.int64), *nothing)
         for column, values in zip(before, of_rows, strict=True):
             column[rows] = values
         return NamedTuples(np.where(in_streams >= 0, in_streams, chunk.label), before)
@@ -617,7 +617,7 @@ class Multigraph:
 
     def _apply_by_id(
         self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, satisfied: np.ndarray, bound: np.ndarray
-    ) -> tuple[EdgesBefore, Operations]:
+    ) -> tuple[PriorEdges, Operations]:
         """Apply tuples whose edges have ids; return what these were before, and the operations on the graph."""
         is_whole = (chunk.delete != 0) & (edge < 0)
         nothing = np.zeros(len(edge), np.int32)
@@ -681,7 +681,7 @@ class Multigraph:
                 found = self._window.values_of(ends, number if is_derived else None)
             elif self.by_id is not None:
                 for edge in self.by_id.youngest_first(*ends):
-                    if not is_derived or number in self.sets.labels_of(self.by_id.satisfied(edge)):
+                    if not is_derived or number in self.sets.labels_of(self.by_id.derived_set(edge)):
                         found = self.witness_values.of(edge)
                         break
         return None if found is None else {name: value for name, value in found.items() if name in self.sets.properties}
@@ -756,7 +756,7 @@ class Multigraph:
             is_there[one] = True  # the last one is that of edges without ends, which are -1
         return np.flatnonzero(is_there[:-1]).astype(np.int32)
 
-    def latest_held(self, labels: LabelSet) -> int:
+    def latest_timestamp(self, labels: LabelSet) -> int:
         """Return the largest timestamp of the versions with a label in a set; `ABSENT_VERSION` for none. O(versions)."""
         _, label, _, timestamp, _ = self.versions.all_columns()
         is_mine = np.array([isinstance(name, str) and labels.has(name) for name in self._labels.names], bool)

@@ -18,8 +18,8 @@ import numpy as np
 from rpq.compiled.kernel_cache import njit
 from rpq.language.readings import LabelSet, Reading
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
-from rpq.stream.edges.edge_versions import ABSENT_VERSION, VersionsBefore
-from rpq.stream.edges.edges_by_id import EdgesBefore
+from rpq.stream.edges.edge_versions import ABSENT_VERSION, PriorVersions
+from rpq.stream.edges.edges_by_id import PriorEdges
 from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED, STRONGER
 from rpq.stream.names.labels import LabelDictionary
 from rpq.stream.names.stream_labels import LabelName, label_in
@@ -79,7 +79,7 @@ class NamedTuples(NamedTuple):
 
     label: np.ndarray
     """int32: the id of the label in the stream of a tuple, of the plain label where no query reads that."""
-    before: VersionsBefore
+    before: PriorVersions
     """The versions of the edges in the named streams before the tuples."""
 
 
@@ -223,7 +223,7 @@ class OutcomeCounts:
         self,
         chunk: Chunk,
         tuples: Any,
-        before: VersionsBefore | EdgesBefore,
+        before: PriorVersions | PriorEdges,
         bounds: Mapping[AnyWindow, np.ndarray],
         *,
         named: NamedTuples | None = None,
@@ -254,7 +254,7 @@ class OutcomeCounts:
                     longest_of_named = np.where(is_mine, np.minimum(longest_of_named, bound), longest_of_named)
                 else:
                     is_mine = mask[chunk.label]
-                    if isinstance(before, EdgesBefore):
+                    if isinstance(before, PriorEdges):
                         is_mine |= mask[before.label] & (before.timestamp > bound)
                     outcome, counts = self._outcomes(tuples, is_mine, before, bound)
                     if readings_count > 1:
@@ -309,11 +309,11 @@ class OutcomeCounts:
         return outcome
 
     def _outcomes(
-        self, tuples: Any, is_read: np.ndarray, before: VersionsBefore | EdgesBefore, bound: np.ndarray
+        self, tuples: Any, is_read: np.ndarray, before: PriorVersions | PriorEdges, bound: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the outcomes of tuples where edges with a timestamp up to a bound have left, and the number of each."""
         outcome, counts = np.empty(len(is_read), np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
-        have_ids, if_present = isinstance(before, EdgesBefore), self._outcome_if_present
+        have_ids, if_present = isinstance(before, PriorEdges), self._outcome_if_present
         judge_tuples(tuples, is_read, before.timestamp, bound, have_ids, if_present, len(is_read), outcome, counts)
         return outcome, counts
 

@@ -184,8 +184,8 @@ def _without_evictions(delta: Delta, first: np.ndarray, evicted: np.ndarray) -> 
     is_evicted = np.repeat(evicted[delta.orders // 2], delta.lengths())
     if not is_evicted.any():
         return net_delta(delta, first)
-    events, (others, evictions) = as_changes([delta.where(~is_evicted), delta.where(is_evicted)], first=first)
+    events, (others, evictions) = as_changes([delta.select(~is_evicted), delta.select(is_evicted)], first=first)
     others = others.net()
-    lost = others.where(others.weights < 0)
-    gained = merge([others.where(others.weights > 0), evictions]).net()
-    return merge([lost, gained.where(gained.weights > 0)]).delta(events[:, 0], events[:, 1])
+    lost = others.select(others.weights < 0)
+    gained = merge([others.select(others.weights > 0), evictions]).net()
+    return merge([lost, gained.select(gained.weights > 0)]).delta(events[:, 0], events[:, 1])

@@ -97,7 +97,7 @@ class Reports:
         changes = self._net()
         place = np.searchsorted(times, changes.events, "right")
         is_due = place < len(times)
-        self._replace(changes.where(~is_due))
+        self._replace(changes.select(~is_due))
         return self._report(changes, is_due, place)
 
     def _request_memory(self) -> None:
@@ -121,9 +121,9 @@ class Reports:
             if self._raw and self._due <= boundary:
                 changes = self._net()
                 is_due = changes.events <= boundary
-                whole = concatenate([self._whole, changes.where(is_due)])
+                whole = concatenate([self._whole, changes.select(is_due)])
                 self._whole = WeightedRows(whole.rows, whole.weights, np.zeros(len(whole), np.int64)).consolidate()
-                self._replace(changes.where(~is_due))
+                self._replace(changes.select(~is_due))
             if len(self._whole):
                 answers.append((np.array([boundary]), np.repeat(self._whole.rows, self._whole.weights, axis=0)))
                 boundary = report_boundary(boundary + 1, self._steps)
@@ -179,7 +179,7 @@ class Reports:
             is_due = is_due & ((changes.weights > 0) == (self._content == "enter"))
         order = np.lexsort((changes.weights > 0, changes.events))
         order = order[is_due[order]]
-        changes, place = changes.where(order), place[order]
+        changes, place = changes.select(order), place[order]
         if not len(changes):
             return None
         number = np.zeros(len(changes), np.int64)
@@ -193,7 +193,7 @@ class Reports:
     # --- waiting rows ----------------------------------------------------------------------------------------
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """The number of waiting rows, net."""
         return int(np.abs(self._net().weights).sum()) if self._raw else 0
 
@@ -209,7 +209,7 @@ class Reports:
 
     # --- saving and restoring --------------------------------------------------------------------------------
 
-    def saved(self, vertices: VertexDictionary) -> dict[str, Any]:
+    def to_state(self, vertices: VertexDictionary) -> dict[str, Any]:
         """Return waiting rows and the counts of reported ones as JSON values; vertices by their names."""
         net, whole = self._net() if self._raw else WeightedRows.empty(self._columns), self._whole
         used, places = np.unique(np.concatenate([net.rows, whole.rows]), return_inverse=True)
@@ -236,7 +236,7 @@ class Reports:
 
     def restore(self, saved: JsonValue, ids: np.ndarray, *, time: int | None) -> None:
         """Continue from what `saved` returned at a stream time; `ids` are those of its names. Raises `Damage`."""
-        self.rows[:] = [count.whole(0, _LARGEST_COUNT) for count in saved["told"].tuple_of(2)]
+        self.rows[:] = [count.integer(0, _LARGEST_COUNT) for count in saved["told"].tuple_of(2)]
         rows, weights = self._read_rows(saved, ids)
         if len(rows) and time is None:
             raise Damage("rows wait for a report before the first tuple")
@@ -252,8 +252,8 @@ class Reports:
     def _read_rows(self, saved: JsonValue, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return rows of ids, and their weights. Raises `Damage`."""
         most = len(ids) - 1
-        rows = [[place.whole(0, most) for place in row.tuple_of(self._columns)] for row in saved["rows"]]
-        weights = [weight.whole(-_LARGEST_COUNT, _LARGEST_COUNT) for weight in saved["weights"].tuple_of(len(rows))]
+        rows = [[place.integer(0, most) for place in row.tuple_of(self._columns)] for row in saved["rows"]]
+        weights = [weight.integer(-_LARGEST_COUNT, _LARGEST_COUNT) for weight in saved["weights"].tuple_of(len(rows))]
         if len({*map(tuple, rows)}) < len(rows) or 0 in weights:
             raise Damage("a row waits for a report twice, or not at all")
         return ids[np.array(rows, np.int64).reshape(len(rows), self._columns)].astype(np.int32), np.array(weights, np.int64)

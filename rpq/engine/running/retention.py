@@ -14,7 +14,7 @@ import numpy as np
 
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question
-from rpq.language.readings import Reading, edges_accepted_by, readings_of
+from rpq.language.readings import Reading, accepted_edges_by, readings_of
 from rpq.stream.chunk import Chunk
 from rpq.stream.edges.outcomes import NEVER
 from rpq.stream.edges.parallel_edges import ParallelColumns, edge_numbers
@@ -29,7 +29,7 @@ from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 class KeepOption:
     """The window `keep` of an engine, which has to fit the time of the stream like that of a query."""
 
-    window: Any  # a `Window`; the protocol `Windowed` allows other kinds
+    window: Any  # a `Window`; the protocol `WindowedQuery` allows other kinds
 
     @property
     def name(self) -> str:
@@ -145,7 +145,7 @@ def latest_lost_insert(question: Question, reading: Reading, labels: LabelDictio
         if not reading.labels.has(text):
             continue
         passed_by = int(horizons.passed_by[merged])
-        lost += [edges.passed_before(merged, one, passed_by=passed_by) for one in edges_accepted_by(question, text)]
+        lost += [edges.passed_before(merged, one, passed_by=passed_by) for one in accepted_edges_by(question, text)]
     if reading.labels.has_others or any(name_in(label, reading.stream) not in labels.ids for label in reading.labels.named):
         # A label without an id may be among those that were forgotten.
         lost.append(labels.forgotten if reading.stream is None else labels.forgotten_of_streams)

@@ -15,7 +15,7 @@ from rpq.engine.running.retention import count_key
 from rpq.errors import QueryError
 from rpq.language.kinds import kind_of
 from rpq.language.protocol import Figures, Guard, Part, Question, Resources, RunningQuery, Worker
-from rpq.language.readings import edges_accepted_by, readings_of, report_windows_of
+from rpq.language.readings import accepted_edges_by, readings_of, report_windows_of
 from rpq.rows.blocks import Schema
 from rpq.rows.changes import QueryNames
 from rpq.rows.typed_columns import Texts
@@ -78,7 +78,7 @@ class RunningQueries:
     def __contains__(self, name: str) -> bool:
         return name in self._by_name
 
-    def named(self, name: str | None) -> RunningQuery:
+    def find(self, name: str | None) -> RunningQuery:
         """Return the query of that name, or the only one."""
         if name is None and len(self._by_name) == 1:
             return next(iter(self._by_name.values()))
@@ -91,14 +91,14 @@ class RunningQueries:
         """Return the query whose answer this is, and the answer; the name may be the last of the values."""
         last = answer[-1] if answer else None
         if name is None and isinstance(last, str) and last in self:
-            named = self.named(last)
+            named = self.find(last)
             if len(named.question.columns) == len(answer) - 1:
                 return named, answer[:-1]
-        running = self.named(name)
+        running = self.find(name)
         columns = running.question.columns
         if len(answer) != len(columns):
             if name is None and len(answer) == len(columns) + 1 and isinstance(last, str):
-                self.named(last)  # raises that there is none
+                self.find(last)  # raises that there is none
             raise QueryError(
                 f"query {running.question.name!r}: an answer has the values of {', '.join(columns)}, "
                 f"{len(columns)} and not {len(answer)}, as in engine.witness({', '.join(columns)})"
@@ -287,7 +287,7 @@ class RunningQueries:
             return {ALL}
         needed = {*self._users_of_edges.get(text, ())}
         for name in self._queries_of_other_labels:
-            needed |= edges_accepted_by(self._by_name[name].question, text)
+            needed |= accepted_edges_by(self._by_name[name].question, text)
         return needed
 
     def _accept(self, text: LabelSymbol, ends: Collection[Ends], labels: LabelDictionary, graph: SnapshotGraph) -> None:
@@ -307,8 +307,8 @@ class RunningQueries:
             return []
         for question in removed:
             for text in _merge_named_labels(labels, question):
-                label, mine = labels.ids[text], edges_accepted_by(question, text)
-                accepted = graph.filter.accepted(label)
+                label, mine = labels.ids[text], accepted_edges_by(question, text)
+                accepted = graph.filter.accepted_ends(label)
                 if ALL in accepted and (ALL not in mine or ALL in self._needs(text)):
                     continue
                 # The needs of queries that read other labels are not counted. Without such, thousands need not be examined.
@@ -417,7 +417,7 @@ class RunningQueries:
         changed = self._count_readings(added, labels)
         for running in added:
             for text in _merge_named_labels(labels, running.question):
-                self._accept(text, edges_accepted_by(running.question, text), labels, graph)
+                self._accept(text, accepted_edges_by(running.question, text), labels, graph)
         if len(self._windows) > windows:
             self._set_windows(graph)
         elif len(changed):
@@ -468,10 +468,10 @@ class RunningQueries:
             queries, users = self._queries_of_label.setdefault(label, {}), self._users_of_edges.setdefault(label, Counter())
             if not forget:
                 queries[name] = None
-                users.update(edges_accepted_by(running.question, label))
+                users.update(accepted_edges_by(running.question, label))
                 continue
             queries.pop(name, None)
-            for ends in edges_accepted_by(running.question, label):
+            for ends in accepted_edges_by(running.question, label):
                 users[ends] -= 1
                 if not users[ends]:
                     del users[ends]
@@ -546,7 +546,7 @@ class RunningQueries:
             added, removed = (np.array([figures.added, figures.removed]) - self.unreported_rows(running)).tolist()
             return replace(figures, added=added, removed=removed)
         added, removed = reports.rows.tolist()
-        further = figures.further | {"rows_waiting": reports.waiting}
+        further = figures.further | {"rows_waiting": reports.waiting_count}
         return replace(figures, added=added, removed=removed, nbytes=figures.nbytes + reports.nbytes, further=further)
 
     def reports_of(self, running: RunningQuery) -> Reports | None:

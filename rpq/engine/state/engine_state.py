@@ -91,7 +91,7 @@ def _content_of(evaluation: Evaluation, about: dict[str, Any]) -> tuple[dict[str
         queries=[_state_of(running, evaluation) for running in evaluation.running],
         **about,
     )
-    return content.described(), _edges_of(evaluation, window_edges)
+    return content.to_json(), _edges_of(evaluation, window_edges)
 
 
 def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
@@ -203,7 +203,7 @@ def _counted_of(evaluation: Evaluation) -> CountedState | None:
     return CountedState(window=counted.window, number=counted.number, sets=of_sets, hides=hides)
 
 
-def _ids_held(evaluation: Evaluation, multigraph: Multigraph, by_id: EdgesById) -> np.ndarray:
+def _edge_id_numbers(evaluation: Evaluation, multigraph: Multigraph, by_id: EdgesById) -> np.ndarray:
     """Return the numbers of the ids of the edges of `_versions_of`."""
     if multigraph.window_edges is not None:
         return np.array(multigraph.window_edges.keys(), np.int32)
@@ -260,7 +260,7 @@ def _saved_numbers(evaluation: Evaluation, ids: np.ndarray, numbers: np.ndarray)
         is_vertex = of_edges != NO_VERTEX
         static_number[of_edges[is_vertex]] = -1 - np.flatnonzero(is_vertex)
     numbers = np.where(static_number[ids] < 0, static_number[ids], numbers)
-    live = _ids_held(evaluation, multigraph, multigraph.by_id)
+    live = _edge_id_numbers(evaluation, multigraph, multigraph.by_id)
     is_static = numbers < 0
     order = np.argsort(live)
     places = np.append(order, 0)[np.searchsorted(live, numbers, sorter=order)]
@@ -289,7 +289,7 @@ def _edge_names_of(evaluation: Evaluation) -> pa.ChunkedArray | None:
     multigraph = evaluation.multigraph
     if multigraph is None or multigraph.by_id is None:
         return None
-    live = _ids_held(evaluation, multigraph, multigraph.by_id)
+    live = _edge_id_numbers(evaluation, multigraph, multigraph.by_id)
     return pa.chunked_array([multigraph.by_id.names.names_of(live)])
 
 
@@ -326,15 +326,15 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
 def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
     counted, keys = evaluation.graph.counted, evaluation.running.keys(running)
     numbers = [0 if key is None else counted.number_of(key) for key in keys]
-    saved = running.saved(evaluation.vertices.name_of)
+    saved = running.to_state(evaluation.vertices.name_of)
     reports = evaluation.running.reports_of(running)
     if reports is not None:
-        saved["report_state"] = reports.saved(evaluation.vertices)
+        saved["report_state"] = reports.to_state(evaluation.vertices)
     if (unreported_rows := evaluation.running.unreported_rows(running)).any():
         saved["left_out"] = unreported_rows.tolist()
     return QueryState(
         question=running.question,
-        saved=JsonValue(saved),
+        content=JsonValue(saved),
         numbers=numbers if any(key is not None for key in keys) else None,
         is_late=evaluation.running.is_late(running),
     )
@@ -347,7 +347,7 @@ def _labels_of(evaluation: Evaluation) -> Labels:
         names=list(labels.ids),
         lost=graph.horizons.lost[ids].tolist(),
         passed_by=graph.horizons.passed_by[ids].tolist(),
-        accepted=[graph.filter.accepted(label) for label in ids],
+        accepted=[graph.filter.accepted_ends(label) for label in ids],
         forgotten=labels.forgotten,
         forgotten_of_streams=labels.forgotten_of_streams,
     )
@@ -445,14 +445,14 @@ class SavedState:
             for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
                 running.make_room(evaluation.vertices, fresh, evaluation.graph)
                 running.restore(
-                    state.saved, partial(self._load, running, state, mine, entered, evaluation), evaluation.vertices.id_of
+                    state.content, partial(self._load, running, state, mine, entered, evaluation), evaluation.vertices.id_of
                 )
-                if "left_out" in state.saved:
-                    unreported_rows = [count.whole(0, _LARGEST_COUNT) for count in state.saved["left_out"].tuple_of(2)]
+                if "left_out" in state.content:
+                    unreported_rows = [count.integer(0, _LARGEST_COUNT) for count in state.content["left_out"].tuple_of(2)]
                     evaluation.running.count_unreported(running, np.array(unreported_rows))
                 reports = evaluation.running.reports_of(running)
                 if reports is not None:
-                    report = state.saved["report_state"]
+                    report = state.content["report_state"]
                     if running.term_texts is not None:
                         waiting[running.question.name] = running.ids_of_terms(Reports.saved_texts(report))
                     reports.restore(report, waiting[running.question.name], time=self.content.time)
@@ -743,7 +743,7 @@ class SavedState:
         for running, state in zip(evaluation.running, self.content.queries, strict=True):
             if evaluation.running.reports_of(running) is None or running.term_texts is not None:
                 continue
-            names = Reports.saved_names(state.saved["report_state"])
+            names = Reports.saved_names(state.content["report_state"])
             kind = int if self.content.kind == "int64" else str
             if any(not isinstance(name, kind) for name in names) or (names and self.content.kind is None):
                 raise Damage(f"a waiting row has a vertex that is not of kind {self.content.kind}")
@@ -847,7 +847,7 @@ def read_state(path: str) -> SavedState:
 
 def _read_content(file: StateFile, path: str) -> SavedState:
     with _damage_named(path):
-        content = Content.read(file.described)
+        content = Content.read(file.content)
         _check_edges(content, file.edges)
     return SavedState(path=path, edges=file.edges, content=content)
 

@@ -44,7 +44,7 @@ class Labels:
     forgotten: int
     forgotten_of_streams: int = NEVER_LOST
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the labels as JSON values."""
         content: dict[str, Any] = {
             "labels": list(map(text_of, self.names)), "lost": self.lost, "forgotten": self.forgotten
@@ -62,27 +62,27 @@ class Labels:
 
     @classmethod
     def read(cls, content: JsonValue) -> Labels:
-        """Read the output of `described`. Raises `Damage`."""
+        """Read the output of `to_json`. Raises `Damage`."""
         names: list[LabelName] = [label.unicode() for label in content["labels"]]
         of_streams = NEVER_LOST
         if "label_streams" in content:  # a state without named streams lacks the key
             for place, stream in (pair.tuple_of(2) for pair in content["label_streams"]):
-                number = place.whole(0, len(names) - 1)
+                number = place.integer(0, len(names) - 1)
                 names[number] = StreamLabel(text_of(names[number]), stream.unicode())
-            of_streams = content["forgotten_of_streams"].whole()
+            of_streams = content["forgotten_of_streams"].integer()
         if "label_conditions" in content:  # nor has a state without conditions
             for place, condition in (pair.tuple_of(2) for pair in content["label_conditions"]):
-                number = place.whole(0, len(names) - 1)
+                number = place.integer(0, len(names) - 1)
                 text = condition.unicode()
                 names[number] = (EdgeEnd if text in EDGE_ENDS else ConditionLabel)(text_of(names[number]), text)
         if len(set(names)) < len(names):
             raise Damage("a label occurs twice")
-        lost = [timestamp.whole() for timestamp in content["lost"].tuple_of(len(names))]
-        forgotten = content["forgotten"].whole() if "forgotten" in content else NEVER_LOST  # not in the first files
+        lost = [timestamp.integer() for timestamp in content["lost"].tuple_of(len(names))]
+        forgotten = content["forgotten"].integer() if "forgotten" in content else NEVER_LOST  # not in the first files
         passed_by = [NEVER_LOST] * len(names)
         accepted: list[Mapping[Ends, int]] = [{ALL: NEVER_LOST}] * len(names)
         if "accepted" in content:  # a state in which nothing is passed by lacks the key, as older ones do
-            passed_by = [timestamp.whole() for timestamp in content["passed_by"].tuple_of(len(names))]
+            passed_by = [timestamp.integer() for timestamp in content["passed_by"].tuple_of(len(names))]
             accepted = [
                 dict(_read_accepted_ends(one) for one in of_label) for of_label in content["accepted"].tuple_of(len(names))
             ]
@@ -101,38 +101,38 @@ def _read_accepted_ends(content: JsonValue) -> tuple[Ends, int]:
     source, target = (None if end.is_none else end.unicode() for end in ends)
     if is_loop.flag() and (source, target) != (None, None):
         raise Damage("a loop is accepted by its ends")
-    return Ends(source, target, is_loop=is_loop.flag()), before.whole()
+    return Ends(source, target, is_loop=is_loop.flag()), before.integer()
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryState:
-    """A query, whose window is in the integers of the stream, and its `saved` state in JSON values.
+    """A query, whose window is in the integers of the stream, and its state in JSON values, `content`.
 
     `numbers` are the counts of inserts that its count windows have numbered, 0 for other windows; `is_late` is true if it
     started with an empty window in mid-stream.
     """
 
     question: Any
-    saved: JsonValue
+    content: JsonValue
     numbers: list[int] | None = None
     is_late: bool = False
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the query and its state as JSON values."""
         is_told = self.is_late and is_ordered(self.question)  # other queries hold less only by the slides of their edges
         numbered: dict[str, Any] = {"late": True} if is_told else {}
         numbered |= {} if self.numbers is None else {"numbers": self.numbers, "late": self.is_late}
-        described: dict[str, Any] = kinds.query_json(self.question) | self.saved.value | numbered
+        described: dict[str, Any] = kinds.query_json(self.question) | self.content.value | numbered
         return described
 
     @classmethod
     def read(cls, content: JsonValue) -> QueryState:
-        """Read the output of `described`. Raises `Damage`."""
+        """Read the output of `to_json`. Raises `Damage`."""
         question = kinds.read_query(content)
         if "numbers" not in content:
-            return cls(question=question, saved=content, is_late="late" in content and content["late"].flag())
+            return cls(question=question, content=content, is_late="late" in content and content["late"].flag())
         numbers = [_count(number) for number in content["numbers"]]
-        return cls(question=question, saved=content, numbers=numbers, is_late=content["late"].flag())
+        return cls(question=question, content=content, numbers=numbers, is_late=content["late"].flag())
 
 
 class EventsState(NamedTuple):
@@ -145,7 +145,7 @@ class EventsState(NamedTuple):
     def read(cls, content: JsonValue) -> EventsState:
         """Read the mode from JSON values. Raises `Damage`."""
         mode, time = content.tuple_of(2)
-        return cls(mode.one_of("window", "alone"), None if time.is_none else time.whole())
+        return cls(mode.one_of("window", "alone"), None if time.is_none else time.integer())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,18 +155,18 @@ class KeepWindow:
     window: Window
     original: Window
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the window as JSON values."""
         duration = None if self.original.unit is None else [self.original.size, self.original.slide]
         return {"window": [self.window.size, self.window.slide], "duration": duration}
 
     @classmethod
     def read(cls, content: JsonValue) -> KeepWindow:
-        """Read the output of `described`. Raises `Damage`."""
-        size, slide = (length.whole(1, INT64_MAX) for length in content["window"].tuple_of(2))
+        """Read the output of `to_json`. Raises `Damage`."""
+        size, slide = (length.integer(1, INT64_MAX) for length in content["window"].tuple_of(2))
         window = original = Window(size=size, slide=slide)
         if not content["duration"].is_none:
-            size, slide = (length.whole(1, _LONGEST) for length in content["duration"].tuple_of(2))
+            size, slide = (length.integer(1, _LONGEST) for length in content["duration"].tuple_of(2))
             original = Window(size=size, slide=slide, unit="ns")
         return cls(window=window, original=original)
 
@@ -183,18 +183,18 @@ class EdgesByIdState:
     sets: list[list[int]]
     lost: int
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the state as JSON values."""
         return {"kind": self.kind, "sets": self.sets, "lost": self.lost}
 
     @classmethod
     def read(cls, content: JsonValue) -> EdgesByIdState:
-        """Read the output of `described`. Raises `Damage`."""
+        """Read the output of `to_json`. Raises `Damage`."""
         kind = content["kind"]
         return cls(
             kind=None if kind.is_none else kind.one_of("int64", "string"),
-            sets=[[label.whole(0) for label in one] for one in content["sets"]],
-            lost=content["lost"].whole(),
+            sets=[[label.integer(0) for label in one] for one in content["sets"]],
+            lost=content["lost"].integer(),
         )
 
 
@@ -210,19 +210,19 @@ class CountedState:
     sets: list[list[int]]
     hides: bool = False
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the state as JSON values."""
         hides = {"hides": True} if self.hides else {}
         return {"window": kinds.window_json(self.window), "number": self.number, "sets": self.sets, **hides}
 
     @classmethod
     def read(cls, content: JsonValue) -> CountedState:
-        """Read the output of `described`. Raises `Damage`."""
+        """Read the output of `to_json`. Raises `Damage`."""
         window = kinds.read_window(content["window"])
         hides = "hides" in content and content["hides"].flag()
         if not hides and not isinstance(window, CountWindow):
             raise Damage("the window of edges with an identity does not count")
-        sets = [[label.whole(0) for label in one] for one in content["sets"]]
+        sets = [[label.integer(0) for label in one] for one in content["sets"]]
         return cls(window=window, number=_count(content["number"]), sets=sets, hides=hides)
 
 
@@ -247,24 +247,24 @@ class MultigraphState:
     unread: list[str] = field(default_factory=list)
     counted: CountedState | None = None
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the state as JSON values."""
         return {
             "identity": self.identity,
-            "types": {name: _described_type(kind) for name, kind in self.types.items()},
+            "types": {name: _type_json(kind) for name, kind in self.types.items()},
             "loose": self.loose,
             "unit": self.unit,
             "timed": self.is_timed,
             "counts": self.counts,
             "inserts": self.inserts,
-            **({} if self.by_id is None else {"ids": self.by_id.described()}),
+            **({} if self.by_id is None else {"ids": self.by_id.to_json()}),
             **({"unread": self.unread} if self.unread else {}),
-            **({} if self.counted is None else {"counted": self.counted.described()}),
+            **({} if self.counted is None else {"counted": self.counted.to_json()}),
         }
 
     @classmethod
     def read(cls, content: JsonValue, queries: int) -> MultigraphState:
-        """Read the output of `described`. Raises `Damage`."""
+        """Read the output of `to_json`. Raises `Damage`."""
         unit = content["unit"]
         identity: Literal["triple", "parallel", "id"] = content["identity"].one_of("triple", "parallel", "id")
         return cls(
@@ -284,7 +284,7 @@ class MultigraphState:
 _PLAIN_TYPES = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "text": pa.string()}
 
 
-def _described_type(kind: pa.DataType) -> list[Any]:
+def _type_json(kind: pa.DataType) -> list[Any]:
     if pa.types.is_timestamp(kind):
         return ["timestamp", kind.unit, kind.tz]
     if pa.types.is_decimal(kind):
@@ -298,7 +298,7 @@ def _type(content: JsonValue) -> pa.DataType:
     if kind == "timestamp":
         return pa.timestamp(first.one_of("s", "ms", "us", "ns"), None if second.is_none else second.unicode())
     if kind == "decimal":
-        return decimal_type(first.whole(1, 76), second.whole(-76, 76))
+        return decimal_type(first.integer(1, 76), second.integer(-76, 76))
     return _PLAIN_TYPES[kind]
 
 
@@ -324,30 +324,30 @@ class Content:
     keep: KeepWindow | None = None
     multigraph: MultigraphState | None = None
 
-    def described(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the content as JSON values."""
         return {
             "time": self.time,
             "kind": self.kind,
             "share": self.share[:2],
             **({"sizes": dict(self.share.sizes)} if self.share.sizes else {}),
-            **self.labels.described(),
+            **self.labels.to_json(),
             "outcomes": [self.outcomes[name] for name in _ALWAYS_SAVED],
             **({"passed_by_tuples": self.outcomes["PASSED_BY"]} if self.outcomes["PASSED_BY"] else {}),
-            "queries": [query.described() for query in self.queries],
+            "queries": [query.to_json() for query in self.queries],
             "time_unit": self.time_unit,
             **({} if self.times is None else {"times": self.times}),
             "seconds": self.seconds,
             "left": self.left,
             "extra": self.extra,
             **({} if self.events is None else {"events": [*self.events]}),
-            **({} if self.keep is None else {"keep": self.keep.described()}),
-            **({} if self.multigraph is None else {"multigraph": self.multigraph.described()}),
+            **({} if self.keep is None else {"keep": self.keep.to_json()}),
+            **({} if self.multigraph is None else {"multigraph": self.multigraph.to_json()}),
         }
 
     @classmethod
     def read(cls, content: JsonValue) -> Content:
-        """Read the output of `described`. Raises `Damage`."""
+        """Read the output of `to_json`. Raises `Damage`."""
         queries = [QueryState.read(query) for query in content["queries"]]
         if len({state.question.name for state in queries}) < len(queries):
             raise Damage("two queries have the same name")
@@ -356,11 +356,11 @@ class Content:
         latest = INT64_MAX - max(reaches + ([] if keep is None else [keep.window.reach]), default=0)
         time, kind = content["time"], content["kind"]
         share, shares = content["share"].tuple_of(2)
-        sizes = {label: size.whole(0) for label, size in content["sizes"].items()} if "sizes" in content else {}
+        sizes = {label: size.integer(0) for label, size in content["sizes"].items()} if "sizes" in content else {}
         return cls(
-            time=None if time.is_none else time.whole(-INT64_MAX, latest),
+            time=None if time.is_none else time.integer(-INT64_MAX, latest),
             kind=None if kind.is_none else kind.one_of("int64", "string"),
-            share=Share.of(share.whole(0, shares.whole(1) - 1), shares.whole(), sizes),
+            share=Share.of(share.integer(0, shares.integer(1) - 1), shares.integer(), sizes),
             labels=Labels.read(content),
             outcomes=_outcomes(content),
             queries=queries,
@@ -385,7 +385,7 @@ def _times(content: JsonValue) -> dict[str, Any]:
     """Read the output of `StreamTime.to_json`, with checks of its types."""
     unit, kind, step, zone, zoned = (content[name] for name in ("unit", "kind", "step", "zone", "zoned"))
     durations = {
-        name: [length.whole(1, _LONGEST) for length in pair.tuple_of(2)] for name, pair in content["durations"].items()
+        name: [length.integer(1, _LONGEST) for length in pair.tuple_of(2)] for name, pair in content["durations"].items()
     }
     return {
         "unit": None if unit.is_none else unit.one_of(*TIME_UNITS),
@@ -398,4 +398,4 @@ def _times(content: JsonValue) -> dict[str, Any]:
 
 
 def _count(value: JsonValue) -> int:
-    return value.whole(0, _LARGEST_COUNT)
+    return value.integer(0, _LARGEST_COUNT)

@@ -173,9 +173,9 @@ class Edges:
 
 @dataclass(frozen=True, kw_only=True)
 class StateFile:
-    """The content of a file; `described` is everything except the edges."""
+    """The content of a file; `content` is everything except the edges."""
 
-    described: JsonValue
+    content: JsonValue
     edges: Edges
 
 
@@ -290,22 +290,22 @@ def _parse_content(content: bytes) -> StateFile:
     length = _LENGTH.unpack_from(content)[0] if room >= 0 else 0
     if length > room:
         raise Damage(f"{max(room, 0):,} bytes are too few for a description")
-    described = JsonValue.parsed(content[_LENGTH.size : _LENGTH.size + length])
+    described = JsonValue.parse(content[_LENGTH.size : _LENGTH.size + length])
     arrays: dict[str, np.ndarray] = {}
     at = _LENGTH.size + length + -length % 8
     for name, described_array in described["arrays"].items():
         kind, count = described_array.tuple_of(2)
         dtype = _TYPES[kind.one_of(*_TYPES)]
-        size = count.whole(0) * dtype.itemsize
+        size = count.integer(0) * dtype.itemsize
         if size > len(content) - at:
             raise Damage(f"{name} has {size:,} bytes, but only {max(0, len(content) - at):,} remain")
         native = dtype.newbyteorder("=")
-        arrays[name] = np.frombuffer(content, dtype, count.whole(), at).astype(native)  # an aligned copy
+        arrays[name] = np.frombuffer(content, dtype, count.integer(), at).astype(native)  # an aligned copy
         at += size + -size % 8
     if at != len(content):
         raise Damage(f"its arrays end at byte {at:,} of {len(content):,}")
     state = described["state"]
-    return StateFile(described=state, edges=_edges(_names(arrays, "names", "name_ends", "name_bytes"), arrays))
+    return StateFile(content=state, edges=_edges(_names(arrays, "names", "name_ends", "name_bytes"), arrays))
 
 
 def _names(arrays: dict[str, np.ndarray], integers: str, ends: str, data: str) -> pa.ChunkedArray | None:
@@ -443,8 +443,8 @@ def _read_version_1(path: str) -> StateFile:
         raise StateFormatError(
             f"{path} is not a saved state of an engine, but another Arrow file", reason="foreign"
         )
-    state = JsonValue.parsed(text)
-    version = state["version"].whole()
+    state = JsonValue.parse(text)
+    version = state["version"].integer()
     if version != 1:
         raise StateFormatError(
             f"{path} has version {version} of the format; this release reads version 1, 2 and {STATE.version}",
@@ -461,7 +461,7 @@ def _read_version_1(path: str) -> StateFile:
     if kind.is_none and len(table):
         raise Damage("there are edges, but no kind of vertices")
     names, arrays["source"], arrays["target"] = _number_ends(table["source"], table["target"])
-    return StateFile(described=state, edges=_edges(None if kind.is_none else names, arrays))
+    return StateFile(content=state, edges=_edges(None if kind.is_none else names, arrays))
 
 
 def _number_ends(source: pa.ChunkedArray, target: pa.ChunkedArray) -> tuple[pa.ChunkedArray, np.ndarray, np.ndarray]:

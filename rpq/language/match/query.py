@@ -80,7 +80,7 @@ class MatchQuery(SparqlQuery):
         if identity != "triple" or not self.translation.has_edge_variables:
             return self
         other = copy(self)
-        for derived in ("_edges_accepted", "_path_atoms"):
+        for derived in ("_accepted_edges", "_path_atoms"):
             other.__dict__.pop(derived, None)
         translation = self._translated(is_triple=True)
         object.__setattr__(other, "_translation", translation)

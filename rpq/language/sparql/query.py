@@ -18,7 +18,7 @@ from rpq.language.notation import ORDER_OPTIONS, Language, unsuitable_option
 from rpq.language.pattern import (
     Atom,
     Variable,
-    edges_accepted,
+    accepted_edges,
     edges_accepted_on_paths,
     never_simple,
 )
@@ -289,7 +289,7 @@ class SparqlQuery(Query):
         >>> [[str(ends) for ends in query.accepts(label)] for label in "abc"]
         [['any vertex to h7'], ['any vertex to any vertex'], []]
         """
-        accepted = self._edges_accepted.get(label, frozenset())
+        accepted = self._accepted_edges.get(label, frozenset())
         named, of_others = self._accepted_on_paths
         on_paths = of_others if isinstance(label, str) else edges_accepted_on_paths(self._path_atoms, label)
         on_paths = named.get(label, on_paths)
@@ -313,8 +313,8 @@ class SparqlQuery(Query):
         return [(atom, automaton_of(str(atom.expression))) for atom in paths]
 
     @cached_property
-    def _edges_accepted(self) -> dict[LabelSymbol, frozenset[Ends]]:
-        return edges_accepted([one.atom for one in atoms_of(self.parsed.body)])
+    def _accepted_edges(self) -> dict[LabelSymbol, frozenset[Ends]]:
+        return accepted_edges([one.atom for one in atoms_of(self.parsed.body)])
 
     def over(self, window: AnyWindow) -> Self:
         """Return the same query with another default window."""
@@ -342,7 +342,7 @@ class SparqlQuery(Query):
         if not self.reads_dataset or self.parsed.dataset == tuple(graphs):
             return self
         other = copy(self)
-        for name in ("columns", "_path_atoms", "_accepted_on_paths", "_edges_accepted", "reads_report_time"):
+        for name in ("columns", "_path_atoms", "_accepted_on_paths", "_accepted_edges", "reads_report_time"):
             other.__dict__.pop(name, None)
         original = self._original  # type: ignore[attr-defined]
         object.__setattr__(other, "_original", None if original is None else original.over_dataset(graphs))

@@ -154,7 +154,7 @@ class ValueMatches:
 
     # --- values ----------------------------------------------------------------------------------------------
 
-    def stored(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
+    def stored_values(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
         """Return `high` and `low` of the nodes of a kind, with duplicates. O(nodes)."""
         are_of_kind = self._matching.kind == kind
         return self._matching.high[are_of_kind], self._matching.low[are_of_kind]

@@ -63,7 +63,7 @@ def _with_lengths(index: DeltaIndex) -> LengthIndex:
 def read_aside_roots(saved: JsonValue, id_of: Callable[[Vertex], int]) -> dict[int, int]:
     """Return the roots that were set aside, each with the size at which it was. Raises `Damage`."""
     pairs = [pair.tuple_of(2) for pair in saved]
-    aside = {root.vertex(): size.whole(0) for root, size in pairs}
+    aside = {root.vertex(): size.integer(0) for root, size in pairs}
     if len(aside) < len(pairs):
         raise Damage("a root is set aside twice")
     found = {id_of(root): size for root, size in aside.items()}
@@ -326,38 +326,39 @@ class PathQuery(RunningQuery):
         return set_aside_error(self.question, report)
 
     def set_aside(self) -> list[int]:
-        return [root for index in self.indexes for root in index.aside]
+        return [root for index in self.indexes for root in index.aside_roots]
 
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
         return [(self.question.name, index.delta()) for index in self.indexes if index.restore_root(root)]
 
     # --- saved states ----------------------------------------------------------------------------------------
 
-    def saved(self, name_of: Callable[[int], Vertex]) -> dict[str, Any]:
+    def to_state(self, name_of: Callable[[int], Vertex]) -> dict[str, Any]:
         latency = self._latency()
         return {
             "counters": dict(zip((*_ROWS, *OUTCOMES), (*self.rows().tolist(), *self._counts()), strict=True)),
             "latency": [(int(bucket), int(latency[bucket])) for bucket in np.flatnonzero(latency)],
             "figures": {name: self._figure(name) for name in _FIGURES},
-            "set_aside": [(name_of(root), size) for index in self.indexes for root, size in index.aside.items()],
+            "set_aside": [(name_of(root), size) for index in self.indexes for root, size in index.aside_roots.items()],
         }
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
         counters = dict.fromkeys(OUTCOMES, 0)  # older states have no count of what was passed by
         for name in (*_ROWS, *OUTCOMES):
             if name in saved["counters"] or name != "PASSED_BY":
-                counters[name] = saved["counters"][name].whole(0, _LARGEST_COUNT)
+                counters[name] = saved["counters"][name].integer(0, _LARGEST_COUNT)
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
-            latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
-        figures = {name: saved["figures"][name].whole(0, _LARGEST_COUNT) for name in _FIGURES}
+            latency[bucket.integer(0, LATENCY_BUCKETS - 1)] = count.integer(0, _LARGEST_COUNT // LATENCY_BUCKETS)
+        figures = {name: saved["figures"][name].integer(0, _LARGEST_COUNT) for name in _FIGURES}
         aside = read_aside_roots(saved["set_aside"], id_of) if "set_aside" in saved else {}
         for index in self.indexes:
             index.set_aside(aside)
         load()
         if len(self.set_aside()) < len(aside):
             raise Damage("a root is set aside that meets no conflict")
-        self._reader.counted_before = self._trees.counted() - np.array([counters[name] for name in OUTCOMES], np.int64)
+        outcomes = np.array([counters[name] for name in OUTCOMES], np.int64)
+        self._reader.counted_before = self._trees.outcome_counts() - outcomes
         self._reader.latency_before = self._trees.latency() - latency
         self._trees.set_rows(self._reader, [counters[name] for name in _ROWS])
         for i, index in enumerate(self.indexes):
@@ -367,7 +368,7 @@ class PathQuery(RunningQuery):
 
     def _counts(self) -> list[int]:
         """Return the counts of the outcomes of tuples since the query was registered, in the order of `OUTCOMES`."""
-        counts: list[int] = (self._trees.counted() - self._reader.counted_before).tolist()
+        counts: list[int] = (self._trees.outcome_counts() - self._reader.counted_before).tolist()
         return counts
 
     def _latency(self) -> np.ndarray:
@@ -384,4 +385,4 @@ _FIGURES = ("conflicts", "searches")
 _OF_DOUBT = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
 
 
-KIND = Kind(name="path", question=Query, start=PathQuery, described=path_query_json, read=read_path_query)
+KIND = Kind(name="path", question=Query, start=PathQuery, to_json=path_query_json, read=read_path_query)

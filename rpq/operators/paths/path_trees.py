@@ -208,7 +208,7 @@ class PathTrees:
             place=place,
             roots=roots,
             guard=guard,
-            counted_before=self.counted(),
+            counted_before=self.outcome_counts(),
             latency_before=self.latency(),
         )
         self.readers[place] = reader
@@ -291,17 +291,17 @@ class PathTrees:
                 self._met_vertices = fresh
                 self._meet(vertices, fresh)
         elif reader.roots is None:
-            reader.to_load = self._owned(vertices, fresh)
+            reader.to_load = self._owned_vertices(vertices, fresh)
         else:
             for name in reader.roots:
                 if (root := vertices.id_of(name)) >= 0:
                     self._named.meet_one(root, name)
-            reader.to_load = self._owned(vertices, self._named.ids(reader.roots))
+            reader.to_load = self._owned_vertices(vertices, self._named.ids(reader.roots))
         self._announce_capacity(graph)
 
-    def _owned(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
+    def _owned_vertices(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
         """Return for each index those of some vertices that it answers for."""
-        return [ids[mine] for mine in self._division.owned(vertices.hashes(ids))]
+        return [ids[mine] for mine in self._division.ownership(vertices.hashes(ids))]
 
     def _grow_arrays(self, vertices: int) -> None:
         room = len(self._is_end)
@@ -322,10 +322,10 @@ class PathTrees:
             return
         if self._named or not self._whole or not self._division.is_whole:
             self._named.forget(fresh)
-            for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(fresh)), strict=True):
+            for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(fresh)), strict=True):
                 flags[fresh] = owned & bool(self._whole)
             roots = self._named.meet(vertices, fresh)
-            for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(roots)), strict=True):
+            for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(roots)), strict=True):
                 flags[roots] = owned
         if self._ends is not None:
             self._is_end[fresh] = among(vertices, fresh, self._ends)
@@ -488,7 +488,7 @@ class PathTrees:
         states = [index.state for index in self.indexes]
         return np.array([sum(int(state[field]) for state in states) for field in (layout.ADDED, layout.REMOVED)], np.int64)
 
-    def counted(self) -> np.ndarray:
+    def outcome_counts(self) -> np.ndarray:
         """Return the counts of tuples, which all indexes have in common, in the order of `Outcome`."""
         return self.indexes[0].state[_OUTCOMES].copy()
 

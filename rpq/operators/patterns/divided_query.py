@@ -189,8 +189,8 @@ class DividedQuery(RunningQuery):
 
     # --- saved states ----------------------------------------------------------------------------------------
 
-    def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
-        saved = [lane.saved(name_of) for lane in self.lanes]
+    def to_state(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
+        saved = [lane.to_state(name_of) for lane in self.lanes]
         counters = {name: sum(one["counters"][name] for one in saved) for name in saved[0]["counters"]}
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry for one in saved for entry in one["latency"]):

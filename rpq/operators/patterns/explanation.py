@@ -256,7 +256,7 @@ def explain_pattern(
     """Explain a pattern and its text, without a window."""
     isomorphism = matching == "isomorphism"
     meanings = []
-    join = pattern.joined(paths="walk")
+    join = pattern.to_join(paths="walk")
     isomorphism = isomorphism and join is pattern  # else what is joined is filtered
     for meaning in meanings_of(direct_atoms(join.atoms), isomorphism=isomorphism):
         labels = list(dict.fromkeys(name_of_read(reads) for _, reads, _ in meaning.edges))
@@ -278,7 +278,7 @@ def explain_pattern(
     paths = [(atom, automaton_of(str(atom.expression))) for atom in join.atoms if atom.edge is None]
 
     def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
-        accepted = pattern.edges_accepted.get(name, frozenset({ALL})) | edges_accepted_on_paths(paths, name)
+        accepted = pattern.accepted_edges.get(name, frozenset({ALL})) | edges_accepted_on_paths(paths, name)
         return ExplainedRelation(name=name, atoms=atoms, accepts=ends_texts(accepted))
 
     return build_explanation(
@@ -484,7 +484,7 @@ def explain_running(
         if isinstance(content, PathContent):
             return replace(found, trees=host.paths[content].trees, cells=host.paths[content].index.live()[0])
         assert content.label is not None, "a pattern names its labels"
-        return replace(found, accepts=ends_texts(host.edges_accepted(content.label) or question.accepts(content.label)))
+        return replace(found, accepts=ends_texts(host.accepted_edges(content.label) or question.accepts(content.label)))
 
     return build_explanation(
         question.pattern,

@@ -137,23 +137,23 @@ class HostedQuery(RunningQuery, Member):
         return set_aside_error(self.question, report)
 
     def set_aside(self) -> list[int]:
-        return sorted({root for relation in self._relations.path_relations for root in relation.index.aside})
+        return sorted({root for relation in self._relations.path_relations for root in relation.index.aside_roots})
 
     # --- saving and restoring --------------------------------------------------------------------------------
 
-    def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
+    def to_state(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         relations = self._relations.path_relations
         return {
             "counters": dict(zip(OUTCOMES, self._relations.counts, strict=True)),
             "rows": self._rows.tolist(),
             "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
             "origin": self._origin,
-            "set_aside": [[(name_of(root), size) for root, size in one.index.aside.items()] for one in relations],
+            "set_aside": [[(name_of(root), size) for root, size in one.index.aside_roots.items()] for one in relations],
         }
 
     def restore_origin(self, saved: JsonValue) -> None:
         """Read the relations with the edges since the origin of a saved query, before these are loaded."""
-        origin = saved["origin"].whole(0, _LARGEST_COUNT)
+        origin = saved["origin"].integer(0, _LARGEST_COUNT)
         if origin != self._origin:
             self._withdraw()
             self._host.know_origin(origin)
@@ -163,11 +163,11 @@ class HostedQuery(RunningQuery, Member):
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         counters = saved["counters"]
         # Older states have no count of the tuples that no query accepts.
-        counts = [counters[name].whole(0, _LARGEST_COUNT) if name in counters else 0 for name in OUTCOMES]
-        rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
+        counts = [counters[name].integer(0, _LARGEST_COUNT) if name in counters else 0 for name in OUTCOMES]
+        rows = [count.integer(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
-            latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
+            latency[bucket.integer(0, LATENCY_BUCKETS - 1)] = count.integer(0, _LARGEST_COUNT // LATENCY_BUCKETS)
         self.restore_origin(saved)
         relations = self._relations.path_relations
         aside: list[dict[int, int]] = [{} for _ in relations]
@@ -178,7 +178,7 @@ class HostedQuery(RunningQuery, Member):
                 relation.index.set_aside(roots)
         load()
         relations = self._relations.path_relations
-        if any(relation.index.aside.keys() != roots.keys() for relation, roots in zip(relations, aside, strict=True)):
+        if any(relation.index.aside_roots.keys() != roots.keys() for relation, roots in zip(relations, aside, strict=True)):
             raise Damage("a root is set aside that meets no conflict")
         self._relations.set_counts(counts)
         self._latency_before = self._host.latency - latency

@@ -109,7 +109,7 @@ class PatternHost:
         self.is_whole = resources.share.total == 1
         """True if there is one share, to which all rows belong."""
         self._hashes = np.zeros(0, np.uint64)  # of the names of vertices, where there are several shares
-        self._guard, self._each = resources.guard, resources.each
+        self._guard, self._map_workers = resources.guard, resources.map_workers
         self.paths = PathRelations(
             self.store,
             self.relations,
@@ -323,10 +323,10 @@ class PatternHost:
         """Return the number of a relation in the store."""
         return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
 
-    def edges_accepted(self, label: LabelSymbol) -> Collection[Ends]:
+    def accepted_edges(self, label: LabelSymbol) -> Collection[Ends]:
         """Return which edges of a label the queries of the engine accept, by their ends; nothing before it is known."""
         number = self.relations.label_id(label)
-        return () if self._graph is None or number < 0 else self._graph.filter.accepted(number).keys()
+        return () if self._graph is None or number < 0 else self._graph.filter.accepted_ends(number).keys()
 
     def join_part(self, number: int, name: str, place: Place) -> None:
         """Enumerate changes of a part, whose constants are bound, for a query that has it at this place."""
@@ -465,7 +465,7 @@ class PatternHost:
         if len(lanes) > 1 and self.is_whole:
             lanes = (self, *(lane for lane in lanes[1:] if lane.members))
         if grown := [lane for lane in lanes if count > lane._own_room]:
-            self._each(grown, lambda lane: lane.make_room_for_vertices(count))
+            self._map_workers(grown, lambda lane: lane.make_room_for_vertices(count))
         for lane in self.lanes:
             lane._make_own_room(vertices, fresh, graph)
         self.vertex_room = self._own_room if len(lanes) == 1 else min([lane._own_room for lane in lanes])

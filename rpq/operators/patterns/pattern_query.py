@@ -69,7 +69,7 @@ class RunningPattern(HostedQuery):
 
     def __init__(self, question: PatternQuery, resources: Resources, *, divided_by: str | None = None) -> None:
         super().__init__(question, resources)
-        self._joined = question.joined
+        self._joined = question.joined_pattern
         self.divided_by = divided_by
         self.is_divided = bool(self._joined.pattern.constants) or resources.share.total > 1
         # A join of edges alone needs no index, and holds no more than the edges.
@@ -356,12 +356,12 @@ class RunningPattern(HostedQuery):
         """Return the net rows of events, without those that an eviction takes silently."""
         changes = changes.net()
         if self._joined.semantics == "implicit":
-            changes = changes.where((changes.weights > 0) | ~self._host.is_silent(events[:, 0])[changes.events])
+            changes = changes.select((changes.weights > 0) | ~self._host.is_silent(events[:, 0])[changes.events])
         return self._count_rows(self._own_rows_of_delta(changes.delta(events[:, 0], events[:, 1])))
 
     def _own_rows_of_delta(self, delta: Delta) -> Delta:
         """Return the rows of this share."""
-        return delta if self._host.is_whole else delta.where(self._host.are_own(delta.ids.values, self._own_cell))
+        return delta if self._host.is_whole else delta.select(self._host.are_own(delta.ids.values, self._own_cell))
 
     @property
     def _own_cell(self) -> Cell:
@@ -546,7 +546,7 @@ KIND = Kind(
     name="pattern",
     question=PatternQuery,
     start=start_pattern,
-    described=pattern_query_json,
+    to_json=pattern_query_json,
     read=read_pattern_query,
     host=PatternHost,
     divides=lambda question: division_of(question) is not None,

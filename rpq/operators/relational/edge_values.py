@@ -1,6 +1,6 @@
 """A running pattern with edge variables or a filter: the solutions of its join, filtered, with values in place of edges.
 
-In the join edges are vertices, and all variables are columns (`rpq.language.pattern.Pattern.joined`). Its changes are
+In the join edges are vertices, and all variables are columns (`rpq.language.pattern.Pattern.to_join`). Its changes are
 filtered, their columns become those that are selected, and what is left is netted or, under DISTINCT, counted. Since the
 values of such a vertex never change, all steps but the last are linear. Values of edges are terms of the query
 (`TermIds`), so that rows with equal values are equal.
@@ -175,7 +175,7 @@ class RunningEdgeValues(RunningPattern):
     def _select(self, changes: WeightedRows) -> WeightedRows:
         """Return changes of the join that the filter passes, with the columns of rows."""
         passing = self._passing(changes.rows)
-        changes = changes if passing is None else changes.where(passing)
+        changes = changes if passing is None else changes.select(passing)
         if not len(changes):
             return WeightedRows.empty(len(self._values))
         return changes.with_rows(self._columns_of_rows(changes.rows))
@@ -255,7 +255,7 @@ class RunningEdgeValues(RunningPattern):
             joined = self._solutions.change(dict(zip(parts, changes, strict=True)))
         change = self._net(self._select(joined))
         if self.question.semantics == "implicit":
-            change = change.where((change.weights > 0) | ~self._host.is_silent(events[:, 0])[change.events])
+            change = change.select((change.weights > 0) | ~self._host.is_silent(events[:, 0])[change.events])
         return self._count_rows(change.delta(events[:, 0], events[:, 1]))
 
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
@@ -462,7 +462,7 @@ def division_of(question: EdgeValuesQuery) -> str | None:
     Rows that are equal, or that replace one another, then come from one thread.
     """
     selected = [variable(value.variable) for value in question.pattern.values if value.kind == "vertex"]
-    edges = edges_of_one_part(question.joined)
+    edges = edges_of_one_part(question.joined_pattern)
     return None if edges is None else divide(edges, selected, by_pairs=False)
 
 
@@ -486,7 +486,7 @@ KIND = Kind(
     name="edge values",
     question=EdgeValuesQuery,
     start=start_edge_values,
-    described=pattern_query_json,
+    to_json=pattern_query_json,
     read=read_pattern_query,
     host=PatternHost,
     divides=lambda question: division_of(question) is not None,
@@ -575,7 +575,7 @@ class EdgeConditionNode(Node):
         vertices = self._terms.vertices
         if not len(change) or vertices is None:
             return change
-        return change.where(self._condition.are_accepted(change.rows, vertices, vertices.edges.unit))
+        return change.select(self._condition.are_accepted(change.rows, vertices, vertices.edges.unit))
 
     def describe(self) -> str:
         return f"filter {self._text}"

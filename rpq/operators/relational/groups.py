@@ -151,7 +151,7 @@ class GroupNode(Node):
         if self._is_compiled:
             return self._change_by_kernels(change)
         # Aggregates cannot lose values that they do not have: within an event, rows that come precede rows that go.
-        change = change.where(np.lexsort((change.weights < 0, change.events)))
+        change = change.select(np.lexsort((change.weights < 0, change.events)))
         keys = map(tuple, change.select_columns(self._keys).rows.tolist())
         values = zip(
             *(
@@ -183,7 +183,7 @@ class GroupNode(Node):
                     change_value(value)
         self._settle(current, touched, output)
         result = WeightedRows.of(output, self.width)
-        return result.where(np.lexsort((result.weights, result.events)))
+        return result.select(np.lexsort((result.weights, result.events)))
 
     # --- aggregates by kernels -------------------------------------------------------------------------------
 

@@ -104,7 +104,7 @@ class Agreement:
             row = tuple(values)
         return row
 
-    def alone(self, left: Row) -> Row:
+    def pad(self, left: Row) -> Row:
         """Return a row of the left with the columns of the right unbound."""
         return left + (UNBOUND,) * len(self._more)
 
@@ -354,10 +354,10 @@ class LeftJoinNode(MatchNode):
         for row, weight in lefts:
             self._change_left(event, row, weight, before)
         for row, count in before.items():
-            if (difference := self._alone(row) - count) != 0:
-                self._output.append((event, self._agreement.alone(row), difference))
+            if (difference := self._unmatched_count(row) - count) != 0:
+                self._output.append((event, self._agreement.pad(row), difference))
 
-    def _alone(self, row: Row) -> int:
+    def _unmatched_count(self, row: Row) -> int:
         """Return how often a row of the left is in the output without a partner."""
         return 0 if self._partners.get(row, 0) else self._left.count(row)
 
@@ -366,7 +366,7 @@ class LeftJoinNode(MatchNode):
         if not self._agreement.agree(left, right):
             return None
         row = self._agreement.join_rows(left, right)
-        if self._condition is not None and not self._condition.holding(np.array([row], np.int32).reshape(1, -1))[0]:
+        if self._condition is not None and not self._condition.mask(np.array([row], np.int32).reshape(1, -1))[0]:
             return None
         return row
 
@@ -379,14 +379,14 @@ class LeftJoinNode(MatchNode):
             joined = self._match(other, row)
             if joined is not None:
                 if other not in before:
-                    before[other] = self._alone(other)
+                    before[other] = self._unmatched_count(other)
                 self._add_partners(other, weight)
                 self._output.append((event, joined, weight * count))
         self._right.add(key, row, weight)
 
     def _change_left(self, event: int, row: Row, weight: int, before: dict[Row, int]) -> None:
         if row not in before:
-            before[row] = self._alone(row)
+            before[row] = self._unmatched_count(row)
         key = self._agreement.key_of_left(row)
         is_new = not self._left.count(row)
         partners = 0

@@ -323,7 +323,7 @@ class FilterNode(Node):
         (change,) = changes
         if not len(change):
             return change
-        return change.where(self._condition.holding(change.rows))
+        return change.select(self._condition.mask(change.rows))
 
     def forget(self, fresh: np.ndarray) -> None:
         self._condition.forget(fresh)
@@ -418,7 +418,7 @@ class ConstructNode(Node):
             are_good = self._are_triples(triples.rows)
             if is_named:
                 are_good &= self._are(triples.rows[:, 3], lambda text: not is_literal(text))
-            parts.append(triples.where(are_good))
+            parts.append(triples.select(are_good))
         return merge(parts)
 
     def _blank_nodes(self, label: str, rows: np.ndarray) -> np.ndarray:

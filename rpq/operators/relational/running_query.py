@@ -508,7 +508,7 @@ class RunningSparql(HostedQuery):
             number = np.searchsorted(due, of_leaves[before:end])
             now = {}
             for leaf, rows in leaves.items():
-                mine = rows.where((rows.events >= before) & (rows.events < end))
+                mine = rows.select((rows.events >= before) & (rows.events < end))
                 now[leaf] = WeightedRows(mine.rows, mine.weights, number[mine.events - before])
             moved = clock.node.pass_reports(passed.ids)
             places = np.searchsorted(due, passed.times)
@@ -535,9 +535,9 @@ class RunningSparql(HostedQuery):
     def _to_delta(self, change: WeightedRows, orders: np.ndarray, times: np.ndarray) -> Delta:
         """Return net changes of the answer as a delta; `orders` and `times` are those of events."""
         if self.question.semantics == "implicit" and self._is_explicit:
-            change = change.where((change.weights > 0) | ~self._host.is_silent(orders)[change.events])
+            change = change.select((change.weights > 0) | ~self._host.is_silent(orders)[change.events])
         if not self._host.is_whole:
-            change = change.where(self._are_own(change.rows))
+            change = change.select(self._are_own(change.rows))
         return self._count_rows(change.delta(orders, times))
 
     def _are_own(self, rows: np.ndarray) -> np.ndarray:
@@ -582,14 +582,14 @@ class RunningSparql(HostedQuery):
         now = self._leaves_now()
         answer = Network(twin).begin({id(twin.leaves[leaf][0]): rows for leaf, rows in now.items()}).net()
         if not self._host.is_whole:
-            answer = answer.where(self._are_own(answer.rows))
+            answer = answer.select(self._are_own(answer.rows))
         return np.repeat(answer.rows, answer.weights, axis=0)
 
     def explain(self) -> SparqlExplanation:
         return explain_query(
             self.question.original,
             self._network.describe(),
-            self._host.edges_accepted,
+            self._host.accepted_edges,
             shared=self._operators.describe_sharing(self._network),
         )
 
@@ -705,7 +705,7 @@ def read_window_of(content: JsonValue) -> AnyWindow | None:
     if content["window"].is_none:
         return None
     if content["nanoseconds"].flag():
-        length = {name: content["window"][name].whole(1, INT64_MAX) for name in ("size", "slide")}
+        length = {name: content["window"][name].integer(1, INT64_MAX) for name in ("size", "slide")}
         return Window(**length, unit="ns")
     return read_window(content["window"])
 
@@ -726,7 +726,7 @@ KIND = Kind(
     name="sparql",
     question=SparqlQuery,
     start=start_sparql,
-    described=describe_query,
+    to_json=describe_query,
     read=parse_query,
     host=PatternHost,
     divides=lambda question: division_of(question) is not None,

@@ -68,7 +68,7 @@ class SliceNode(Node):
         result = self._rows.change(change)
         if result is None:
             assert isinstance(self._rows, OrderedRows)
-            done = change.where(np.arange(len(change)) < self._rows.applied)
+            done = change.select(np.arange(len(change)) < self._rows.applied)
             rows, counts = self._rows.rows()
             nothing = np.zeros(len(rows) + len(done), np.int64)
             before = WeightedRows(

@@ -97,7 +97,7 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
             continue
     for separator, names in cuts.items():
         known = {*names, *(name.lower() for name in names)}
-        if {columns[column] for column in columns.required} <= known:
+        if {columns[column] for column in columns.required_columns} <= known:
             places: dict[int, str] = {}
             for column, place in columns.places(names, any_case=True).items():
                 if (other := places.setdefault(place, column)) != column:

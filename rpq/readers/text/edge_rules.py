@@ -82,7 +82,7 @@ class EdgeRule:
         return f"edge {self.number}" + (f" ({self.label!r})" if self.label is not None else "")
 
     @property
-    def needed(self) -> tuple[str, ...]:
+    def needed_columns(self) -> tuple[str, ...]:
         """The columns that an edge cannot lack."""
         return (*_ENDS, "label_from") if self.label is None else _ENDS
 
@@ -471,7 +471,7 @@ class EdgeReader:
             has_id = numpy_array(texts["id"].is_valid())
             by_id = has_id & deletes
             bad.add("id", ~has_id & ~deletes, NO_ID)
-        for column in rule.needed:
+        for column in rule.needed_columns:
             reason = "is not there, and the condition says that the edge is"
             reason = "is missing or null; expected a value" if rule.is_required else reason
             bad.add(column, ~numpy_array(texts[column].is_valid()) & ~by_id, reason)
@@ -498,7 +498,7 @@ class EdgeReader:
     def _are_there(self, rule: EdgeRule, records: Mapping[str, pa.Array], count: int) -> np.ndarray:
         """Return which records have the ends of an edge, or are a delete by id."""
         found = np.ones(count, np.bool_)
-        for column in rule.needed:
+        for column in rule.needed_columns:
             found &= numpy_array(texts_of_column(records[rule.names[column]]).is_valid())
         if self._has_ids:
             names = {column: rule.names[column] for column in ("id", "op", DELETE) if column in rule.names}

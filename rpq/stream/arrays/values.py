@@ -61,7 +61,7 @@ class _Unfit(Exception):
     is_of_other_kind = False
 
 
-class _OfOtherKind(_Unfit):
+class _TimeKindError(_Unfit):
     """A time among numbers, or a number among times."""
 
     is_of_other_kind = True
@@ -200,7 +200,7 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
         first[:] = first or [known]
         if isinstance(known, int) != isinstance(first[0], int):
             before = "integers" if isinstance(first[0], int) else "dates or times"
-            raise _OfOtherKind(f"{short_repr(value)} follows {before}; {MEANT['timestamp']}")
+            raise _TimeKindError(f"{short_repr(value)} follows {before}; {MEANT['timestamp']}")
         if isinstance(known, _Moment) and isinstance(first[0], _Moment) and (known.zone is None) != (first[0].zone is None):
             raise _Unfit(
                 f"{short_repr(value)} has {'no' if known.zone is None else 'a'} time zone, unlike those before: give all of "

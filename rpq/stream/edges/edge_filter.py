@@ -74,13 +74,13 @@ class EdgeFilter:
         """Return whether some edges of a label may be passed by."""
         return label < len(self._flags) and bool(self._flags[label] & _FILTERED)
 
-    def accepted(self, label: int) -> Mapping[Ends, int]:
+    def accepted_ends(self, label: int) -> Mapping[Ends, int]:
         """Return the accepted ends of a label, each with `passed_before`; none if no query reads the label."""
         return self._accepted.get(label, {})
 
     def accept(self, label: int, ends: Iterable[Ends], *, passed_by: int) -> None:
         """Accept edges of a label from now on; `passed_by` is the largest timestamp of an insert passed by so far."""
-        known = self.accepted(label)
+        known = self.accepted_ends(label)
         if known:
             more = {one: self.passed_before(label, one, passed_by=passed_by) for one in ends if one not in known}
         else:
@@ -135,7 +135,7 @@ class EdgeFilter:
 
         `passed_by` is the largest timestamp of an insert with the label that was passed by.
         """
-        known = self.accepted(label)
+        known = self.accepted_ends(label)
         return min([known[one] for one in needed.wider if one in known], default=passed_by)
 
     # --- tuples ----------------------------------------------------------------------------------------------

@@ -214,10 +214,10 @@ def fill_table(edges):
 # edge to the end, an eviction takes from the front, both O(1). A list costs sixteen bytes an edge that the graph has room
 # for. Queries that number the same inserts share a window here.
 
-COUNTED = 0  # the one field of `Counted.fields`: how many windows there are
+COUNTED = 0  # the one field of `CountArrays.fields`: how many windows there are
 
 
-class Counted(NamedTuple):
+class CountArrays(NamedTuple):
     """The arrays of all count windows; the entry of an edge and a window is at edge · windows + window."""
 
     size: np.ndarray  # int64 a window: inserts
@@ -238,7 +238,7 @@ class CountedWindows:
 
     def __init__(self) -> None:
         self.keys: list[Hashable] = []
-        self.arrays = Counted(
+        self.arrays = CountArrays(
             size=np.zeros(0, np.int64),
             step=np.zeros(0, np.int64),
             number=np.zeros(0, np.int64),
@@ -253,12 +253,12 @@ class CountedWindows:
         )
 
     @property
-    def arrays(self) -> Counted:
+    def arrays(self) -> CountArrays:
         """The arrays that the kernels work on; assigning them replaces all."""
         return self._arrays
 
     @arrays.setter
-    def arrays(self, arrays: Counted) -> None:
+    def arrays(self, arrays: CountArrays) -> None:
         self._arrays = arrays
         self.view: Any = view(arrays)
 
@@ -283,12 +283,12 @@ class CountedWindows:
         def with_new(array: np.ndarray, fill: int) -> np.ndarray:
             return np.append(array, np.array(fill, array.dtype))[columns]
 
-        def rearranged(array: np.ndarray, fill: int) -> np.ndarray:
+        def rearrange(array: np.ndarray, fill: int) -> np.ndarray:
             table = array.reshape(edges, width)
             table = np.concatenate([table, np.full((edges, 1), fill, array.dtype)], axis=1)
             return np.ascontiguousarray(table[:, columns]).ravel()
 
-        leaves = rearranged(old.leaves, NOT_HELD)
+        leaves = rearrange(old.leaves, NOT_HELD)
         holders &= ~np.int32(HOLDERS)
         holders += (leaves.reshape(edges, len(keys)) != NOT_HELD).sum(axis=1, dtype=np.int32)
         self.keys = keys
@@ -299,8 +299,8 @@ class CountedWindows:
             first=with_new(old.first, -1),
             last=with_new(old.last, -1),
             leaves=leaves,
-            previous=rearranged(old.previous, -1),
-            next=rearranged(old.next, -1),
+            previous=rearrange(old.previous, -1),
+            next=rearrange(old.next, -1),
             fields=np.array([len(keys)], np.int64),
         )
 

@@ -78,7 +78,7 @@ _SINGLES = 64
 """Single tuples for which room is made at once."""
 
 
-class VersionsBefore(NamedTuple):
+class PriorVersions(NamedTuple):
     """The state of the edge of each tuple before it; where all edges are kept, only deletes have one."""
 
     timestamp: np.ndarray  # int64: of the version, ABSENT_VERSION where none is held
@@ -86,8 +86,8 @@ class VersionsBefore(NamedTuple):
     is_effective: np.ndarray  # uint8: the tuple changes the edge: no insert that is late or older than the version held
 
 
-def _nothing_before(count: int) -> VersionsBefore:
-    return VersionsBefore(np.full(count, ABSENT_VERSION, np.int64), np.zeros(count, np.int32), np.zeros(count, np.uint8))
+def _nothing_before(count: int) -> PriorVersions:
+    return PriorVersions(np.full(count, ABSENT_VERSION, np.int64), np.zeros(count, np.int32), np.zeros(count, np.uint8))
 
 
 class EdgeVersions:
@@ -97,7 +97,7 @@ class EdgeVersions:
     >>> one = np.zeros(2, np.int32)
     >>> chunk = Chunk(one, one, one, np.array([5, 3]), np.zeros(2, np.uint8), one)
     >>> versions.apply(chunk, view(chunk), np.array([1, 2], np.int32), np.full(2, -10))
-    VersionsBefore(timestamp=array([-9223372036854775808,                    5]), satisfied=array([0, 1], dtype=int32), \
+    PriorVersions(timestamp=array([-9223372036854775808,                    5]), satisfied=array([0, 1], dtype=int32), \
 is_effective=array([1, 0], dtype=uint8))
     """
 
@@ -147,7 +147,7 @@ is_effective=array([1, 0], dtype=uint8))
         """The number of bytes held."""
         return sum(array.nbytes for array in self._arrays)
 
-    def apply(self, chunk: Chunk, tuples: Any, satisfied: np.ndarray, bound: np.ndarray) -> VersionsBefore:
+    def apply(self, chunk: Chunk, tuples: Any, satisfied: np.ndarray, bound: np.ndarray) -> PriorVersions:
         """Apply the tuples of a chunk, with its view, in order; return what their edges were before. O(tuples).
 
         `satisfied` (int32) is the set of derived labels that each insert has, `bound` (int64) the timestamp up to which
@@ -170,7 +170,7 @@ is_effective=array([1, 0], dtype=uint8))
         replace_versions(self._view, tuples, satisfied, bound, self.keeps_all, count, *before)
         return before
 
-    def apply_one(self, single: SingleTuple, satisfied: int, lower: int) -> VersionsBefore:
+    def apply_one(self, single: SingleTuple, satisfied: int, lower: int) -> PriorVersions:
         """Apply one tuple like `apply`; return what its edge was before, in arrays that the next call changes."""
         timestamp, before = single.chunk.timestamp, self._before_one
         self._satisfied_by_one[0] = 0 if self.keeps_all else satisfied  # as `apply` does

@@ -68,7 +68,7 @@ class _Tuples(NamedTuple):
     label: np.ndarray  # int32: the derived labels of all sets
 
 
-class EdgesBefore(NamedTuple):
+class PriorEdges(NamedTuple):
     """The state of the edge of each tuple before it."""
 
     timestamp: np.ndarray  # int64: of the edge, or of the youngest that a delete removes; ABSENT_VERSION where none is held
@@ -167,7 +167,7 @@ class EdgesById:
         is_read: np.ndarray,
         is_ordered: np.ndarray,
         sets: tuple[np.ndarray, np.ndarray],
-    ) -> tuple[EdgesBefore, Operations]:
+    ) -> tuple[PriorEdges, Operations]:
         """Apply tuples in order. Return what their edges were before, and the operations on labels that are read.
 
         `edge` are the ids of their edges, -1 for deletes without one; the other arguments are the fields of `_Tuples`.
@@ -177,7 +177,7 @@ class EdgesById:
         self._make_room(count)
         first, label = sets
         tuples = view(_Tuples(edge, satisfied, whole, bound, is_read, is_ordered, first, label))
-        before = EdgesBefore(np.full(count, ABSENT_VERSION, np.int64), chunk.label.copy())
+        before = PriorEdges(np.full(count, ABSENT_VERSION, np.int64), chunk.label.copy())
         room, at = 4 * count + 16, 0
         buffer = _new_buffer(room)
         chunk_view, before_view = view(chunk), view(before)
@@ -223,7 +223,7 @@ class EdgesById:
 
     # --- what is held --------------------------------------------------------------------------------------------
 
-    def _linked(self) -> np.ndarray:
+    def _linked_ids(self) -> np.ndarray:
         """Return the ids of the edges that were not deleted, those that have left included. O(ids)."""
         return np.flatnonzero(self._arrays.group >= 0)
 
@@ -240,15 +240,15 @@ class EdgesById:
 
     def all_columns(self) -> tuple[np.ndarray, ...]:
         """Return the same columns of all edges, those that have left included. O(ids)."""
-        return self.columns(self._linked())
+        return self.columns(self._linked_ids())
 
     def ends(self) -> tuple[np.ndarray, ...]:
         """Return source, label and target of all edges, those that have left included. O(ids)."""
         return self.all_columns()[:3]
 
-    def latest_left(self, bound: int) -> int:
+    def latest_departure(self, bound: int) -> int:
         """Return the largest timestamp of an edge that came too late or has left, by a bound at present. O(ids)."""
-        timestamps = self._arrays.timestamp[self._linked()]
+        timestamps = self._arrays.timestamp[self._linked_ids()]
         return max(self.lost, int(timestamps[timestamps <= bound].max(initial=ABSENT_VERSION)))
 
     def youngest_first(self, source: int, label: int, target: int) -> Iterator[int]:
@@ -259,7 +259,7 @@ class EdgesById:
             yield edge
             edge = int(self._arrays.older[edge])
 
-    def satisfied(self, edge: int) -> int:
+    def derived_set(self, edge: int) -> int:
         """Return the set of derived labels of an edge."""
         return int(self._arrays.satisfied[edge])
 
@@ -277,7 +277,7 @@ class EdgesById:
 
     def collect(self, bound: int) -> None:
         """Forget the edges with a timestamp up to a bound, with their names. O(ids)."""
-        self.lost = self.latest_left(bound)
+        self.lost = self.latest_departure(bound)
         arrays, live = self._arrays, self.live(bound)
         columns = self.columns(live)
         is_gone = self.names.names.length[: self.names.count] >= 0
@@ -344,7 +344,7 @@ class EdgesById:
                 assert before < 0 or arrays.timestamp[edge] <= arrays.timestamp[before], "an older edge comes first"
                 listed.append(edge)
                 edge, before = int(arrays.older[edge]), edge
-        assert sorted(listed) == self._linked().tolist(), "an edge is in no list, or in two"
+        assert sorted(listed) == self._linked_ids().tolist(), "an edge is in no list, or in two"
         gone = np.setdiff1d(np.arange(len(arrays.group)), listed)
         assert (arrays.timestamp[gone] == ABSENT_VERSION).all(), "an edge without a group has a timestamp"
         named = self.names.names.length[: self.names.count] >= 0

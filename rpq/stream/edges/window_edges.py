@@ -82,7 +82,7 @@ class StagedChanges(NamedTuple):
     delete: np.ndarray  # uint8
 
 
-class Applied(NamedTuple):
+class ChunkEffects(NamedTuple):
     """The effects of the tuples of a chunk."""
 
     changes: StagedChanges
@@ -128,7 +128,7 @@ class _Changes:
         for link in links:
             self.insert(row, GAINS, link, TIMELESS)
 
-    def staged(self) -> StagedChanges:
+    def graph_changes(self) -> StagedChanges:
         """Return the changes of the graph."""
         arrays = np.array(self.rows, np.int64).reshape(len(self.rows), 7).T
         kinds = (np.int64, np.int32, np.int32, np.int32, np.int32, np.int64, np.uint8)
@@ -235,7 +235,7 @@ class WindowEdges:
         satisfied: np.ndarray,
         is_read: np.ndarray,
         is_plain: np.ndarray,
-    ) -> Applied:
+    ) -> ChunkEffects:
         """Apply tuples in order. O(tuples + changes).
 
         `keys` are those of the edges, None for a delete without one, and `now` the stream times after the tuples. `is_read`
@@ -287,16 +287,16 @@ class WindowEdges:
             if read and self.counts:
                 self._evict(row, time, found)
         self._since_collect += len(chunk.label)
-        return Applied(
-            found.staged(), outcome, found.entered, found.left, found.boundaries, timestamp_before, label_before
+        return ChunkEffects(
+            found.graph_changes(), outcome, found.entered, found.left, found.boundaries, timestamp_before, label_before
         )
 
-    def expire(self, time: int) -> Applied:
+    def expire(self, time: int) -> ChunkEffects:
         """Advance the time without a tuple; return the changes, of a tuple 0 that is none."""
         found = _Changes()
         self._expire(0, time, found)
         none, no_times, no_labels = np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int32)
-        return Applied(found.staged(), none, [], found.left, found.boundaries, no_times, no_labels)
+        return ChunkEffects(found.graph_changes(), none, [], found.left, found.boundaries, no_times, no_labels)
 
     def _is_late(self, timestamp: int, now: int) -> bool:
         return isinstance(self.window, Window) and timestamp <= self.window.lower_bound(now)

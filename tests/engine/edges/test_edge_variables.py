@@ -455,7 +455,7 @@ def test_threads_divide_edge_variables():
     names = [f"v{number}" for number in range(8)]
     edges = [(one, other, 1) for one in names for other in names]
     pushed(engine, *edges, n=list(range(len(edges))))
-    lanes = engine._evaluation.running.named("chain").lanes
+    lanes = engine._evaluation.running.find("chain").lanes
     assert [len(lane.answers()[0].values) > 0 for lane in lanes] == [True, True]
     assert "2, which divide it by the values of ?y" in str(engine.explain("chain"))
     other = rpq.Engine(chain, edges="parallel")

@@ -194,7 +194,7 @@ class RunningEdges(RunningQuery):
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         self.vertex_room = max(self.vertex_room, vertices.count)
-        owned = self._division.owned(vertices.hashes(fresh))
+        owned = self._division.ownership(vertices.hashes(fresh))
         for worker, mine in zip(self.workers, owned, strict=True):
             worker.is_own = np.concatenate([worker.is_own, np.ones(self.vertex_room - len(worker.is_own), bool)])
             worker.is_own[fresh] = mine
@@ -235,14 +235,14 @@ class RunningEdges(RunningQuery):
         texts = pa.array([None if gone else self.question.label for gone in removed], pa.string())
         return pa.StructArray.from_arrays([texts, pa.nulls(len(removed), pa.list_(pa.int64()))], ["path", "times"])
 
-    def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
+    def to_state(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         return {"counts": self.workers[0].counts, "rows": self.rows().tolist()}
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         load()
         for worker in self.workers:
-            worker.counts = {name: saved["counts"][name].whole(0) for name in OUTCOMES}
-        self.workers[0].rows = np.array([count.whole(0) for count in saved["rows"].tuple_of(2)], np.int64)
+            worker.counts = {name: saved["counts"][name].integer(0) for name in OUTCOMES}
+        self.workers[0].rows = np.array([count.integer(0) for count in saved["rows"].tuple_of(2)], np.int64)
 
 
 def _described(question: EdgesOf) -> dict[str, Any]:
@@ -252,10 +252,10 @@ def _described(question: EdgesOf) -> dict[str, Any]:
 
 
 def _read(content: JsonValue) -> EdgesOf:
-    size, slide = (content["window"][name].whole(1) for name in ("size", "slide"))
+    size, slide = (content["window"][name].integer(1) for name in ("size", "slide"))
     label, name, ends = (content[field].unicode() for field in ("label", "name", "ends"))
     window = Window(size=size, slide=slide)
     return EdgesOf(label=label, name=name, ends=ends, explicit=content["explicit"].flag(), window=window)
 
 
-kinds.register(kinds.Kind(name="edges", question=EdgesOf, start=RunningEdges, described=_described, read=_read))
+kinds.register(kinds.Kind(name="edges", question=EdgesOf, start=RunningEdges, to_json=_described, read=_read))

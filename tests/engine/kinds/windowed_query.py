@@ -17,7 +17,7 @@ import numpy as np
 from rpq import automata
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.language import kinds
-from rpq.language.pattern import edges_accepted, edges_accepted_on_paths, parse_pattern
+from rpq.language.pattern import accepted_edges, edges_accepted_on_paths, parse_pattern
 from rpq.language.protocol import Figures, Resources, RunningQuery
 from rpq.language.readings import LabelSet, Reading
 from rpq.operators.patterns.joins.plan import Atom, plan_pattern
@@ -72,7 +72,7 @@ class WindowedPattern:
             return frozenset()
         atoms = parse_pattern(self.text)
         paths = [(atom, automata.compile(str(atom.expression))) for atom in atoms if atom.edge is None]
-        found = edges_accepted(atoms).get(label, frozenset()) | edges_accepted_on_paths(paths, label)
+        found = accepted_edges(atoms).get(label, frozenset()) | edges_accepted_on_paths(paths, label)
         is_counted = any(isinstance(reading.window, CountWindow) for reading in self.readings)
         return frozenset({ALL}) if found and is_counted else found
 
@@ -227,18 +227,18 @@ class RunningWindowed(RunningQuery):
             latency=np.zeros(LATENCY_BUCKETS, np.int64),
         )
 
-    def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
+    def to_state(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         return {"counts": self._reads.counts, "rows": self._rows.tolist(), "origin": self._origin}
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        if (origin := saved["origin"].whole(0)) != self._origin:
+        if (origin := saved["origin"].integer(0)) != self._origin:
             self._withdraw()
             self._host.know_origin(origin)
             self._origin = origin
             self._enter()
         load()
-        self._reads.set_counts([count.whole(0) for count in saved["counts"].tuple_of(len(OUTCOMES))])
-        self._rows[:] = [count.whole(0) for count in saved["rows"].tuple_of(2)]
+        self._reads.set_counts([count.integer(0) for count in saved["counts"].tuple_of(len(OUTCOMES))])
+        self._rows[:] = [count.integer(0) for count in saved["rows"].tuple_of(2)]
 
     def _check(self) -> None:
         """The host checks relations and indexes."""
@@ -272,7 +272,7 @@ kinds.register(
         name="windowed",
         question=WindowedPattern,
         start=RunningWindowed,
-        described=_described,
+        to_json=_described,
         read=_read,
         host=PatternHost,
     )

@@ -147,7 +147,7 @@ def _windows() -> rpq.Engine:
 def as_version_1(path: Path, target: Path) -> None:
     """Write a saved state as releases before checksums did."""
     file = read_file(str(path))
-    content, edges = Content.read(file.described).described(), file.edges
+    content, edges = Content.read(file.content).to_json(), file.edges
     if edges.names is None:
         names = pa.array([], pa.int64())
     else:

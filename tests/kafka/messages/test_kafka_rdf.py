@@ -179,7 +179,7 @@ def test_a_run_that_ends_within_a_message_goes_on_there(parts, most, cuts):
             if until < part.size:
                 break
         content = _encode_position(Position(source=source.position(), sink=None, tuples=0, rejected=0, total_seconds=0.0))
-        position = _decode_position(JsonValue.parsed(json.dumps(content), "position")).source
+        position = _decode_position(JsonValue.parse(json.dumps(content), "position")).source
     assert came == once
     replayed = source_at(TopicPosition(run="r"), parts, Rounds())
     again = []

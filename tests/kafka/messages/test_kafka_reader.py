@@ -109,7 +109,7 @@ def reader(monkeypatch) -> TopicReader:
 
 def test_a_message_that_comes_while_the_broker_is_asked_something_is_read(reader) -> None:
     reader.begin({PLACE: 0})
-    assert reader.committed([PLACE], "r") == {PLACE: (0, 1)}
+    assert reader.committed_offsets([PLACE], "r") == {PLACE: (0, 1)}
     merge = PartitionMerge({PLACE: (0, LEAST)}, max_delay=0)
     assert reader.fetch(merge, 100, 0) == 5 == reader.messages
     merge.reached_end(PLACE, 5)

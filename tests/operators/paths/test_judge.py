@@ -60,9 +60,9 @@ def test_where_nothing_is_in_doubt_every_question_has_an_empty_answer(expression
         assert one.set_aside() == []
         assert one.restore_root("x").rows() == []
         assert one.answers().pairs() == before
-        for index in one._evaluation.running.named("q").indexes:
+        for index in one._evaluation.running.find("q").indexes:
             assert not index.may_overrun
-            assert (index.figures(), index.aside, index.take_overruns()) == (DoubtFigures(), {}, [])
+            assert (index.figures(), index.aside_roots, index.take_overruns()) == (DoubtFigures(), {}, [])
 
 
 class NothingFrom(NoDoubt):

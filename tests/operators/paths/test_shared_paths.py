@@ -139,7 +139,7 @@ def test_queries_from_many_sources_are_one_index() -> None:
     engine.unregister("all")
     assert row_counts(engine.push_rows([(5, 6, "b", 3)])) == Counter([("q3", 3, 6, 3, "+")])
     engine._evaluation.collector.collect()
-    (index,) = engine._evaluation.running.named("q3").indexes
+    (index,) = engine._evaluation.running.find("q3").indexes
     assert index.index.table.slot_of[[0, 1]].min() == -1 and (index.index.table.slot_of >= 0).sum() == 1
     engine._check()
 

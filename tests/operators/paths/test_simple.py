@@ -252,7 +252,7 @@ def test_queries_whose_automaton_has_no_conflict_cost_no_search(expression: str)
     import itertools
 
     e = engine(expression)
-    assert not e._evaluation.running.named("q").indexes[0].judge.doubts
+    assert not e._evaluation.running.find("q").indexes[0].judge.doubts
     edges = [(x, y, label, 1) for x, y in itertools.product("uvw", repeat=2) for label in "abc"]
     e.push_rows(edges)
     walk = rpq.Engine(rpq.Query(expression, window=rpq.Window(size=10, slide=1)))

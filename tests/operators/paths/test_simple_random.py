@@ -136,7 +136,7 @@ def test_streams() -> None:
 
 def in_doubt(engine: rpq.Engine) -> tuple[set[int], set[int], set[int]]:
     """Return the pairs in doubt of an engine with one index, its answers, and those answers whose root has conflicts."""
-    (index,) = engine._evaluation.running.named("q").indexes
+    (index,) = engine._evaluation.running.find("q").indexes
     answers = set(index.answers().tolist())
     known = index.judge.known.certificates.key.tolist() if index.judge.doubts else []
     table = index.index.table

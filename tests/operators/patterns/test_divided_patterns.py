@@ -72,7 +72,7 @@ def test_divided_patterns_have_the_rows_of_one_thread(pattern):
         some = TUPLES[begin : begin + 100]
         assert Counter(parts.push_rows(some).rows()) == Counter(whole.push_rows(some).rows())
     assert lanes_of(parts) == 2
-    running = parts._evaluation.running.named("q")
+    running = parts._evaluation.running.find("q")
     assert all(len(lane.answers()[0].values) for lane in running.lanes), "one thread has all answers"
     by = "the values of ?x" if pattern == STAR else "the values of two variables"
     assert f"threads      2, which divide it by {by}\n" in str(running.explain())

@@ -318,7 +318,7 @@ def test_queries_with_one_relation_cannot_hold_different_edges(tmp_path):
     engine = rpq.Engine(rpq.Query("?x a ?y", window=W), rpq.Query("?x a ?z", window=W))
     engine.push_rows([("x", "y", "a", 5), ("y", "z", "a", 6)])
     evaluation = engine._evaluation
-    running = evaluation.running.named("?x a ?z")
+    running = evaluation.running.find("?x a ?z")
     truth = running.slides
     running.slides = lambda edges: [truth(edges)[0] - np.array([0, 3])]
     engine.save(tmp_path / "state")

@@ -380,7 +380,7 @@ def test_queries_with_one_path_cannot_hold_different_edges(tmp_path):
     """A state that no engine has saved is refused."""
     engine = rpq.Engine(rpq.Query("?x a+ ?y", window=W), rpq.Query("?x a+ ?z", window=W))
     engine.push_rows([("x", "y", "a", 5), ("y", "z", "a", 6)])
-    running = engine._evaluation.running.named("?x a+ ?z")
+    running = engine._evaluation.running.find("?x a+ ?z")
     truth = running.slides
     running.slides = lambda edges: [truth(edges)[0] - 3]
     engine.save(tmp_path / "state")
@@ -601,6 +601,6 @@ def test_tuples_that_only_paths_read_are_timed():
     engine = rpq.Engine(rpq.Query("?x a+ ?y . ?y b+ ?z . ?z c ?u", window=W, name="q"))
     for first in range(0, 60, 10):
         engine.push_rows([(n, n + 1, "abd"[n % 3], 1) for n in range(first, first + 10)], collect=False)
-    figures = engine._evaluation.running.named("q").figures()
+    figures = engine._evaluation.running.find("q").figures()
     assert figures.latency.sum() == 40  # and none of those that nobody reads
     assert 0 < engine.statistics("q").latency_p50_us <= engine.statistics("q").latency_p99_us

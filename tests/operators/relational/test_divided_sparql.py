@@ -72,7 +72,7 @@ def test_divided_queries_have_the_rows_of_one_thread(text, window):
         assert all([row.timestamp for row in rows] == sorted(row.timestamp for row in rows) for rows in others)
     for engine in engines[1:]:
         engine._check()
-        assert isinstance(engine._evaluation.running.named("q"), DividedSparql)
+        assert isinstance(engine._evaluation.running.find("q"), DividedSparql)
         assert Counter(engine.answers()) == Counter(engines[0].answers())
 
 

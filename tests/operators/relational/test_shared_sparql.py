@@ -206,7 +206,7 @@ def test_operators_go_with_the_last_query() -> None:
         rpq.Query("SELECT ?n ?b { { SELECT ?b (COUNT(?c) AS ?n) { ?c <a> ?b } GROUP BY ?b } }", name="two", window=WINDOW),
         _capacity=4,
     )
-    one, two = (engine._evaluation.running.named(name)._network for name in ("one", "two"))
+    one, two = (engine._evaluation.running.find(name)._network for name in ("one", "two"))
     assert {*one.steps} & {*two.steps}
     found = row_counts(engine.push_rows([("u", "v", "a", 1), ("w", "v", "a", 2)]))
     assert found == row_counts(

@@ -167,7 +167,7 @@ def test_a_product_is_kept_as_parts():
     running.push_rows([(f"x{i}", "u", "a", 1) for i in range(30)], collect=False)
     rows = running.push_rows([(f"y{i}", "v", "b", 1) for i in range(30)])
     assert rows.added == 900
-    network = running._evaluation.running.named("q")._network
+    network = running._evaluation.running.find("q")._network
     assert network.entries == 61  # and the one key that all have
 
 
@@ -178,7 +178,7 @@ def test_a_product_whose_condition_does_not_hold_costs_the_sum_of_its_parts():
     for label in "ab":
         columns = {"source": [f"{label}{i}" for i in range(number)], "target": ["o"] * number}
         assert running.push(**columns, label=[label] * number, timestamp=[1] * number).added == 0
-    network = running._evaluation.running.named("q")._network
+    network = running._evaluation.running.find("q")._network
     assert network.entries == 2 * number
     assert network.nbytes < 150 * network.entries
     gone = [(f"b{i}", "o", "b", 1, "-") for i in range(1, number)]

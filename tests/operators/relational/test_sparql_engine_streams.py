@@ -53,7 +53,7 @@ def test_rows_summed_are_the_answer(text):
         total = +total
         assert total == Counter(engine.answers())
         engine._check()
-        sums.append(engine._evaluation.running.named("q").nbytes)
+        sums.append(engine._evaluation.running.find("q").nbytes)
     assert max(sums[6:]) < 3 * max(sums[2:6]), sums
 
 

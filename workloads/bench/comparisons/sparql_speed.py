@@ -296,7 +296,7 @@ def _engine_at(query: rpq.Query, stream: Stream, moment: int) -> rpq.Engine:
 
 def _operator_memory(engine: rpq.Engine, query: rpq.Query) -> Record:
     """Return the bindings that each operator of a query stores, and their bytes; nothing if kernels store all bindings."""
-    sizes = engine._evaluation.running.named(query.name).operator_sizes()  # type: ignore[attr-defined]  # it is in SPARQL
+    sizes = engine._evaluation.running.find(query.name).operator_sizes()  # type: ignore[attr-defined]  # it is in SPARQL
     if not sizes:
         return {}
     bindings, size = (sum(one[place] for one in sizes) for place in (1, 2))

@@ -244,7 +244,7 @@ class _Furthest:
         self.place = 0
         self.expected: set[str] = set()
 
-    def failed(self, text: str, place: int, element: Any, error: Any) -> None:
+    def record_failure(self, text: str, place: int, element: Any, error: Any) -> None:
         if getattr(element, "match", "") == "#":  # not a comment
             return
         # A keyword that continues with other letters fails behind its end.
@@ -265,7 +265,7 @@ def _failing() -> tuple[Any, list[_Furthest]]:
     recorders: list[_Furthest] = []
 
     def failed(text: str, place: int, element: Any, error: Any) -> None:
-        recorders[-1].failed(text, place, element, error)
+        recorders[-1].record_failure(text, place, element, error)
 
     for element in elements:
         if not isinstance(element, (ParseExpression, ParseElementEnhance)):

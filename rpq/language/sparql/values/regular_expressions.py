@@ -201,7 +201,7 @@ def _compile_pattern(pattern: str, flags: str) -> RegularExpression | NoValue:
             raise NoValue(f"unknown flag {min(unknown)} of a regular expression")
         if len(pattern) > _LONGEST_PATTERN:
             raise UnsupportedPattern("a regular expression that is too large")
-        translated = engine.escape(pattern) if "q" in flags else _Translation(pattern, flags).translated()
+        translated = engine.escape(pattern) if "q" in flags else _Translation(pattern, flags).translate()
         if len(translated) > _LONGEST_TRANSLATION:
             raise UnsupportedPattern("a regular expression that is too large")
         options = engine.Options()
@@ -294,7 +294,7 @@ class _Translation:
         self._ignores_case = "i" in flags
         self._place = 0
 
-    def translated(self) -> str:
+    def translate(self) -> str:
         parts: list[str] = []
         is_quantified = False
         while self._place < len(self._pattern):

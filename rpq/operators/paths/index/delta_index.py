@@ -266,9 +266,9 @@ class DeltaIndex:
         self.judge.set_figures(conflicts=conflicts, searches=searches)
 
     @property
-    def aside(self) -> dict[int, int]:
+    def aside_roots(self) -> dict[int, int]:
         """The roots that are set aside, and after how many nodes each was."""
-        return self.judge.aside
+        return self.judge.aside_roots
 
     @property
     def may_overrun(self) -> bool:

@@ -125,7 +125,7 @@ class Judge(Protocol):
     # --- roots that are set aside ----------------------------------------------------------------------------
 
     @property
-    def aside(self) -> dict[int, int]:
+    def aside_roots(self) -> dict[int, int]:
         """The roots that are set aside, and the size at which each was."""
 
     def set_aside(self, roots: dict[int, int]) -> None:
@@ -199,7 +199,7 @@ class NoDoubt:
         """Do nothing: this judge counts nothing."""
 
     @property
-    def aside(self) -> dict[int, int]:
+    def aside_roots(self) -> dict[int, int]:
         """An empty mapping."""
         return {}
 

@@ -212,7 +212,7 @@ class SimpleJudge:
     # --- roots that are set aside ----------------------------------------------------------------------------
 
     @property
-    def aside(self) -> dict[int, int]:
+    def aside_roots(self) -> dict[int, int]:
         """The roots that are set aside now, and the size at which each was."""
         return dict(self._aside.sizes)
 

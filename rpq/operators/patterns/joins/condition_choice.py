@@ -57,7 +57,7 @@ class ConditionChoice:
             if extent >= _least_part(graph.users(node)) * candidates[branch.relation][branch.side]
         ]
         rare = []
-        for branch in graph.left_out():
+        for branch in graph.left_out_branches():
             # Every part that needs the branch needs its child.
             part = RARE * _least_part(graph.users(branch.child))
             most = int(part * candidates[branch.relation][branch.side])

@@ -207,7 +207,7 @@ class ConditionGraph:
             extents += np.bincount(of_records[first : first + _PIECE], minlength=len(extents))
         return extents
 
-    def left_out(self) -> list[BranchShape]:
+    def left_out_branches(self) -> list[BranchShape]:
         """Return the branches that are left out. O(these)."""
         return [BranchShape(*end, child) for child, ends in self._left_out.items() for end in ends]
 

@@ -189,7 +189,7 @@ class Solutions:
             return self._operator.change(parts.items(), silent=silent, most=most)
         (rows,) = parts.values()
         changes = self._operator.change(rows.select_columns(self._columns))
-        return changes if silent is None else changes.where((changes.weights > 0) | ~silent[changes.events])
+        return changes if silent is None else changes.select((changes.weights > 0) | ~silent[changes.events])
 
     def _store_waiting_rows(self) -> None:
         """Move waiting rows into an operator."""

@@ -66,12 +66,12 @@ class _Column:
     kinds: tuple[int, ...]
     is_high: bool
 
-    def stored(self, matches: ValueMatches) -> np.ndarray:
-        return np.concatenate([matches.stored(kind)[0 if self.is_high else 1] for kind in self.kinds])
+    def stored_values(self, matches: ValueMatches) -> np.ndarray:
+        return np.concatenate([matches.stored_values(kind)[0 if self.is_high else 1] for kind in self.kinds])
 
     def replace(self, matches: ValueMatches, before: np.ndarray, after: np.ndarray) -> None:
         for kind in self.kinds:
-            high, low = matches.stored(kind)
+            high, low = matches.stored_values(kind)
             labels = high if self.is_high else low
             labels[:] = after[np.searchsorted(before, labels)]
             matches.replace(kind, high, low)
@@ -195,7 +195,7 @@ class ComparedValues:
         """Remove keys that no row uses any more, if there are many; return whether places have changed."""
         tables = [table for table in self._tables() if table.has_garbage]
         for table in tables:
-            table.remove_others(table.column.stored(self._matches))
+            table.remove_others(table.column.stored_values(self._matches))
         return bool(tables)
 
     @property
@@ -208,7 +208,7 @@ class ComparedValues:
         for table in self._tables():
             labels = table.labels[[*table.numbers.values()]]
             assert (labels[1:] > labels[:-1]).all(), "labels are out of order"
-            assert np.isin(table.column.stored(self._matches), labels).all(), "a label has no key"
+            assert np.isin(table.column.stored_values(self._matches), labels).all(), "a label has no key"
 
 
 class PlaceColumn(NumericColumn):
@@ -234,9 +234,9 @@ class PlaceColumn(NumericColumn):
     def array_of(self, rows: np.ndarray) -> np.ndarray:
         return super().array_of(rows) if len(rows) >= FEW else np.array(self.of(rows), self._type)
 
-    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+    def _vertex_values(self, vertices: np.ndarray) -> np.ndarray:
         if not isinstance(self._formula, Variable):
-            return super()._judged(vertices)
+            return super()._vertex_values(vertices)
         results = np.full(len(vertices), self._unknown, self._type)
         names = self._terms.names(vertices)
         types, high, low = read_names(names.cast(pa.string()) if pa.types.is_integer(names.type) else names)

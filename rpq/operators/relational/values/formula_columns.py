@@ -274,7 +274,7 @@ class NumericColumn(_FormulaColumn[int]):
         if len(missing):
             fresh = np.sort(ids[missing])
             fresh = fresh[np.diff(fresh, prepend=-1) != 0]  # as `unique`, which hashes, at many times its speed
-            results = self._judged_singly(fresh) if len(fresh) < FEW else self._judged(fresh)
+            results = self._judged_singly(fresh) if len(fresh) < FEW else self._vertex_values(fresh)
             words(self._by_vertex)[fresh] = words(results)
             found = take_records(self._by_vertex, ids)
         return found
@@ -284,7 +284,7 @@ class NumericColumn(_FormulaColumn[int]):
         name, texts = self._names[0], self._terms.texts(vertices)
         return np.array([self._result({name: str(text)}) for text in texts], self._type)
 
-    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+    def _vertex_values(self, vertices: np.ndarray) -> np.ndarray:
         """Return the results for vertices: small integers are evaluated as an array, the others one by one."""
         results = np.empty(len(vertices), self._type)
         others = np.arange(len(vertices))
@@ -315,7 +315,7 @@ class Condition(NumericColumn):
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
         return integer_condition(formula)
 
-    def holding(self, rows: np.ndarray) -> np.ndarray:
+    def mask(self, rows: np.ndarray) -> np.ndarray:
         """Return for each row whether the condition holds (bool)."""
         holding: np.ndarray = self.array_of(rows) == 1
         return holding
@@ -347,14 +347,14 @@ class NumberColumn(NumericColumn):
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
         return (lambda numbers: numbers) if isinstance(formula, Variable) else None
 
-    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+    def _vertex_values(self, vertices: np.ndarray) -> np.ndarray:
         if not isinstance(self._formula, Variable):
-            return super()._judged(vertices)
+            return super()._vertex_values(vertices)
         kinds = read_names(self._terms.names(vertices))[0]
         results = np.full(len(vertices), UNFIT)
         others = (kinds <= INTEGER) | (kinds > DOUBLE)
         if others.any():
-            results[others] = super()._judged(vertices[others])
+            results[others] = super()._vertex_values(vertices[others])
         return results
 
     def _result(self, binding: dict[str, str]) -> int:
@@ -386,9 +386,9 @@ class AmountColumn(NumericColumn):
         are_unknown: np.ndarray = found["kinds"] == NO_AMOUNT + 1
         return are_unknown
 
-    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+    def _vertex_values(self, vertices: np.ndarray) -> np.ndarray:
         if not isinstance(self._formula, Variable):
-            return super()._judged(vertices)
+            return super()._vertex_values(vertices)
         results = np.empty(len(vertices), self._type)
         results["kinds"], results["high"], results["low"] = read_names(self._terms.names(vertices))
         others = np.flatnonzero(self._are_unknown(results))

@@ -78,7 +78,7 @@ class Keys(NamedTuple):
         length = np.array([len(key) for key in keys], np.int64)
         return cls(np.cumsum(length) - length, length, np.array([*b"".join(keys)], np.uint8))
 
-    def where(self, are_wanted: np.ndarray) -> Keys:
+    def select(self, are_wanted: np.ndarray) -> Keys:
         """Return some of the keys."""
         return self if are_wanted.all() else Keys(self.start[are_wanted], self.length[are_wanted], self.data)
 

@@ -161,7 +161,7 @@ class ValueOrder:
             kinds, of_others, keys = read_names(names.filter(pa.array(~are_numbers)), _STRINGS, _FIRST_DATE_TIME)
             are_read = kinds != OTHER
             if are_read.any():
-                self._insert_texts(others[are_read], of_others[are_read], keys.where(are_read))
+                self._insert_texts(others[are_read], of_others[are_read], keys.select(are_read))
             if not are_read.all():
                 self._label_singly(others[~are_read])
             ids, highs = ids[are_numbers], highs[are_numbers]
