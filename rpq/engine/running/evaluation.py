@@ -385,12 +385,12 @@ class Evaluation:
         """Return the tuples of a chunk as edges with derived labels, for which there is room."""
         chunk = taken.chunk
         properties = {name: column.slice(first, len(chunk.label)) for name, column in tuples.properties.items()}
-        if len(taken.unread):
-            self.graph.lose(taken.unread, chunk)
+        if len(taken.labels.unread):
+            self.graph.lose(taken.labels.unread, chunk)
         self.midway = True  # from here on the versions of edges are those after the chunk
         edge = None if tuples.edge is None else tuples.edge.slice(first, len(chunk.label))
         times = tuples.timestamp if tuples.reported_time is None else tuples.reported_time
-        in_streams = None if taken.named is None else np.where(taken.is_named != 0, taken.named.label, -1)
+        in_streams = None if taken.named is None else np.where(taken.labels.is_named != 0, taken.named.label, -1)
         return self._derive_edges(
             multigraph, chunk, properties, times[first : first + len(chunk.label)], edge, in_streams=in_streams
         )
@@ -426,7 +426,7 @@ class Evaluation:
         if taken.named is None:
             self.graph.resolve_uncounted(view_of_chunk, count)
             return ChunkDetails(first=first)
-        named, is_named = derived.in_streams(taken.chunk, taken.named, taken.is_named)
+        named, is_named = derived.in_streams(taken.chunk, taken.named, taken.labels.is_named)
         view_of_named = view(named)
         self.graph.resolve_uncounted_with_streams(view_of_chunk, view_of_named, is_named, count)
         return ChunkDetails(named, view_of_named, first)
@@ -435,13 +435,13 @@ class Evaluation:
         self, taken: IntakeChunk, view_of_chunk: Any, count: int, events: np.ndarray | None
     ) -> tuple[np.ndarray, ChunkDetails]:
         """Apply the tuples of a chunk to the graph; return the outcome of each, and the details for workers."""
-        if len(taken.unread):
-            self.graph.lose(taken.unread, taken.chunk)
+        if len(taken.labels.unread):
+            self.graph.lose(taken.labels.unread, taken.chunk)
         if taken.named is None:
             details = NO_DETAILS if events is None else ChunkDetails(first=events)
             return self.graph.resolve(view_of_chunk, count), details
         view_of_named = view(taken.named)
-        outcome = self.graph.resolve_with_streams(view_of_chunk, view_of_named, taken.is_named, count)
+        outcome = self.graph.resolve_with_streams(view_of_chunk, view_of_named, taken.labels.is_named, count)
         return outcome, ChunkDetails(taken.named, view_of_named, events)
 
     def apply_one(

@@ -20,7 +20,7 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
 from rpq.stream.edges.edge_filter import EdgeFilter
 from rpq.stream.edges.snapshot import SnapshotGraph
-from rpq.stream.names.labels import LabelDictionary
+from rpq.stream.names.labels import LabelDictionary, ReadLabels
 from rpq.stream.names.vertices import FREE, VertexDictionary
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import UnboundedWindow, Window
@@ -97,16 +97,12 @@ AdmitLabels = Callable[[np.ndarray], None]
 
 
 class NamelessChunk(NamedTuple):
-    """Tuples of a push from `first` on, with ids for their labels; in between the fields of `ReadLabels`."""
+    """Tuples of a push from `first` on, with ids for their labels."""
 
     tuples: Columns
     first: int
-    label: np.ndarray
-    has_reader: np.ndarray
-    of_streams: np.ndarray | None
-    is_named: np.ndarray
-    unread: np.ndarray
-    named: int
+    labels: ReadLabels
+    """The labels; a tuple `has_reader` only if the filter does not leave it out."""
     has_ends: bool
     """False for deletes by id alone, whose ends are of no kind."""
     keeps_all: bool
@@ -127,8 +123,7 @@ class IntakeChunk(NamedTuple):
 
     chunk: Chunk
     named: Chunk | None
-    is_named: np.ndarray  # uint8 a tuple: `named` has another label than `chunk`
-    unread: np.ndarray  # int32 a tuple: the label of its stream that no query reads there, -1 none
+    labels: ReadLabels
 
 
 class Intake:
@@ -171,7 +166,7 @@ class Intake:
             found = self.labels.read_labels(tuples.texts, count, has_streams=tuples.stream is not None, is_read=read)
             if found is not None:
                 self._filter.leave_out(tuples.texts, found.label, found.has_reader)
-                return NamelessChunk(tuples, first, *found, has_ends=True, keeps_all=False)
+                return NamelessChunk(tuples, first, found, has_ends=True, keeps_all=False)
         label = self._label_ids(tuples.label[first : first + count])
         of_streams = self._of_streams(tuples, first, label)
         has_reader = is_read(label)
@@ -190,23 +185,25 @@ class Intake:
         if passed_by is not None:
             has_reader = has_reader & (passed_by == 0)
         has_ends = names is None or bool(names.any())
-        return NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, named, has_ends, keeps_all)
+        labels = ReadLabels(label, has_reader, of_streams, is_named, unread, named)
+        return NamelessChunk(tuples, first, labels, has_ends, keeps_all)
 
     def name_ends(self, chunk: NamelessChunk) -> NamedChunk:
         """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.
 
         If no other thread uses that dictionary, a thread can execute this step while others apply the preceding chunk.
         """
-        tuples, first, end = chunk.tuples, chunk.first, chunk.first + len(chunk.label)
+        tuples, first, labels, has_ends, _ = chunk
+        end = first + len(labels.label)
         fresh = np.zeros(0, np.int32)
-        if not chunk.has_ends:
+        if not has_ends:
             nothing = np.full(end - first, -1, np.int32)
             return NamedChunk(chunk, nothing, nothing.copy(), fresh)
-        if tuples.texts is not None and len(chunk.label) == len(tuples):
-            return NamedChunk(chunk, *self.vertices.intern_ends(tuples.texts, chunk.has_reader))
+        if tuples.texts is not None and end - first == len(tuples):
+            return NamedChunk(chunk, *self.vertices.intern_ends(tuples.texts, labels.has_reader))
         try:
-            source, fresh = self.vertices.intern(tuples.source[first:end], chunk.has_reader)
-            target, more = self.vertices.intern(tuples.target[first:end], chunk.has_reader)
+            source, fresh = self.vertices.intern(tuples.source[first:end], labels.has_reader)
+            target, more = self.vertices.intern(tuples.target[first:end], labels.has_reader)
         except BaseException:
             self.vertices.release(fresh)
             raise
@@ -219,7 +216,8 @@ class Intake:
     def finish(self, named_chunk: NamedChunk) -> IntakeChunk:
         """Make room for the tuples, and return them: the last step."""
         begun, source, target, fresh = named_chunk
-        tuples, first, label, has_reader, of_streams, is_named, unread, named_tuples, _, keeps_all = begun
+        tuples, first, labels, _, keeps_all = begun
+        label, has_reader, of_streams, is_named, _, named_tuples = labels
         count = len(label)
         try:
             self._make_room((count if keeps_all else int(np.count_nonzero(has_reader))) + named_tuples, fresh)
@@ -239,10 +237,10 @@ class Intake:
         named = None
         if named_tuples:
             assert of_streams is not None
-            labels = label.copy()
-            np.copyto(labels, of_streams, where=is_named.view(bool))
-            named = chunk._replace(label=labels, edge=np.empty(count, np.int32))
-        return IntakeChunk(chunk, named, is_named, unread)
+            label = label.copy()
+            np.copyto(label, of_streams, where=is_named.view(bool))
+            named = chunk._replace(label=label, edge=np.empty(count, np.int32))
+        return IntakeChunk(chunk, named, labels)
 
     def _of_streams(self, tuples: Columns, first: int, label: np.ndarray) -> np.ndarray | None:
         """Return the ids (int32) of the labels of tuples in their streams, -1 without a stream; None where none has one."""
@@ -330,7 +328,7 @@ class Collector:
             bearing = self.multigraph.edges_per_label(bearing)
         if upcoming is not None:
             retained = np.concatenate([retained, upcoming.source, upcoming.target])
-            bearing = _with_labels(bearing, upcoming.begun)
+            bearing = _with_labels(bearing, upcoming.begun.labels)
         if len(retained):
             are_retained = np.zeros(intake.vertices.count, bool)
             are_retained[retained[(retained >= 0) & (retained < len(are_retained))]] = True  # others are terms, or unbound
@@ -359,10 +357,10 @@ class Collector:
             self.collect()
 
 
-def _with_labels(bearing: np.ndarray, tuples: NamelessChunk) -> np.ndarray:
-    """Return the numbers of edges that bear each label, as if tuples were edges: their labels keep their ids."""
+def _with_labels(bearing: np.ndarray, labels: ReadLabels) -> np.ndarray:
+    """Return the numbers of edges that bear each label, as if tuples with `labels` were edges: these keep their ids."""
     bearing = bearing.copy()
-    bearing[tuples.label] += 1
-    if tuples.of_streams is not None:
-        bearing[tuples.of_streams[tuples.of_streams >= 0]] += 1
+    bearing[labels.label] += 1
+    if labels.of_streams is not None:
+        bearing[labels.of_streams[labels.of_streams >= 0]] += 1
     return bearing

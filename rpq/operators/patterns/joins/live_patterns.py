@@ -143,6 +143,8 @@ class SupportChoice:
 
 
 _NO_CHANGES = view(NO_CHANGES)
+_REVIEW_AFTER = 64
+"""The number of tuples after which choices are reviewed: whether a review is due takes a twentieth of a single tuple."""
 _MANY = 4096
 """The number of tuples from which on what they took tells what the rest of their chunk will take."""
 
@@ -188,6 +190,8 @@ class LivePatterns:
         self.guard = guard
         self.choice = SupportChoice(plan_tables)
         self.condition_choice = ConditionChoice(plan_tables, fewest=fewest)
+        self._review_after = min(_REVIEW_AFTER, max(1, fewest))
+        self._unreviewed = 0  # tuples since the last review
         self.output = Output(
             values=np.zeros(values + WIDEST, np.int32),
             runs=tables.Run.zeros(runs),
@@ -226,7 +230,9 @@ class LivePatterns:
             self._call(updates.apply_tuples, tuples, count, self._announce(changes))
         finally:
             self.output.state.most_overwritten = self._tuples = 0
-        if self.chooses:
+        self._unreviewed += count
+        if self._unreviewed >= self._review_after and self.chooses:
+            self._unreviewed = 0
             self.choice.review()
             self.condition_choice.review()
 
