@@ -202,9 +202,11 @@ def _command(name: str, help_text: str) -> click.Command:
         click.Option(["--edges"], type=click.IntRange(min=100),
                      help="Edges of a generated stream at scale 1.  [default: 1000000, or less, as the experiment needs]"),
         click.Option(["--only", "--queries", "queries"], metavar="Q1,Q2", default="",
-                     help="Run only these queries; for versions, these figures: 'P*,insert/*'."),
+                     help="Run only these queries; for cliffs and versions, lines like 'THREADS-*'; for queries and growth, "
+                     "figures like '12*', and sizes of sets."),
         click.Option(["--resume", "resumes"], is_flag=True,
-                     help="For cliffs, spark-commands: measure only lines that --output lacks, or has of another commit."),
+                     help="For cliffs, queries, growth and spark-commands: measure only what --output lacks, or has of "
+                     "another commit."),
         click.Option(["--repeat"], type=click.IntRange(min=1),
                      help="Number of runs, whose median counts.  [default: 1 to 7, by experiment]"),
         click.Option(["--sample"], type=click.IntRange(min=1), default=200, show_default=True,
