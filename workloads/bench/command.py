@@ -92,15 +92,15 @@ def load(name: str) -> Experiment:
 
 
 @click.command("all", short_help="Run all experiments, each in its own process, and continue where a run ended.")
-@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR", required=True,
-              help="Folder of real data sets: stackoverflow/, ldbc/, yago/, gmark/.")  # fmt: skip
+@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
+              help="Folder of real data sets.  [default: streams are generated]")  # fmt: skip
 @click.option("--only", metavar="NAME,NAME", default="", help="Run only these experiments.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True),
               help="Time limit of a baseline for a query.  [default: that of each experiment]")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Folder for results.  [default: workloads/results of a checkout, or results]")  # fmt: skip
-def run_all(data: Path, only: str, seconds: float | None, output: Path | None) -> None:
-    """Run all experiments on real data, except `versions`, which needs another installation.
+def run_all(data: Path | None, only: str, seconds: float | None, output: Path | None) -> None:
+    """Run all experiments except `versions`, which needs another installation.
 
     An experiment whose complete result in --output is of this commit is not run again, so the same command continues a run
     that was interrupted; experiments with --resume continue at the line at which they ended. An experiment that fails is
@@ -124,7 +124,8 @@ def run_all(data: Path, only: str, seconds: float | None, output: Path | None) -
             click.echo(f"{name}: measured at {commit} already", err=True)
             continue
         started = time.monotonic()
-        options = ["--data", str(data), "--output", str(output), "--resume"]
+        options = ["--output", str(output), "--resume"]
+        options += [] if data is None else ["--data", str(data)]
         options += [] if seconds is None else ["--seconds", str(seconds)]
         ran = subprocess.run([sys.executable, "-m", "rpq.cli", "bench", name, *options], check=False)
         if ran.returncode:
