@@ -92,15 +92,15 @@ def load(name: str) -> Experiment:
 
 
 @click.command("all", short_help="Run all experiments, each in its own process, and continue where a run ended.")
-@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR", required=True,
-              help="Folder of real data sets: stackoverflow/, ldbc/, yago/, gmark/.")  # fmt: skip
+@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
+              help="Folder of real data sets.  [default: streams are generated]")  # fmt: skip
 @click.option("--only", metavar="NAME,NAME", default="", help="Run only these experiments.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True),
               help="Time limit of a baseline for a query.  [default: that of each experiment]")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Folder for results.  [default: workloads/results of a checkout, or results]")  # fmt: skip
-def run_all(data: Path, only: str, seconds: float | None, output: Path | None) -> None:
-    """Run all experiments on real data, except `versions`, which needs another installation.
+def run_all(data: Path | None, only: str, seconds: float | None, output: Path | None) -> None:
+    """Run all experiments except `versions`, which needs another installation.
 
     An experiment whose complete result in --output is of this commit is not run again, so the same command continues a run
     that was interrupted; experiments with --resume continue at the line at which they ended. An experiment that fails is
@@ -124,7 +124,8 @@ def run_all(data: Path, only: str, seconds: float | None, output: Path | None) -
             click.echo(f"{name}: measured at {commit} already", err=True)
             continue
         started = time.monotonic()
-        options = ["--data", str(data), "--output", str(output), "--resume"]
+        options = ["--output", str(output), "--resume"]
+        options += [] if data is None else ["--data", str(data)]
         options += [] if seconds is None else ["--seconds", str(seconds)]
         ran = subprocess.run([sys.executable, "-m", "rpq.cli", "bench", name, *options], check=False)
         if ran.returncode:
@@ -202,9 +203,11 @@ def _command(name: str, help_text: str) -> click.Command:
         click.Option(["--edges"], type=click.IntRange(min=100),
                      help="Edges of a generated stream at scale 1.  [default: 1000000, or less, as the experiment needs]"),
         click.Option(["--only", "--queries", "queries"], metavar="Q1,Q2", default="",
-                     help="Run only these queries; for versions, these figures: 'P*,insert/*'."),
+                     help="Run only these queries; for cliffs and versions, lines like 'THREADS-*'; for queries and growth, "
+                     "figures like '12*', and sizes of sets."),
         click.Option(["--resume", "resumes"], is_flag=True,
-                     help="For cliffs, spark-commands: measure only lines that --output lacks, or has of another commit."),
+                     help="For cliffs, queries, growth and spark-commands: measure only what --output lacks, or has of "
+                     "another commit."),
         click.Option(["--repeat"], type=click.IntRange(min=1),
                      help="Number of runs, whose median counts.  [default: 1 to 7, by experiment]"),
         click.Option(["--sample"], type=click.IntRange(min=1), default=200, show_default=True,

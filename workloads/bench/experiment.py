@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,6 +43,32 @@ def read_result(directory: Path, name: str) -> dict[str, Any]:
     """Return a result.  Raises `FileNotFoundError` if there is none."""
     result: dict[str, Any] = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
     return result
+
+
+def earlier_result(settings: Settings, name: str) -> dict[str, Any] | None:
+    """Return the result of an earlier run with the same settings except for `queries`; None if there is none."""
+    try:
+        earlier = read_result(settings.output, name)
+    except FileNotFoundError:
+        return None
+    others = {**settings.describe(), "queries": earlier["settings"]["queries"]}
+    return earlier if earlier["settings"] == others else None
+
+
+def select(patterns: Iterable[str], names: Iterable[str], kind: str) -> list[str]:
+    """Return the names that match a pattern like `THREADS-*`, whatever the case, or all names if there are no patterns.
+
+    Raises `UnknownQueryError` for a pattern that matches none, with the `kind` of name.
+
+    >>> select(["p*", "q1"], ["P1", "P2", "Q1", "Q2"], "query")
+    ['P1', 'P2', 'Q1']
+    """
+    known = {name.upper(): name for name in names}
+    chosen: set[str] = set()
+    for pattern in map(str.upper, patterns):
+        matching = fnmatch.filter(known, pattern)
+        chosen |= {known[name] for name in matching} if matching else {named_queries.look_up(pattern, known, kind)}
+    return [name for name in known.values() if name in chosen or not chosen]
 
 
 def figures_of_others(name: str) -> dict[str, Any]:

@@ -124,14 +124,14 @@ class _Graph:
         bound = {i: name for i, name in enumerate(drawn.vertices) if drawn.is_constant[i]}
         steps = [0]
 
-        def solutions(waiting: list[tuple[int, str, int]]) -> int:
-            while True:
-                closed = [atom for atom in waiting if atom[0] in bound and atom[2] in bound]
-                if not closed:
-                    break
-                if any((bound[x], label, bound[y]) not in self.known for x, label, y in closed):
+        def solutions(atoms: list[tuple[int, str, int]]) -> int:
+            waiting = []
+            for atom in atoms:
+                x, label, y = atom
+                if x not in bound or y not in bound:
+                    waiting.append(atom)
+                elif (bound[x], label, bound[y]) not in self.known:
                     return 0
-                waiting = [atom for atom in waiting if atom not in closed]
             if not waiting:
                 return 1
             reached = [
@@ -143,6 +143,10 @@ class _Graph:
             if not reached:
                 _, label, _ = waiting[0]
                 reached = [(0, self.alike.get((label, True), [*self.neighbours]), waiting[0][0])]
+            elif len(waiting) == 1:  # each of these vertices completes a solution
+                total = min(len(reached[0][1]), max(1, min(most, _STEPS - steps[0]) + 1))
+                steps[0] += total
+                return most + 1 if steps[0] > _STEPS else total
             _, found, place = min(reached)
             total = 0
             for vertex in found:

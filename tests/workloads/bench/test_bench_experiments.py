@@ -15,6 +15,8 @@ import rpq
 from rpq.workloads import named_queries
 from rpq.workloads.bench import measure, plots
 from rpq.workloads.bench.command import EXPERIMENTS, bench
+from rpq.workloads.bench.comparisons import query_sets
+from rpq.workloads.bench.comparisons.query_sets import VARIED
 from rpq.workloads.bench.end_to_end import http_server, latency
 from rpq.workloads.bench.paper.deletes import PERCENT
 from rpq.workloads.bench.paper.windows import FACTORS, expiry_of
@@ -214,9 +216,39 @@ def test_sets_of_patterns_bring_the_same_rows_however_they_are_evaluated(run):
     assert {record["length"] for record in by_figure["12d"]} == {3, 5, 7, 9}
     assert [record["queries"] for record in by_figure["curve"]] == [40, 60]
     assert [record["queries"] for record in by_figure["concerned"]] == [60]
-    assert [record["queries"] for record in by_figure["13b"]] == [12, 24, 36, 48, 60]
+    assert [record["registered"] for record in by_figure["13b"]] == [12, 24, 36, 48, 60]
+    assert [record["selectivity"] for record in by_figure["12b"] if record["algorithm"] == "INC"] == [*VARIED["12b"][1]]
+    usual = [record for records in by_figure.values() for record in records if record["algorithm"] == "nothing shared"]
+    usual = [{**one, "figure": ""} for one in usual if one["data"] == "ldbc" and one["queries"] == 60 and one["length"] == 5]
+    usual = [one for one in usual if one["selectivity"] == 0.25 and one["overlap"] == 0.35]
+    assert len(usual) == 5 and all(one == usual[0] for one in usual), "a set in five figures is measured once"
     _, shared, apart = by_figure["paths"]
     assert shared["rows"] == apart["rows"] and shared["satisfied"] == apart["satisfied"]
+
+
+@pytest.mark.ci
+def test_sets_of_patterns_are_measured_where_a_run_ended(run, monkeypatch):
+    options = ["--scale", 0.01, "--seconds", 0.3, "--only"]
+    monkeypatch.setattr(query_sets, "commit_of_checkout", lambda: "0123abc")  # with a +, all is measured again
+    register, run_engine = query_sets.Runs.register, query_sets._run_engine
+
+    def fail(*_, **__):
+        raise InterruptedError
+
+    monkeypatch.setattr(query_sets.Runs, "register", fail)
+    with pytest.raises(InterruptedError):
+        run("queries", *options, "20,12c,13*")
+    monkeypatch.setattr(query_sets.Runs, "register", register)
+    monkeypatch.setattr(query_sets, "_run_engine", fail)
+    result = run("queries", *options, "20,12c,13*", "--resume")
+    shown = {"12a", "12b", "12c", "12d", "12e", "13b", "curve", "concerned"}  # the set of 12c is in the others too
+    assert {record["figure"] for record in result["records"]} == shown
+    assert result["complete"] is True and result["facts"]["left out: Neo4j"] == "java needs a JDK 17 and Maven"
+    monkeypatch.setattr(query_sets, "_run_engine", run_engine)
+    again = run("queries", *options, "20,12e", "--resume")
+    assert len([record for record in again["records"] if record["figure"] == "12e"]) == 5 * 6
+    kept = [record for record in again["records"] if record in result["records"]]
+    assert kept == result["records"], "what --only leaves out stays"
 
 
 def test_graphs_of_one_size_and_of_ten_times_that_have_a_figure_each(run):
@@ -272,7 +304,7 @@ def test_all_experiments_continue_after_one_that_fails_and_after_an_interruption
     ran = CliRunner().invoke(bench, [*options, "automata"])
     assert ran.exit_code == 0 and "automata: measured at another already" in ran.output
     (tmp_path / "automata.json").write_text(json.dumps(result | {"complete": False}))
-    ran = CliRunner().invoke(bench, [*options, "automata"])
+    ran = CliRunner().invoke(bench, ["all", "--output", str(tmp_path), "--only", "automata"])  # generated
     assert ran.exit_code == 0 and "automata: done" in ran.output
     assert json.loads((tmp_path / "automata.json").read_text())["complete"] is True
     ran = CliRunner().invoke(bench, [*options, "nothing"])

@@ -32,8 +32,9 @@ from rpq.workloads.bench.experiment import (
     Record,
     Say,
     Settings,
+    earlier_result,
     figures_of_others,
-    read_result,
+    select,
 )
 from rpq.workloads.bench.machine import commit_of_checkout
 from rpq.workloads.bench.memory import command_memory, resident_memory
@@ -551,8 +552,9 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
     The lines of an earlier run with the same settings stay in the file until they are measured again, which a run that
     resumes leaves out for those of this commit. Raises `UnknownQueryError`.
     """
-    selected = {named_queries.look_up(name.upper(), LINES, "line").name for name in settings.queries} or {*LINES}
-    records = _earlier_records(settings)
+    selected = {*select(settings.queries, LINES, "line")}
+    earlier = earlier_result(settings, "cliffs")
+    records = {record["name"]: record for record in earlier["records"]} if earlier else {}
     commit = commit_of_checkout()
     if settings.resumes:
         selected -= {name for name, record in records.items() if record.get("commit") == commit}
@@ -580,16 +582,6 @@ def _outcome(records: Mapping[str, Record]) -> Outcome:
         "minutes": round(sum(record.get("seconds", 0) for record in known) / 60, 1),
     }
     return Outcome(records=known, streams=[], checks={}, facts=facts)
-
-
-def _earlier_records(settings: Settings) -> dict[str, Record]:
-    """Return the lines of the file of an earlier run by name; none if its settings were others."""
-    try:
-        earlier = read_result(settings.output, "cliffs")
-    except FileNotFoundError:
-        return {}
-    others = {**settings.describe(), "queries": earlier["settings"]["queries"]}
-    return {record["name"]: record for record in earlier["records"]} if earlier["settings"] == others else {}
 
 
 EXPERIMENT = Experiment(

@@ -2,7 +2,7 @@
 
 A record is a point of a figure of the paper (`figure`), or of one of three other figures: `curve`, up to 100,000 patterns;
 `concerned`, where the patterns beyond 5,000 are about another graph; and `paths`, path queries that differ in their sources.
-`PANELS` describes what each figure draws.
+`PANELS` describes what each figure draws. A set of patterns that several figures show is measured once.
 
 `GROWTH` has the figures over graphs of one and of ten million edges, 12(f), 13(a), 14(a) and 14(c). The paper uses graphs of
 the SNB generator, taxi rides and proteins; here the graphs are from generators, since no available real stream is as long.
@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -26,8 +28,8 @@ import pyarrow.compute as pc
 import rpq
 from rpq.workloads.baselines.inverted_index import InvertedIndex
 from rpq.workloads.bench.comparisons.path_speed import stream_of
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
-from rpq.workloads.bench.measure import RowsDifferError
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, earlier_result, select
+from rpq.workloads.bench.machine import commit_of_checkout
 from rpq.workloads.bench.plots import legend_above, lines
 from rpq.workloads.bench.streams import DATA_SETS, generate
 from rpq.workloads.generate.generators import KINDS
@@ -60,7 +62,7 @@ PANELS = (
     Panel("12e", "12(e): LDBC, overlap", "overlap", "o"),
     Panel("12f", "12(f): LDBC, up to 1 M edges", "updates", "edges"),
     Panel("13a", "13(a): LDBC, up to 10 M edges", "updates", "edges"),
-    Panel("13b", "13(b): LDBC, registering 1,000 more", "queries", "queries", "register_us", "µs a query"),
+    Panel("13b", "13(b): LDBC, registering 1,000 more", "registered", "queries", "register_us", "µs a query"),
     Panel("13c", "13(c): memory", "data", "", "memory_mb", "MB"),
     Panel("14a", "14(a): taxi", "updates", "edges"),
     Panel("14b", "14(b): one label", "updates", "edges"),
@@ -135,6 +137,8 @@ VARIED: Mapping[str, tuple[str, tuple[float, ...]]] = {
     "12e": ("overlap", (0.25, 0.35, 0.45, 0.55, 0.65)),
 }
 """The parameter that a figure varies, and its values."""
+ENGINE_ONLY, WITHOUT_BASELINES = ("curve", "concerned"), ("13a",)
+"""The figures of this engine alone, and those of which only Neo4j is a part."""
 SHARING: Mapping[Literal["auto", "never"], str] = {"auto": "shared", "never": "nothing shared"}
 BASELINES = {"INV": (False, False), "INV+": (False, True), "INC": (True, False), "INC+": (True, True)}
 BASELINE_PART = 1 / 12
@@ -153,7 +157,8 @@ HOW = (
     "Microseconds per update, CPU time of one thread, rows delivered with their names; the stream is pushed in "
     f"{PIECES} pieces. Sets as TriC's: chains, stars and cycles, {LENGTH} atoms on average, {OVERLAP:.0%} begin with half "
     f"of another pattern, {SELECTIVITY:.0%} have a solution in the first {EDGES:,} insertions, {BASE:,} patterns, unless "
-    "the figure varies a parameter. Registering: CPU time for each query, before the stream. Memory: the memory that the "
+    "the figure varies a parameter; a set that several figures show is measured once. "
+    "Registering: CPU time for each query, before the stream. Memory: the memory that the "
     "engine reports, and that of a baseline's arrays. Nothing shared and the baselines INV, INV+, INC, INC+ (the paper's, "
     "compiled as the kernels are) receive only the first updates, as many as they process in a given time; each must find "
     "as many solutions in them as the engine. Neo4j too, and its solutions must be the same: embedded, its store in memory, "
@@ -176,6 +181,7 @@ COLUMNS = (
     Column(key="updates", heading="updates", format=","),
     Column(key="update_us", heading="µs an update", format=",.1f"),
     Column(key="affected_us", heading="µs an update and affected query", format=",.2f"),
+    Column(key="registered", heading="registered", format=","),
     Column(key="register_us", heading="registering, µs a query", format=",.0f"),
     Column(key="rows", heading="rows", format=","),
     Column(key="satisfied", heading="satisfied", format=","),
@@ -186,64 +192,110 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A point of a figure: a set of patterns over a stream."""
+    """Queries over a stream: a set of patterns with the parameters of TriC, or path queries, which have none of these."""
 
-    figure: str
     data: str
     queries: int
-    length: int = LENGTH
-    overlap: float = OVERLAP
-    selectivity: float = SELECTIVITY
+    length: int | None = LENGTH
+    overlap: float | None = OVERLAP
+    selectivity: float | None = SELECTIVITY
 
-    def draw(self, table: pa.Table, seed: int) -> list[PatternQuery]:
-        """Draw the patterns of the set."""
+    def draw(self, table: pa.Table, seed: int) -> Iterator[PatternQuery]:
+        """Draw the patterns of the set, which are the first of a larger set with the same parameters."""
         edges = list(zip(*(table[name].to_pylist() for name in ("source", "label", "target")), strict=True))
         options: dict[str, Any] = {"length": self.length, "overlap": self.overlap, "selectivity": self.selectivity}
-        return list(query_set(edges, self.queries, seed=seed, **options))
+        return query_set(edges, self.queries, seed=seed, **options)
 
-    def record(self, algorithm: str, **measured: Any) -> Record:
-        """Return a record of a measurement at this point."""
-        varied = ("figure", "data", "queries", "length", "overlap", "selectivity")
-        return {**{name: getattr(self, name) for name in varied}, "algorithm": algorithm, **measured}
+    def record(self, figure: str) -> Record:
+        """Return what the records of a figure at this point have in common."""
+        return {"figure": figure, **asdict(self)}
 
 
-def measure(settings: Settings, say: Say) -> Outcome:
-    """Measure all figures; `settings.queries` are sizes of sets that replace those of the paper and of the curve."""
-    counts = sorted({int(count) for count in settings.queries} or {*COUNTS})
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """Queries that are measured once, and the figures that show the measurement."""
+
+    setting: Setting
+    figures: tuple[str, ...]
+
+    def places(self) -> list[tuple[Any, ...]]:
+        """Return for each figure what its records at this point have in common."""
+        return [_key(self.setting.record(figure)) for figure in self.figures]
+
+
+def _key(record: Record) -> tuple[Any, ...]:
+    return tuple(record[name] for name in ("figure", *(one.name for one in fields(Setting))))
+
+
+def points(data: str, sizes: Sequence[int], base: int) -> Iterator[Point]:
+    """Yield the points over a stream; those with the same parameters follow each other.
+
+    >>> [len(list(points(data, COUNTS, BASE))) for data in ("ldbc", "taxi", "mathoverflow")]
+    [22, 1, 1]
+    >>> next(point.figures for point in points("ldbc", COUNTS, BASE) if point.setting.queries == BASE)
+    ('12a', '12b', '12d', '12e', '12c', 'curve', 'concerned')
+    """
+    if data == "mathoverflow":
+        apart = Setting(data=data, queries=min(PATHS, base), length=None, overlap=None, selectivity=None)
+        yield Point(setting=apart, figures=("paths",))
+        return
+    usual = Setting(data=data, queries=base)
+    if data != "ldbc":
+        yield Point(setting=usual, figures=("14a" if data == "taxi" else "14b",))
+        return
+    shared = [figure for figure, (what, values) in VARIED.items() if getattr(usual, what) in values]
+    for size in sizes:
+        setting = replace(usual, queries=size)
+        if size > base:
+            yield Point(setting=setting, figures=("curve",))
+            yield Point(setting=setting, figures=("concerned",))
+        elif size < base:
+            yield Point(setting=setting, figures=("12c", "curve"))
+        else:
+            yield Point(setting=setting, figures=("12a", *shared, "12c", "curve", "concerned"))
+    yield Point(setting=usual, figures=("13b",))
+    for figure, (what, values) in VARIED.items():
+        for value in values:
+            varied: dict[str, Any] = {what: value}
+            if (setting := replace(usual, **varied)) != usual:
+                yield Point(setting=setting, figures=(figure,))
+
+
+def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
+    """Measure the selected figures, and yield all that is known behind each point.
+
+    Numbers among `settings.queries` are sizes of sets that replace those of the paper and of the curve, others are figures.
+    """
+    sizes, figures = _selection(settings, [*VARIED, "12a", "12c", "13b", "14a", "14b", "curve", "concerned", "paths"])
+    counts = sorted(sizes or COUNTS)
     base = max((count for count in counts if count <= BASE), default=counts[0])
-    runs = Runs(settings, say)
-    described = []
-    for name, table, origin in _streams(settings, say):
-        described.append({"name": name, "origin": origin, "tuples": table.num_rows})
-        if name == "mathoverflow":
-            runs.paths(table, min(PATHS, base))
-            continue
-        grows = Setting(figure="12a" if name == "ldbc" else "14a" if name == "taxi" else "14b", data=name, queries=base)
-        runs.compare(grows, grows.draw(table, settings.seed), table)
-        if name != "ldbc":
-            continue
-        for figure, (what, values) in VARIED.items():
-            for value in values:
-                varied: dict[str, Any] = {what: value}
-                setting = replace(Setting(figure=figure, data=name, queries=base), **varied)
-                runs.compare(setting, setting.draw(table, settings.seed), table)
-        largest = Setting(figure="12c", data=name, queries=counts[-1])
-        say(f"{name}: drawing {counts[-1]:,} patterns …")
-        drawn = largest.draw(table, settings.seed)
-        for count in counts:
-            if count <= base:
-                runs.compare(replace(largest, queries=count), drawn[:count], table)
-            runs.engine(replace(largest, figure="curve", queries=count), drawn[:count], table)
-        elsewhere = _other_graph_patterns(counts[-1] - base, settings, say)
-        for count in (count for count in counts if count >= base):
-            some = [*drawn[:base], *elsewhere[: count - base]]
-            runs.engine(replace(largest, figure="concerned", queries=count), some, table)
-        runs.register(replace(largest, figure="13b", queries=base), drawn[:base])
-    checks = {
-        "rows are the same when nothing is shared": runs.sharing_agrees,
-        "baselines find the same solutions": runs.baselines_agree,
-    }
-    return Outcome(records=runs.records, streams=described, checks=checks, facts=runs.facts)
+    tables = {name: (table, origin) for name, table, origin in _streams(settings, say)}
+    every = [point for name in tables for point in points(name, counts, base)]
+    runs = Runs("queries", every, settings, say)
+    for name, (table, origin) in tables.items():
+        runs.add_stream(name, origin, table)
+    other: Patterns | None = None
+    for point in runs.missing(figures):
+        setting, (table, _) = point.setting, tables[point.setting.data]
+        if point.figures == ("paths",):
+            runs.paths(setting, table)
+        elif point.figures == ("13b",):
+            runs.register(setting, runs.draw(setting, table))
+        elif point.figures == ("concerned",):
+            other = other or Patterns(setting, _other_graph(settings), settings.seed)
+            say(f"another graph: drawing {setting.queries - base:,} patterns …")
+            some = [*runs.draw(replace(setting, queries=base), table), *other.first(setting.queries - base)]
+            runs.compare(point, some, table)
+        else:
+            runs.compare(point, runs.draw(setting, table), table)
+        yield runs.outcome()
+    yield runs.outcome()
+
+
+def _selection(settings: Settings, figures: Sequence[str]) -> tuple[list[int], set[str]]:
+    """Return the sizes of sets and the figures that the settings select. Raises `UnknownQueryError`."""
+    sizes = [int(one) for one in settings.queries if one.isdigit()]
+    return sizes, {*select([one for one in settings.queries if not one.isdigit()], figures, "figure")}
 
 
 def _streams(settings: Settings, say: Say) -> Iterator[tuple[str, pa.Table, str]]:
@@ -261,49 +313,146 @@ def _origin(kind: str, edges: int, seed: int) -> str:
     return f"rpq generate {kind} --edges {edges} --seed {seed}"
 
 
-def _other_graph_patterns(count: int, settings: Settings, say: Say) -> list[PatternQuery]:
-    """Return patterns over a stream with the labels of LDBC's updates and other vertices."""
-    say(f"another graph: drawing {count:,} patterns …")
+def _other_graph(settings: Settings) -> pa.Table:
+    """Return a stream with the labels of LDBC's updates and other vertices."""
     edges = max(1000, round(EDGES * settings.scale))
     table = pa.Table.from_batches(KINDS["ldbc"](edges=edges, seed=settings.seed)).combine_chunks()
     named = [pc.binary_join_element_wise("elsewhere", table[end].cast(pa.string()), ":") for end in ("source", "target")]
-    table = pa.table({"source": named[0], "label": table["label"].cast(pa.string()), "target": named[1]})
-    return Setting(figure="concerned", data="ldbc", queries=count).draw(table, settings.seed)
+    return pa.table({"source": named[0], "label": table["label"].cast(pa.string()), "target": named[1]})
+
+
+class Patterns:
+    """The patterns with the parameters of a setting, of any number, drawn when they are first used."""
+
+    def __init__(self, setting: Setting, table: pa.Table, seed: int) -> None:
+        self._further = replace(setting, queries=sys.maxsize).draw(table, seed)
+        self._drawn: list[PatternQuery] = []
+
+    def first(self, count: int) -> list[PatternQuery]:
+        """Return the first patterns."""
+        self._drawn += islice(self._further, max(0, count - len(self._drawn)))
+        return self._drawn[:count]
 
 
 class Runs:
-    """Measurements of points of figures, one after the other."""
+    """Measurements of points, one after the other, beside those that an earlier run of this commit has made."""
 
-    def __init__(self, settings: Settings, say: Say) -> None:
-        self.records: list[Record] = []
-        self.sharing_agrees = self.baselines_agree = True
+    def __init__(self, name: str, every: Sequence[Point], settings: Settings, say: Say) -> None:
         neo4j = driver.rivals()[NEO4J]
-        self.facts: dict[str, str] = {NEO4J: f"{neo4j.version}; {neo4j.settings}"}
+        self.facts: dict[str, Any] = {NEO4J: f"{neo4j.version}; {neo4j.settings}"}
+        self._streams: dict[str, dict[str, Any]] = {}
+        self._every = every
+        self._records: dict[tuple[Any, ...], list[Record]] = {}
+        self._patterns: tuple[Setting, pa.Table, Patterns] | None = None
         self._say = say
+        self._resumes = settings.resumes
         self._repeat = min(settings.repeat, 3)
+        self._seed = settings.seed
         self._seconds = settings.seconds * BASELINE_PART
+        self._commit = commit_of_checkout()
+        earlier = earlier_result(settings, name)
+        if earlier and not (self._commit or "").endswith("+"):
+            for record in earlier["records"]:
+                if "commit" in record and record["commit"] == self._commit:
+                    self._records.setdefault(_key(record), []).append(record)
+            if self._records:
+                self._streams = {one["name"]: one for one in earlier["streams"]}
+                self.facts |= earlier["facts"]
+
+    def missing(self, figures: Container[str]) -> Iterator[Point]:
+        """Yield the points of some figures; in a run that resumes, those without records."""
+        for point in self._every:
+            wanted = [key for key in point.places() if key[0] in figures]
+            if wanted and not (self._resumes and all(key in self._records for key in wanted)):
+                begun = time.monotonic()
+                yield point
+                self._say(f"{', '.join(point.figures)}: {time.monotonic() - begun:.0f} s in all")
+
+    def outcome(self) -> Outcome:
+        """Return all that is known, figure by figure."""
+        order = [*(panel.figure for panel in PANELS), "paths"]
+        known = {key for point in self._every for key in point.places() if key in self._records}
+        keys = [key for figure in order for key in sorted(one for one in known if one[0] == figure)]
+        records = [record for key in keys for record in self._records[key]]
+        apart = SHARING["never"]
+        checks = {
+            "rows are the same when nothing is shared": all(
+                one["agrees"] is not False for one in records if one["algorithm"] == apart
+            ),
+            "baselines find the same solutions": all(
+                one["agrees"] is not False for one in records if one["algorithm"] != apart
+            ),
+        }
+        return Outcome(records=records, streams=[*self._streams.values()], checks=checks, facts=self.facts)
+
+    def add_stream(self, name: str, origin: str, table: pa.Table) -> None:
+        """Describe a stream in the result."""
+        self._streams[name] = {"name": name, "origin": origin, "tuples": table.num_rows}
+
+    def draw(self, setting: Setting, table: pa.Table) -> list[PatternQuery]:
+        """Return the patterns of a setting; those drawn for the setting before are not drawn again."""
+        same = replace(setting, queries=0)
+        self._say(f"{setting.data}: drawing {setting.queries:,} patterns …")
+        if self._patterns is None or self._patterns[0] != same or self._patterns[1] is not table:
+            self._patterns = same, table, Patterns(setting, table, self._seed)
+        return self._patterns[2].first(setting.queries)
 
     def compare(
-        self, setting: Setting, drawn: Sequence[PatternQuery], table: pa.Table, *, seconds: float = float("inf")
+        self,
+        point: Point,
+        drawn: Sequence[PatternQuery],
+        table: pa.Table,
+        *,
+        seconds: float = float("inf"),
+        pieces: int = PIECES,
     ) -> None:
         """Run the engine for at most `seconds`, then the engine without sharing, baselines and Neo4j for their time."""
-        self.engine(setting, drawn, table, seconds=seconds)
-        self._without_sharing(setting, drawn, table)
-        found = []
-        for algorithm, ways in BASELINES.items():
-            self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns, {algorithm} …")
-            found.append(setting.record(algorithm, **_run_baseline(drawn, table, *ways, seconds=self._seconds)))
-        self.records += found
-        wanted = _rows_of_engine(drawn, table, [record["updates"] for record in found])
-        self.baselines_agree &= all(record["rows"] == wanted[record["updates"]] for record in found)
-        self.neo4j(setting, drawn, table)
+        shared = self._shared(point, drawn, table, pieces=pieces, seconds=seconds)
+        compared = {*point.figures} - {*ENGINE_ONLY}
+        others: list[Record] = []
+        if compared - {*WITHOUT_BASELINES}:
+            others += self._baselines(point, drawn, table)
+        if compared:
+            others += self._neo4j(point, drawn, table)
+        for figure in point.figures:
+            shown = shared if figure in GROWING else [_whole(shared)]
+            self._add(point.setting, figure, [*shown, *(others if figure in compared else ())])
 
-    def neo4j(self, setting: Setting, drawn: Sequence[PatternQuery], table: pa.Table) -> None:
+    def _add(self, setting: Setting, figure: str, measured: Iterable[Record]) -> None:
+        records = [{**setting.record(figure), "agrees": None, **one, "commit": self._commit} for one in measured]
+        self._records[_key(records[0])] = records
+
+    def _shared(
+        self, point: Point, drawn: Sequence[PatternQuery], table: pa.Table, *, pieces: int, seconds: float
+    ) -> list[Record]:
+        """Run the engine over the stream for at most `seconds`; return a record for each piece."""
+        self._announce(point, SHARING["auto"])
+        runs = (_run_engine(drawn, table, pieces=pieces, seconds=seconds) for _ in range(self._repeat))
+        best = min(runs, key=lambda run: run[-1]["seconds"] / run[-1]["updates"])
+        records, before = list[Record](), {"seconds": 0.0, "updates": 0}
+        for piece in best:
+            us = (piece["seconds"] - before["seconds"]) / (piece["updates"] - before["updates"]) / MICROSECOND
+            records.append({"algorithm": SHARING["auto"], **piece, "update_us": us})
+            before = piece
+        return records
+
+    def _baselines(self, point: Point, drawn: Sequence[PatternQuery], table: pa.Table) -> list[Record]:
+        """Run the engine without sharing and the baselines for their time, and check that they find the same solutions."""
+        self._announce(point, SHARING["never"])
+        never = _run_engine(drawn, table, sharing="never", pieces=50 * PIECES, seconds=self._seconds)
+        found = [_whole([{"algorithm": SHARING["never"], **never[-1]}])]
+        for algorithm, ways in BASELINES.items():
+            self._announce(point, algorithm)
+            found.append({"algorithm": algorithm, **_run_baseline(drawn, table, *ways, seconds=self._seconds)})
+        wanted = _rows_of_engine(drawn, table, [record["updates"] for record in found])
+        return [{**record, "agrees": record["rows"] == wanted[record["updates"]]} for record in found]
+
+    def _neo4j(self, point: Point, drawn: Sequence[PatternQuery], table: pa.Table) -> list[Record]:
         """Run Neo4j over the first updates as far as its time allows, unless it cannot be built or run here."""
         missing = f"left out: {NEO4J}"
         if missing in self.facts:
-            return
-        self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns, {NEO4J} …")
+            return []
+        self._announce(point, NEO4J)
         first = table.slice(0, NEO4J_EDGES)
         known = PatternSet(drawn, first)
         with tempfile.TemporaryDirectory(prefix="rpq-rivals-") as folder:
@@ -320,74 +469,51 @@ class Runs:
             except driver.RivalError as error:
                 self._say(f"{NEO4J} is left out: {error}")
                 self.facts[missing] = str(error)
-                return
+                return []
         if not run.readings:
-            self.records.append(setting.record(NEO4J, updates=0, ended=run.problem))
-            return
+            return [{"algorithm": NEO4J, "updates": 0, "ended": run.problem}]
         last = run.readings[-1]
         ours = known.reading(rpq.Engine(*_queries(drawn)).push(first.slice(0, last.slide)), updates=last.slide)
         try:
             driver.compare(NEO4J, [last], {ours.slide: ours})
+            agrees = True
         except driver.AnswersDifferError as error:
             self._say(str(error))
-            self.baselines_agree = False
+            agrees = False
         us = last.seconds / last.slide / MICROSECOND
-        self.records.append(setting.record(NEO4J, updates=last.slide, update_us=us, rows=last.answers, ended=run.problem))
+        measured = {"updates": last.slide, "update_us": us, "rows": last.answers, "ended": run.problem}
+        return [{"algorithm": NEO4J, **measured, "agrees": agrees}]
 
-    def engine(
-        self,
-        setting: Setting,
-        drawn: Sequence[PatternQuery],
-        table: pa.Table,
-        *,
-        pieces: int = PIECES,
-        seconds: float = float("inf"),
-    ) -> None:
-        """Run the engine over the stream for at most `seconds`, with a record for each piece."""
-        self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns …")
-        runs = (_run_engine(drawn, table, pieces=pieces, seconds=seconds) for _ in range(self._repeat))
-        best = min(runs, key=lambda run: run[-1]["seconds"] / run[-1]["updates"])
-        seconds = before = 0.0
-        for piece in best if setting.figure in GROWING else best[-1:]:
-            updates = piece["updates"] - before
-            us = (piece["seconds"] - seconds) / updates / MICROSECOND
-            seconds, before = piece["seconds"], piece["updates"]
-            self.records.append(setting.record(SHARING["auto"], **{**piece, "seconds": None, "update_us": us}))
-
-    def _without_sharing(self, setting: Setting, drawn: Sequence[PatternQuery], table: pa.Table) -> None:
-        self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns, {SHARING['never']} …")
-        (*_, last) = _run_engine(drawn, table, sharing="never", pieces=50 * PIECES, seconds=self._seconds)
-        us = last["seconds"] / last["updates"] / MICROSECOND
-        self.records.append(setting.record(SHARING["never"], **{**last, "seconds": None, "update_us": us}))
-        same = _rows_of_engine(drawn, table, [last["updates"]])[last["updates"]]
-        self.sharing_agrees &= last["rows"] == same
-        if last["rows"] != same:
-            raise RowsDifferError(f"{setting}: {last['rows']:,} rows without sharing, {same:,} with sharing")
+    def _announce(self, point: Point, algorithm: str) -> None:
+        setting = point.setting
+        self._say(f"{setting.data}, figure {', '.join(point.figures)}: {setting.queries:,} patterns, {algorithm} …")
 
     def register(self, setting: Setting, drawn: Sequence[PatternQuery]) -> None:
         """Measure figure 13b: the CPU time to register the next 1,000 patterns, per pattern."""
         engine = rpq.Engine()
         queries = _queries(drawn)
         step = max(1, len(queries) // 5)
+        records = []
+        _freeze_heap()
         for first in range(0, len(queries), step):
             some = queries[first : first + step]
             begun = time.process_time()
             engine.register(some)
             us = (time.process_time() - begun) / len(some) / MICROSECOND
-            registered = replace(setting, queries=first + len(some))
-            self.records.append(registered.record(SHARING["auto"], register_us=us))
+            records.append({"algorithm": SHARING["auto"], "registered": first + len(some), "register_us": us})
+        self._add(setting, "13b", records)
 
-    def paths(self, table: pa.Table, count: int) -> None:
+    def paths(self, setting: Setting, table: pa.Table) -> None:
         """Measure path queries from one source each, with one shared index and with an index each."""
         label = PATH_QUERY.split("/", maxsplit=1)[0]
         sources = sorted(set(table.filter(pc.equal(table["label"], label))["source"].to_pylist()))
-        chosen = random.Random(1).sample(sources, min(count, len(sources)))
+        chosen = random.Random(1).sample(sources, min(setting.queries, len(sources)))
         window = rpq.Window(size=30 * 86_400, slide=86_400)
         queries = [rpq.Query(PATH_QUERY, window=window, sources=[one], name=f"from {one}") for one in chosen]
         rpq.warm_up(queries[0], vertices="string" if pa.types.is_string(table["source"].type) else "int64")
-        setting = Setting(figure="paths", data="mathoverflow", queries=len(queries))
         apart = table.slice(0, max(100, table.num_rows // 50))
         ways: list[tuple[Literal["auto", "never"], pa.Table]] = [("auto", table), ("auto", apart), ("never", apart)]
+        records: list[Record] = []
         for sharing, some in ways:
             self._say(f"paths: {len(queries):,} queries, {SHARING[sharing]}, {some.num_rows:,} updates …")
             begun = time.process_time()
@@ -396,18 +522,25 @@ class Runs:
             rows = engine.push(some).to_arrow()
             seconds = time.process_time() - registered
             affected = rows.group_by(["query", "timestamp"]).aggregate([]).num_rows
-            record = setting.record(
-                SHARING[sharing],
-                updates=some.num_rows,
-                update_us=seconds / some.num_rows / MICROSECOND,
-                affected_us=seconds / max(1, affected) / MICROSECOND,
-                register_us=(registered - begun) / len(queries) / MICROSECOND,
-                rows=rows.num_rows,
-                satisfied=pc.count_distinct(rows["query"]).as_py(),
-                memory_mb=engine.statistics().index_bytes / 1e6,
-            )
-            self.records.append({**record, "length": None, "overlap": None, "selectivity": None})
-        self.sharing_agrees &= self.records[-1]["rows"] == self.records[-2]["rows"]
+            record = {
+                "algorithm": SHARING[sharing],
+                "registered": len(queries),
+                "updates": some.num_rows,
+                "update_us": seconds / some.num_rows / MICROSECOND,
+                "affected_us": seconds / max(1, affected) / MICROSECOND,
+                "register_us": (registered - begun) / len(queries) / MICROSECOND,
+                "rows": rows.num_rows,
+                "satisfied": pc.count_distinct(rows["query"]).as_py(),
+                "memory_mb": engine.statistics().index_bytes / 1e6,
+            }
+            records.append(record)
+        records[-1]["agrees"] = records[-1]["rows"] == records[-2]["rows"]
+        self._add(setting, "paths", records)
+
+
+def _whole(pieces: Sequence[Record]) -> Record:
+    """Return the record of a whole run with the last of its pieces."""
+    return {**pieces[-1], "update_us": pieces[-1]["seconds"] / pieces[-1]["updates"] / MICROSECOND}
 
 
 def _queries(drawn: Sequence[PatternQuery]) -> list[rpq.Query]:
@@ -426,8 +559,7 @@ def _run_engine(
     """Run the engine; return the figures at the end of each piece of the stream. No piece begins after `seconds`."""
     queries = _queries(drawn)
     rpq.warm_up(queries[0], vertices="string")
-    gc.collect()
-    gc.freeze()  # as the command does: the garbage collector would go through all that drawing the patterns has left
+    _freeze_heap()
     begun = time.process_time()
     engine = rpq.Engine(*queries, _sharing=sharing)
     registered = time.process_time()
@@ -452,6 +584,12 @@ def _run_engine(
     return found
 
 
+def _freeze_heap() -> None:
+    """Let the garbage collector go through new objects only, as the command does, and not through all that was drawn."""
+    gc.collect()
+    gc.freeze()
+
+
 def _rows_of_engine(drawn: Sequence[PatternQuery], table: pa.Table, updates: Iterable[int]) -> dict[int, int]:
     """Return the numbers of solutions that the engine finds in so many first updates."""
     engine, done, rows = rpq.Engine(*_queries(drawn)), 0, {0: 0}
@@ -469,6 +607,7 @@ def _run_baseline(
     warm.register("warm", [("?x", "a", "?y")])
     warm.push([("u", "a", "v")])
     index = InvertedIndex(incremental=incremental, caching=caching)
+    _freeze_heap()
     begun = time.process_time()
     for number, one in enumerate(drawn):
         names = enumerate(zip(one.vertices, one.is_constant, strict=True))
@@ -527,13 +666,16 @@ GROWTH_HOW = (
 )
 
 
-def measure_growth(settings: Settings, say: Say) -> Outcome:
-    """Measure the four figures."""
-    count = max((int(count) for count in settings.queries), default=BASE)
-    runs = Runs(settings, say)
-    origins = []
-    for figure, kind, size in GROWTHS:
-        say(f"figure {figure}: generating the stream, drawing {count:,} patterns …")
+def measure_growth(settings: Settings, say: Say) -> Iterator[Outcome]:
+    """Measure the selected figures, and yield all that is known behind each."""
+    sizes, figures = _selection(settings, [figure for figure, _, _ in GROWTHS])
+    count = max(sizes, default=BASE)
+    named = {figure: f"{kind}, generated" for figure, kind, _ in GROWTHS}
+    every = [Point(setting=Setting(data=data, queries=count), figures=(figure,)) for figure, data in named.items()]
+    runs = Runs("growth", every, settings, say)
+    for point in runs.missing(figures):
+        ((figure, kind, size),) = [one for one in GROWTHS if one[0] in point.figures]
+        say(f"figure {figure}: generating the stream …")
         edges = max(1000, round(size * settings.scale))
         if kind == "ldbc":
             stream = generate(DATA_SETS[kind], edges=edges, seed=settings.seed)
@@ -541,20 +683,16 @@ def measure_growth(settings: Settings, say: Say) -> Outcome:
         else:
             table = pa.Table.from_batches(KINDS[kind](edges=edges, seed=settings.seed)).combine_chunks()
             origin = _origin(kind, edges, settings.seed)
-        origins.append({"name": f"{kind}, generated", "origin": origin, "tuples": table.num_rows})
-        setting = Setting(figure=figure, data=f"{kind}, generated", queries=count)
-        drawn = setting.draw(table, settings.seed)
-        seconds = settings.seconds * ENGINE_PART
-        if size == SMALLER:
-            runs.compare(setting, drawn, table, seconds=seconds)
-        else:
-            runs.engine(setting, drawn, table, pieces=LARGER_PIECES, seconds=seconds)
-            runs.neo4j(setting, drawn, table)
-    checks = {
-        "rows are the same when nothing is shared": runs.sharing_agrees,
-        "baselines find the same solutions": runs.baselines_agree,
-    }
-    return Outcome(records=runs.records, streams=origins, checks=checks, facts=runs.facts)
+        runs.add_stream(f"{kind}, figure {figure}", origin, table)
+        runs.compare(
+            point,
+            runs.draw(point.setting, table),
+            table,
+            seconds=settings.seconds * ENGINE_PART,
+            pieces=PIECES if size == SMALLER else LARGER_PIECES,
+        )
+        yield runs.outcome()
+    yield runs.outcome()
 
 
 GROWTH = Experiment(

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 from rpq.errors import install_command
 from rpq.workloads.bench.comparisons.path_speed import stream_of
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, read_result
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, earlier_result
 from rpq.workloads.bench.machine import commit_of_checkout
 from rpq.workloads.bench.streams import DAY_SECONDS, Stream, StreamError
 
@@ -108,7 +108,9 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
     stream = stream_of("stackoverflow", settings, say)
     commit = commit_of_checkout()
     resumes = settings.resumes and not (commit or "").endswith("+")
-    known = {name: one for name, one in _earlier_records(settings).items() if resumes and one.get("commit") == commit}
+    earlier = earlier_result(settings, NAME) if resumes else None
+    records = earlier["records"] if earlier else []
+    known = {one["name"]: one for one in records if "name" in one and one.get("commit") == commit}
     lines = [line for line in LINES if not settings.queries or line.job in settings.queries]
     with tempfile.TemporaryDirectory(prefix="rpq-bench-spark-") as place:
         folder = Path(place)
@@ -117,16 +119,6 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
                 say(f"{number} of {len(lines)}: {line.name} …")
                 known[line.name] = {**_measure_line(line, _data(folder, stream, line.job), folder), "commit": commit}
             yield _outcome([(one, known[one.name]) for one in lines if one.name in known], stream)
-
-
-def _earlier_records(settings: Settings) -> dict[str, Record]:
-    """Return the lines of an earlier run with the same settings by name."""
-    try:
-        earlier = read_result(settings.output, NAME)
-    except FileNotFoundError:
-        return {}
-    same = earlier["settings"] == settings.describe()
-    return {one["name"]: one for one in earlier["records"] if same and "name" in one}
 
 
 def _data(folder: Path, stream: Stream, job: str) -> Path:
