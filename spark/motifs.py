@@ -147,7 +147,7 @@ def _check_names(edges: Sequence[_Edge], positive: Sequence[_Edge], alone: Seque
         if not (edge.source or edge.edge or edge.target):
             raise QueryError(f"{edge.text} names nothing: name a vertex or the edge, as in (a)-[]->()")
         if edge.is_negated and edge.edge:
-            raise QueryError(f"{edge.text}: a negated edge has no name: write {_unnamed(edge)}")
+            raise QueryError(f"{edge.text}: a negated edge has no name: write {_text_without_name(edge)}")
         if edge.arrows == _BOTH and not (edge.source and edge.target):
             raise QueryError(f"{edge.text}: both edges end at the same vertex: name it")
         if edge.edge and edge.arrows == _BOTH:
@@ -176,7 +176,7 @@ def _check_names(edges: Sequence[_Edge], positive: Sequence[_Edge], alone: Seque
         raise QueryError(f"{both[0]} is the name of a vertex and of an edge; use two names")
 
 
-def _unnamed(edge: _Edge) -> str:
+def _text_without_name(edge: _Edge) -> str:
     return f"!({edge.source}){edge.arrows[0]}[]{edge.arrows[1]}({edge.target})"
 
 

@@ -164,8 +164,8 @@ class LabelMonitor:
     """
 
     def __init__(self, queries: Iterable[Query]) -> None:
-        self._unseen = {label: None for query in queries for label in sorted(_labels_named(query))}
-        self._others: dict[str, None] = {}
+        self._missing_labels = {label: None for query in queries for label in sorted(_labels_named(query))}
+        self._other_labels: dict[str, None] = {}
         self._is_empty = True
 
     def monitor(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -182,29 +182,29 @@ class LabelMonitor:
     @property
     def missing_labels(self) -> list[str]:
         """The labels that have not occurred in any tuple, in the order of the queries."""
-        return list(self._unseen)
+        return list(self._missing_labels)
 
     def warnings(self) -> list[str]:
-        """Return a message for each of the first `SHOWN` missing labels; none if there was no tuple at all."""
+        """Return a message for each of the first `SHOWN` missing labels, or no messages if there was no tuple."""
         if self._is_empty:
             return []
-        known = list(self._others)
-        labels = list(self._unseen)
+        known = list(self._other_labels)
+        labels = list(self._missing_labels)
         messages = [f"no tuple has the label {label!r}{did_you_mean(label, known)}" for label in labels[:SHOWN]]
         return [*messages, f"no tuple has {len(labels) - SHOWN:,} more of the labels"] if len(labels) > SHOWN else messages
 
     def check_labels(self, labels: pa.Array) -> None:
         """Check the labels of edges."""
-        if not self._unseen:
+        if not self._missing_labels:
             return
         if not pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_encode()
         names = labels.dictionary
         counts = np.bincount(numpy_array(labels.indices.drop_null()), minlength=len(names))
         for name in names.take(arrow_array(np.flatnonzero(counts))).to_pylist():  # the others belong to filtered tuples
-            self._unseen.pop(name, None)
-            if len(self._others) < HINTS:
-                self._others[name] = None
+            self._missing_labels.pop(name, None)
+            if len(self._other_labels) < HINTS:
+                self._other_labels[name] = None
 
 
 _NAMES = ["source", "target", "label"]
@@ -583,7 +583,7 @@ class FileSource(SliceSource):
         self._slide_length = min((query.window.slide for query in queries if query.window.kind == "time"), default=None)
 
     def begin(self, position: Mapping[str, Any] | None) -> None:
-        """Skip the tuples before a position.  Raises `AnotherRunError` if the last one is not the same any more."""
+        """Skip the tuples before a position. Raises `AnotherRunError` if the last one has changed."""
         if position is None:
             if self._source is not None:
                 self._source.begin(Mark(), self._counts)

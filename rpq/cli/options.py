@@ -289,7 +289,7 @@ def time_unit(when: str) -> Option:
 
 
 class KindOfPaths(click.Choice):  # type: ignore[type-arg]  # generic in the newest click only
-    """A kind of paths; what is refused has a hint."""
+    """A kind of paths. The error of an unknown kind has a hint."""
 
     def __init__(self) -> None:
         super().__init__(CHOICES["paths"])

@@ -247,7 +247,8 @@ def _vertices(option: str, texts: tuple[str, ...], integers: bool) -> frozenset[
 
 
 def max_ahead_of(settings: RunSettings, unit: str | None, *, durations: bool = False) -> int | str | None:
-    """Return the engine's `max_ahead`: how far a tuple may be ahead of the stream time, in this unit or in none.
+    """Return the engine's `max_ahead`, the limit on how far a tuple may be ahead of the stream time, in this unit or in
+    none.
 
     Raises a usage error for a duration that the unit cannot express; without a unit it stays a text with `durations`.
     """

@@ -117,9 +117,9 @@ def call_as_callee(kernel: Any, cache: Cache) -> None:
 
 
 def reduce(callee: Any) -> tuple[Any, ...]:
-    """Return what has to be kept of a callee, in the form in which numba keeps a kernel."""
+    """Return the parts of a callee to store, in the form in which numba stores a kernel."""
     bitcode = code_of(callee)._get_module_for_linking().as_bitcode()
-    callee.fndesc.typemap = callee.fndesc.calltypes = None  # as in numba: they cannot be kept, and nobody needs them
+    callee.fndesc.typemap = callee.fndesc.calltypes = None  # as in numba: they cannot be stored, and are not needed
     environments = tuple(callee._find_referenced_environments())
     code = (code_of(callee).name, "bitcode", bitcode)
     return code, callee.fndesc, callee.environment, callee.signature, False, (), "", callee.reload_init, environments
@@ -148,6 +148,6 @@ def rebuild(context: Any, reduced: tuple[Any, ...]) -> Any:
 
 
 def set_environments(kernel: Any) -> None:
-    """Give a kernel that was compiled the environments of its callees, as numba does it for a kernel that was loaded."""
+    """Set the environments of the callees of a compiled kernel, as numba does for a loaded kernel."""
     for environment in kernel._find_referenced_environments():
         code_of(kernel).codegen.set_env(environment.env_name, environment)

@@ -184,7 +184,7 @@ class KernelCache(_Cache):
         self._is_enabled = False
 
     def flush(self) -> None:
-        """Delete the files of this kernel's variants, as far as possible."""
+        """Delete the files of this kernel's variants, if possible."""
         for place in places(self._file):
             for path in self._kernel_files(place):
                 try:

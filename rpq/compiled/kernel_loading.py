@@ -1,12 +1,12 @@
-"""Loading of compiled kernels without numba's compiler, as far as a kernel can do without it.
+"""The loading of compiled kernels without numba's compiler, for kernels that do not need it.
 
 When numba loads a kernel from a cache, it imports what a compiler needs, compiles its own runtime, and parses the bitcode of
 the kernel in case that it is compiled into another one. That takes 35 MB and 0.2 s of every process. The machine code of a
-kernel needs no more than the addresses of the symbols that it refers to, which are functions of numba's runtime, and those
-are defined here as numba defines them. The bitcode is parsed when another kernel needs it.
+kernel needs only the addresses of the symbols that it refers to. These are functions of numba's runtime, and this module
+defines them as numba does. The bitcode is parsed when another kernel needs it.
 
-This depends on internals of numba, and LLVM ends the process if a symbol is missing. A kernel with a symbol that is not
-defined is therefore loaded as numba does it, and so are all kernels if this version of numba was not checked.
+This depends on internals of numba, and LLVM ends the process if a symbol is missing. A kernel with an undefined symbol is
+therefore loaded by numba, and so are all kernels if this version of numba was not checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHECKED = frozenset((0, minor) for minor in range(61, 69))
 
 
 class Symbols(NamedTuple):
-    """The names that the machine code of a kernel defines, and those that it refers to besides."""
+    """The names that the machine code of a kernel defines, and the other names that it refers to."""
 
     defined: list[str]
     external: list[str]
@@ -70,7 +70,8 @@ def load(kernel: Any, symbols: Symbols | None, context: Any, rebuild: Callable[[
 
 @cache
 def _is_ready(context: Any) -> bool:
-    """Define the functions of numba's runtime, under the names that numba gives them; return whether this numba is known."""
+    """Define the functions of numba's runtime under the names that numba gives them. Return whether this version of numba is
+    known."""
     if not is_checked() or not hasattr(context.codegen()._engine, "_defined_symbols"):
         return False
     try:

@@ -30,7 +30,7 @@ class _Compiling(event.Listener):
     def on_start(self, event: event.Event) -> None:
         if event.kind == "numba:compile":
             if self.engine is not None:
-                self.engine.say_once()
+                self.engine.log_once()
             return
         with self._lock:
             if self._depth == 0:
@@ -65,7 +65,7 @@ class Stopwatch:
         _COMPILING.engine = self
 
     def start(self) -> float:
-        """Start, and return the argument for `stop`."""
+        """Start the stopwatch. Return the argument for `stop`."""
         _COMPILING.engine = self
         return time.perf_counter() - _COMPILING.seconds
 
@@ -76,7 +76,7 @@ class Stopwatch:
             self.seconds += seconds
         _COMPILING.engine = None  # compiling outside this interval is not the engine's
 
-    def say_once(self) -> None:
+    def log_once(self) -> None:
         """Log once that kernels are being compiled."""
         if not self._has_logged:
             self._has_logged = True

@@ -6,8 +6,8 @@ every call between kernels, and copied through every function that LLVM compiles
 A kernel uses a view like the NamedTuple: `index.table.low` is a pointer, which is indexed like the array, without
 wraparound, bounds or length. The table does not change during a call, so loads from it are marked invariant.
 
-What belongs together in memory is a `Record`: a structure of named numbers. `Edge.zeros(n)` is an array of records, whose
-elements are read and written by name, `graph.edge[i].source`; a single record can be a field of the NamedTuple too,
+Numbers that belong together in memory are a `Record`: a structure of named numbers. `Edge.zeros(n)` is an array of records,
+whose elements are read and written by name, `graph.edge[i].source`; a single record can be a field of the NamedTuple too,
 `graph.state.edges`. In a kernel a record is a reference: `edge = graph.edge[i]` copies nothing, and may be passed on. A
 number is read as an int64, however narrow it is; a field that is a short array is a pointer, `edge.place[side]`.
 

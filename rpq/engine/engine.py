@@ -175,7 +175,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._users_of_windows = Counter(map(lengths_of, queries))
         self._times = self._times.with_queries(self._queries_by_window.values())
         if self._keep is not None:
-            self._evaluation.keep(self._times.resolve(self._keep).window)
+            self._evaluation.retain_window(self._times.resolve(self._keep).window)
         self._evaluation.add(*(self._resolve(query, self._times) for query in queries))
         self.max_ahead = max_ahead
         self._threads = int(threads)
@@ -653,7 +653,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if time is not None and time > INT64_MAX - reach:
             raise InputError(f"the stream time {self.time} and the size of the window, {reach}, exceed 64 bits")
         if not evaluation.running.are_read(queries, evaluation.labels):
-            evaluation.collector.collect()  # afterwards it is known what was lost so far
+            evaluation.collector.collect()  # afterwards the lost edges are known
         multigraph = evaluation.multigraph
         running_forms = queries if multigraph is None else [multigraph.retained_form(one) for one in queries]
         if start == "window":
@@ -889,7 +889,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @one_thread_at_a_time
     def explain(self, query: str | None = None) -> Explanation | SparqlExplanation | PathExplanation:
-        """Return how a query is evaluated, and what it shares with other queries.
+        """Return the explanation of a query: how it is evaluated, and which parts it shares with other queries.
 
         The explanation of a pattern includes the cost of each step so far, that of a SPARQL query its algebra and the
         operators that maintain its answer.
@@ -1129,7 +1129,7 @@ def _as_list(query: Any) -> list[Query]:
 
 
 def _refuse_same_names(queries: Iterable[Query]) -> None:
-    """Raise if two of the queries that come in one step have the same name."""
+    """Raise an error if two queries of one registration have the same name."""
     names: set[str] = set()
     for query in queries:
         if query.name in names:

@@ -445,7 +445,7 @@ def _count(
 
 
 def _order_edges(window: Window, name: Callable[[int], int | str], *, witness: bool, state: bool) -> None:
-    """Follow paths in an order in time: edges that come in order, late ones and deletes, with and without bounds."""
+    """Apply edges to queries about paths in time order: edges in order, late edges and deletes, with and without bounds."""
     strict, other = "order", "other"
     engine = Engine(
         Query("a/b*", window=window, order="increasing", semantics="explicit", name=strict),

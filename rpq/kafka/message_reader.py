@@ -60,9 +60,9 @@ MILLISECONDS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000,
 
 @dataclass(frozen=True, kw_only=True)
 class ValueColumns(ColumnNames):
-    """The columns in the values of messages: those of a tuple except the ones taken from the metadata, which is `beside`."""
+    """The columns in the values of messages: those of a tuple except the ones taken from the `metadata`."""
 
-    beside: tuple[str, ...] = ()
+    metadata: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -75,16 +75,16 @@ class ValueColumns(ColumnNames):
     @property
     def _elsewhere(self) -> set[str]:
         """The columns that are not in values.  A column op excludes delete, and the reverse."""
-        says_op = {"op", DELETE} & {*self.beside}
-        return {*self.beside, *(("op", DELETE) if says_op else ())}
+        says_op = {"op", DELETE} & {*self.metadata}
+        return {*self.metadata, *(("op", DELETE) if says_op else ())}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MessageColumns:
-    """The origin of each column of a tuple: a name in the `values` of messages, or `beside` them, in the metadata."""
+    """The origin of each column of a tuple: a name in the `values` of messages or in their `metadata`."""
 
     values: ValueColumns
-    beside: tuple[tuple[str, str], ...] = ()
+    metadata: tuple[tuple[str, str], ...] = ()
     time_unit: str | None = None
 
     @classmethod
@@ -95,41 +95,41 @@ class MessageColumns:
 
         Where `rules` name `@time` as a timestamp, the unit is that of `@time` if none is given.
 
-        >>> MessageColumns.of(ColumnNames.parse("source=@key,target=item")).beside
+        >>> MessageColumns.of(ColumnNames.parse("source=@key,target=item")).metadata
         (('source', '@key'),)
         """
-        beside = tuple((column, name) for column, name in names.renamed if is_beside(name))
-        for column, name in beside:
-            check_beside(name)
+        metadata = tuple((column, name) for column, name in names.renamed if is_metadata(name))
+        for column, name in metadata:
+            check_metadata_name(name)
             if name == "@time" and column != "timestamp":
                 raise InputError(f"{column}=@time: a time is a timestamp; expected timestamp=@time")
-        elsewhere = tuple(column for column, _ in beside)
+        elsewhere = tuple(column for column, _ in metadata)
         values = ValueColumns(
-            renamed=tuple(pair for pair in names.renamed if pair not in beside),
+            renamed=tuple(pair for pair in names.renamed if pair not in metadata),
             constant_label=names.constant_label,
             timed=names.timed,
             properties=tuple(name for name in names.properties if name not in elsewhere),
-            beside=elsewhere,
+            metadata=elsewhere,
             time_format=names.time_format,
             text_vertices=names.text_vertices,
         )
         if time_unit is None and rules is not None and any(rule.names["timestamp"] == "@time" for rule in rules.rules):
             time_unit = "ms"
-        return cls(values=values, beside=beside, time_unit=time_unit)
+        return cls(values=values, metadata=metadata, time_unit=time_unit)
 
     @property
     def unit(self) -> str | None:
         """The unit of the timestamps, if these columns determine it."""
-        return self.time_unit or ("ms" if ("timestamp", "@time") in self.beside else None)
+        return self.time_unit or ("ms" if ("timestamp", "@time") in self.metadata else None)
 
     def read(self, message: Any, registry: SchemaRegistry | None = None) -> dict[str, Any]:
         """Return the metadata of a message by column.  Raises `FieldError`."""
-        return {column: self._checked_value(column, name, message, registry) for column, name in self.beside}
+        return {column: self._checked_value(column, name, message, registry) for column, name in self.metadata}
 
     def _checked_value(self, column: str, name: str, message: Any, registry: SchemaRegistry | None) -> Any:
         if name == "@time":
             return self._time(message)
-        value = text_beside(name, message, registry)
+        value = metadata_text(name, message, registry)
         if value is None:
             if column in ("op", DELETE):
                 return False
@@ -158,16 +158,16 @@ def time_of(message: Any, unit: str) -> int | None:
     return int(milliseconds * times // over) if kind else None
 
 
-def is_beside(name: str) -> bool:
+def is_metadata(name: str) -> bool:
     """Return whether a name refers to metadata, rather than to a key of the values that begins with @.
 
-    >>> [is_beside(name) for name in ("@time", "@timestamp", "user")]
+    >>> [is_metadata(name) for name in ("@time", "@timestamp", "user")]
     [True, False, False]
     """
     return name.startswith("@") and name.partition(".")[0] not in KEYS_WITH_AT
 
 
-def check_beside(name: str) -> None:
+def check_metadata_name(name: str) -> None:
     """Raise `InputError` for a name with an @ that does not refer to metadata of a message."""
     if name in BESIDE[:-2] or re.fullmatch(r"@(key|header)\..+", name):
         return
@@ -175,7 +175,7 @@ def check_beside(name: str) -> None:
     raise InputError(f"{name!r} is not metadata of a message: expected one of {', '.join(BESIDE)}{hint}")
 
 
-def text_beside(name: str, message: Any, registry: SchemaRegistry | None = None) -> str | None:
+def metadata_text(name: str, message: Any, registry: SchemaRegistry | None = None) -> str | None:
     """Return metadata of a message as text, or None if it is missing.  Raises `FieldError` for bytes that are not text.
 
     A `registry` decodes keys.
@@ -284,9 +284,9 @@ class MessageReader:
         self._parser: BlockParser | None = None
         self._predicate: Predicate | None = None
         self.warnings: list[str] = []
-        self._metadata = tuple(sorted(name for name in where.names if is_beside(name))) if where is not None else ()
+        self._metadata = tuple(sorted(name for name in where.names if is_metadata(name))) if where is not None else ()
         for name in self._metadata:
-            check_beside(name)
+            check_metadata_name(name)
         self._of_rules = () if rules is None else _metadata_of(rules, columns.values.properties)
         if layout is not None and rules is not None:
             self._use_rules(rules, layout["times"])
@@ -315,15 +315,15 @@ class MessageReader:
         if self._registry is not None:
             values, errors = self._registry.decode_values(messages, values)
             bad = {number: BadMessage(messages[number], error.message) for number, error in errors.items()}
-        beside = self._read_beside(messages, bad)
+        metadata = self._read_metadata(messages, bad)
         if self._parser is None and not self._settle_layout(messages, values, bad):
             return Tuples(None, np.empty(0, np.int64), bad)
         data = b"" if bad else _as_lines(values)
         if count_lines(data) == len(values):
             numbers = np.arange(len(values))
-            pieces = self._parse(data, self._metadata_of_lines(messages, numbers, beside))
+            pieces = self._parse(data, self._metadata_of_lines(messages, numbers, metadata))
             if sum(piece.data_lines for piece in pieces) == len(values):
-                return self._tuples(messages, numbers, pieces, beside, bad)
+                return self._tuples(messages, numbers, pieces, metadata, bad)
         message_of_line, lines = [], []
         for number, value in enumerate(values):
             if number in bad:
@@ -335,9 +335,9 @@ class MessageReader:
             else:
                 message_of_line.append(number)
         numbers = np.array(message_of_line, np.int64)
-        metadata = self._metadata_of_lines(messages, numbers, beside)
-        pieces = self._parse(b"\n".join(lines) + b"\n", metadata) if lines else []
-        return self._tuples(messages, numbers, pieces, beside, bad)
+        of_lines = self._metadata_of_lines(messages, numbers, metadata)
+        pieces = self._parse(b"\n".join(lines) + b"\n", of_lines) if lines else []
+        return self._tuples(messages, numbers, pieces, metadata, bad)
 
     def _parse(self, data: bytes, metadata: Metadata) -> list[Rows]:
         assert self._parser is not None
@@ -345,10 +345,10 @@ class MessageReader:
             return list(self._parser.parse(Block(data, 1), stop=False, metadata=metadata))
         return list(self._parser.parse(Block(data, 1), stop=False))
 
-    def _metadata_of_lines(self, messages: Sequence[Any], numbers: np.ndarray, beside: dict[str, list[Any]]) -> Metadata:
+    def _metadata_of_lines(self, messages: Sequence[Any], numbers: np.ndarray, metadata: dict[str, list[Any]]) -> Metadata:
         """Return the metadata of the messages with these numbers, as far as the rules read it."""
         values = {
-            name: pa.array([beside[FURTHER + name][number] for number in numbers], pa.string()) for name in self._of_rules
+            name: pa.array([metadata[FURTHER + name][number] for number in numbers], pa.string()) for name in self._of_rules
         }
         timestamps = {}
         if "@time" in values:
@@ -386,7 +386,7 @@ class MessageReader:
         """The keys of objects that a condition or a property uses in addition to the columns of a tuple."""
         keys = {self._columns.values[name] for name in self._columns.values.properties}
         if self._where is not None:
-            keys |= {name for name in self._where.names - {*self._kinds("text")} if not is_beside(name)}
+            keys |= {name for name in self._where.names - {*self._kinds("text")} if not is_metadata(name)}
         return tuple(sorted(keys))
 
     @property
@@ -430,7 +430,7 @@ class MessageReader:
             kinds = self._kinds("number" if is_json and layout.integers else "text", times=layout.times)
             in_values = {field.removeprefix(FURTHER) for field in getattr(layout, "fields", ()) if field.startswith(FURTHER)}
             further = (*self._metadata, *(layout.further if isinstance(layout, JsonLayout) else in_values))
-            columns = {name for _, name in self._columns.beside}
+            columns = {name for _, name in self._columns.metadata}
             untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped", of_tuple=name in columns) for name in further}
             self._predicate = Predicate(self._where, {**kinds, **untyped})
 
@@ -477,9 +477,9 @@ class MessageReader:
 
     # --- from rows to columns --------------------------------------------------------------------------------
 
-    def _read_beside(self, messages: Sequence[Any], bad: dict[int, BadMessage]) -> dict[str, list[Any]]:
+    def _read_metadata(self, messages: Sequence[Any], bad: dict[int, BadMessage]) -> dict[str, list[Any]]:
         """Return the metadata of messages by column, with nulls for bad messages."""
-        columns: dict[str, list[Any]] = {column: [] for column, _ in self._columns.beside}
+        columns: dict[str, list[Any]] = {column: [] for column, _ in self._columns.metadata}
         names = tuple({*self._metadata, *self._of_rules})
         columns |= {FURTHER + name: [] for name in names}
         if not columns:
@@ -487,7 +487,7 @@ class MessageReader:
         for number, message in enumerate(messages):
             try:
                 values = self._columns.read(message, self._registry)
-                values |= {FURTHER + name: text_beside(name, message, self._registry) for name in names}
+                values |= {FURTHER + name: metadata_text(name, message, self._registry) for name in names}
             except FieldError as error:
                 bad[number] = BadMessage(message, _reason(error, b""))
                 values = dict.fromkeys(columns)
@@ -500,7 +500,7 @@ class MessageReader:
         messages: Sequence[Any],
         message_of_line: np.ndarray,
         pieces: Sequence[Rows],
-        beside: dict[str, list[Any]],
+        metadata: dict[str, list[Any]],
         bad: dict[int, BadMessage],
     ) -> Tuples:
         wrong = {error.line - 1: error.error for piece in pieces for error in piece.errors}
@@ -515,7 +515,7 @@ class MessageReader:
             part, start = message_of_line[start + ordinals], start + piece.data_lines
             if not count:
                 continue
-            batch, part, left_out, doubtful = self._filtered_batch(piece, part, beside)
+            batch, part, left_out, doubtful = self._filtered_batch(piece, part, metadata)
             filtered += left_out
             undecided += doubtful
             if len(part):
@@ -528,12 +528,12 @@ class MessageReader:
         return Tuples(columns, numbers, bad, filtered, undecided)
 
     def _filtered_batch(
-        self, piece: Rows, numbers: np.ndarray, beside: dict[str, list[Any]]
+        self, piece: Rows, numbers: np.ndarray, metadata: dict[str, list[Any]]
     ) -> tuple[pa.RecordBatch, np.ndarray, int, int]:
         """Return the rows of a piece that satisfy the condition, their numbers, and the counts of filtered and undecided."""
         columns = dict(piece.columns)
         count = len(numbers)
-        for column, values in beside.items():
+        for column, values in metadata.items():
             taken = [values[number] for number in numbers] if count < len(values) or self._rules is not None else values
             if column in ("op", DELETE):
                 columns[DELETE] = pa.array(taken, pa.bool_())
@@ -560,7 +560,7 @@ class MessageReader:
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         if self._predicate is None:
             return batch, numbers, 0, 0
-        wanted, undecided = self._predicate.keep(columns, count)
+        wanted, undecided = self._predicate.mask(columns, count)
         if wanted.all():
             return batch, numbers, 0, undecided
         left = left_after_condition(batch.append_column(_PLACE, pa.array(np.arange(count))), wanted)
@@ -573,8 +573,8 @@ class MessageReader:
         values = self._columns.values
         is_json = isinstance(self._parser, JsonLines)  # rules name columns by property
         found = {name: FURTHER + (values[name] if is_json else name) for name in values.properties}
-        beside = (name for name, _ in self._columns.beside if name not in (*TUPLE_COLUMNS, DELETE, STREAM))
-        return {**found, **{name: FURTHER + name for name in beside}}
+        metadata = (name for name, _ in self._columns.metadata if name not in (*TUPLE_COLUMNS, DELETE, STREAM))
+        return {**found, **{name: FURTHER + name for name in metadata}}
 
 
 def _metadata_of(rules: EdgeRules, properties: Sequence[str]) -> tuple[str, ...]:
@@ -583,10 +583,10 @@ def _metadata_of(rules: EdgeRules, properties: Sequence[str]) -> tuple[str, ...]
     for rule in rules.rules:
         of_condition = () if rule.when is None else (("when", name) for name in sorted(rule.when.names))
         for key, name in (*rule.names.items(), *rule.properties.items(), *of_condition):
-            if not is_beside(name):
+            if not is_metadata(name):
                 continue
             try:
-                check_beside(name)
+                check_metadata_name(name)
             except InputError as error:
                 raise InputError(f"{rules.file}: {rule}, key {key!r}: {error}") from None
             if name == "@time" and key not in ("timestamp", "when"):

@@ -35,8 +35,8 @@ class RunMetrics:
             ) from error
         self._memory = memory
         self._lock = threading.Lock()
-        self._wanted = True
-        self._taken_at = 0.0
+        self._is_due = True
+        self._collected_at = 0.0
         self._figures: dict[str, Any] = {}
         metrics = self
 
@@ -56,7 +56,7 @@ class RunMetrics:
     def update(self, run: TopicRun) -> None:
         """Collect the figures if they were requested since the last time."""
         now = time.monotonic()
-        if not self._wanted or now - self._taken_at < FRESH_SECONDS:
+        if not self._is_due or now - self._collected_at < FRESH_SECONDS:
             return
         counted = run.figures("")
         figures: dict[str, Any] = {
@@ -76,13 +76,13 @@ class RunMetrics:
             figures["engine"] = asdict(run.engine.statistics())
             figures["queries"] = {query.name: asdict(run.engine.statistics(query.name)) for query in run.engine.queries}
         with self._lock:
-            self._figures, self._taken_at, self._wanted = figures, now, False
+            self._figures, self._collected_at, self._is_due = figures, now, False
 
     def families(self) -> Iterator[Any]:
         """Yield the families of the figures collected last."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        self._wanted = True
+        self._is_due = True
         with self._lock:
             figures = self._figures
         if not figures:

@@ -47,7 +47,7 @@ class _Piece:
     keys: np.ndarray
     offsets: np.ndarray
 
-    def cut(self, count: int) -> tuple[_Piece, _Piece]:
+    def split(self, count: int) -> tuple[_Piece, _Piece]:
         return (
             _Piece(self.columns.slice(0, count), self.keys[:count], self.offsets[:count]),
             _Piece(self.columns.slice(count), self.keys[count:], self.offsets[count:]),
@@ -58,8 +58,8 @@ class _Piece:
 class _Partition:
     """A partition: its waiting tuples and bad messages, and the offset up to which it was read.
 
-    `front` is the largest timestamp that was read, `released_front` the largest that was released.  The first `begun[1]`
-    tuples of the message at the offset `begun[0]` were released already.
+    `front` is the largest timestamp that was read, `released_front` the largest that was released.  The first `progress[1]`
+    tuples of the message at the offset `progress[0]` were released already.
     """
 
     place: Place
@@ -71,7 +71,7 @@ class _Partition:
     rows: int = 0
     at_end_since: float | None = None
     idle: bool = False
-    begun: tuple[int, int] = (-1, 0)
+    progress: tuple[int, int] = (-1, 0)
 
     def add(self, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int) -> None:
         """Add tuples, and bad messages by their offsets."""
@@ -81,8 +81,8 @@ class _Partition:
             keys = np.maximum(np.maximum.accumulate(times), self.front)
             keys = keys[np.searchsorted(offsets, offsets, side="right") - 1]  # the tuples of a message come together
             piece = _Piece(columns, keys, offsets)
-            if int(offsets[0]) == self.begun[0]:
-                piece = piece.cut(self.begun[1])[1]
+            if int(offsets[0]) == self.progress[0]:
+                piece = piece.split(self.progress[1])[1]
             self.pieces += [piece] if len(piece.keys) else []
             self.rows += len(piece.keys)
         for offset in sorted(bad):
@@ -111,7 +111,7 @@ class _Partition:
     def count_before(self, end: int, inside: int) -> int:
         """Return the number of waiting tuples before an offset, including the first `inside` tuples of the message there."""
         count = sum(int(np.searchsorted(piece.offsets, end)) for piece in self.pieces)
-        return count + inside - (self.begun[1] if self.begun[0] == end else 0) if inside else count
+        return count + inside - (self.progress[1] if self.progress[0] == end else 0) if inside else count
 
     def take(self, count: int) -> list[_Piece]:
         """Remove and return the first waiting tuples."""
@@ -119,7 +119,7 @@ class _Partition:
         while count:
             piece = self.pieces.popleft()
             if len(piece.keys) > count:
-                piece, rest = piece.cut(count)
+                piece, rest = piece.split(count)
                 self.pieces.appendleft(rest)
             count -= len(piece.keys)
             pieces.append(piece)
@@ -150,7 +150,7 @@ class MergedTuples:
     def inside_before(
         self, row: int, ends: Mapping[Place, int], before: Mapping[Place, tuple[int, int]]
     ) -> dict[Place, int]:
-        """Return how many tuples of the messages at `ends` come before a row, for the partitions where any do.
+        """Return the number of tuples of the messages at `ends` that come before a row, for each partition with such tuples.
 
         `before` has for each partition its offset before these tuples, and the number of tuples of the message at that
         offset that were released earlier.
@@ -217,7 +217,9 @@ class PartitionMerge:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._partitions = {
-            place: _Partition(place, offset, front=front, released_front=front, begun=(offset, (inside or {}).get(place, 0)))
+            place: _Partition(
+                place, offset, front=front, released_front=front, progress=(offset, (inside or {}).get(place, 0))
+            )
             for place, (offset, front) in sorted(places.items())
         }
         self._max_delay = max_delay
@@ -346,7 +348,7 @@ class PartitionMerge:
             counts.append(0 if end is None else line.count_before(end, within.get(line.place, 0)))
         released = self._release(counts, most=None, limit=None, stop=None, ends=ends)
         for place, count in within.items():
-            self._partitions[place].begun = ends[place], count
+            self._partitions[place].progress = ends[place], count
         return replace(released, inside=within)
 
     def _release(
@@ -408,7 +410,7 @@ def _count_before_bad(piece: _Piece, stop: tuple[int, int, int], number: int) ->
 
 
 def _count_first(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
-    """Return how many tuples of each partition are among the first `most`, and the position of the last of these."""
+    """Return the number of tuples of each partition among the first `most`, and the position of the last of these."""
     keys, owners = [], []
     for number, (line, count) in enumerate(zip(lines, counts, strict=True)):
         of_line = np.concatenate([piece.keys for piece in line.pieces])[:count] if count else np.empty(0, np.int64)

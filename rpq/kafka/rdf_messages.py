@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.kafka.message_reader import BadMessage, MessageColumns, Tuples, place_of, text_beside
+from rpq.kafka.message_reader import BadMessage, MessageColumns, Tuples, metadata_text, place_of
 from rpq.language.predicate import Predicate, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.batch import LABEL_TYPE
@@ -39,11 +39,11 @@ class RdfMessages:
         where: Where | None = None,
         layout: dict[str, Any] | None = None,
     ) -> None:
-        beside = dict(columns.beside)
-        others = {column: name for column, name in (*columns.beside, *columns.values.renamed) if column != "timestamp"}
+        metadata = dict(columns.metadata)
+        others = {column: name for column, name in (*columns.metadata, *columns.values.renamed) if column != "timestamp"}
         if others or columns.values.constant_label is not None:
             raise InputError("--columns, --label: triples have the columns of their terms; expected timestamp=@time alone")
-        if ("timestamp" in beside) == reading.has_graph_times:
+        if ("timestamp" in metadata) == reading.has_graph_times:
             both = "both --rdf-time and --columns timestamp= set the time of a triple: use one of the two"
             raise InputError(both if reading.has_graph_times else NO_TIME_OF_MESSAGES)
         if stream is not None and reading.graph == STREAM:
@@ -51,7 +51,7 @@ class RdfMessages:
         self._syntax = reading.syntax or "nq"
         self._columns = columns
         self._stream = stream
-        self._has_time = "timestamp" in beside
+        self._has_time = "timestamp" in metadata
         self._predicate = None if where is None else Predicate(where, tuple_kinds(vertex="text", unit=columns.unit))
         kind = None if layout is None else layout["times"]
         self._documents = RdfDocuments(reading, time_unit=columns.time_unit, kind=kind)
@@ -86,7 +86,7 @@ class RdfMessages:
                 continue
             if self._predicate is not None:
                 columns = {name: found.column(name) for name in found.schema.names}
-                wanted, doubtful = self._predicate.keep(columns, len(found))
+                wanted, doubtful = self._predicate.mask(columns, len(found))
                 undecided += doubtful
                 filtered += int(np.count_nonzero(~wanted))
                 found = found.filter(pa.array(wanted))
@@ -102,7 +102,7 @@ class RdfMessages:
         value = message.value()
         if value is None:
             raise FieldError("there is no value (a tombstone); expected a document of RDF")
-        type_ = (text_beside("@header.content-type", message) or "").partition(";")[0].strip().lower()
+        type_ = (metadata_text("@header.content-type", message) or "").partition(";")[0].strip().lower()
         if type_ and type_ not in SYNTAX_OF_TYPE:
             raise FieldError(f"the header content-type is {type_!r}; expected one of {', '.join(SYNTAX_OF_TYPE)}")
         place = place_of(message)

@@ -263,7 +263,7 @@ class Transactions:
             producer.poll(0 if start == end else 0.01)
 
     def _enqueue(self, topic: str, messages: Messages) -> int:
-        """Put messages into the queue of the client, and return how many of them fit."""
+        """Put messages into the queue of the client. Return the number of messages that fit."""
         produce = self._producer.produce
         values = iter(messages.values)
         try:

@@ -144,7 +144,7 @@ class TopicReader:
         )
         self._log = ConnectionLog()
         self._consumer = settings.create_client(kafka.Consumer, {**options, "logger": self._log})
-        self._until = None if waits_forever else time.monotonic() + START_SECONDS
+        self._deadline = None if waits_forever else time.monotonic() + START_SECONDS
         self._known = self._all_topics()
 
     # --- topics and partitions -------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class TopicReader:
                 if self._refused is not None:
                     message = f"{self._settings.brokers}: the broker refuses the connection: {self._refused}"
                     raise KafkaError(message) from None
-                if self._until is not None and time.monotonic() > self._until:
+                if self._deadline is not None and time.monotonic() > self._deadline:
                     raise KafkaError(
                         f"{self._settings.brokers}: no broker answers: {hint or self._settings.redact(cause.str())}"
                     ) from None
@@ -188,7 +188,7 @@ class TopicReader:
                     self._is_away = True
                     log_warning("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
                 continue
-            self._until = self._refused = None
+            self._deadline = self._refused = None
             self._was_reached = True
             self._mark_reachable()
             return found

@@ -50,7 +50,7 @@ class TopicPosition:
     inside: Mapping[Place, int] = field(default_factory=dict)
 
     @property
-    def begun(self) -> dict[Place, tuple[int, int]]:
+    def progress(self) -> dict[Place, tuple[int, int]]:
         """The offset of each partition, and the number of tuples of the message there that were passed on already."""
         return {place: (end, self.inside.get(place, 0)) for place, end in self.ends.items()}
 
@@ -208,7 +208,7 @@ class TopicSource(SliceSource):
 
     def advance(self, part: MergedTuples, until: int | None) -> bool:
         """Move the position behind a slice, or to its row `until`, before which the slice has no bad message."""
-        ends, inside, before = part.ends, part.inside, self.position().begun
+        ends, inside, before = part.ends, part.inside, self.position().progress
         if until is not None:
             ends = part.ends_before(until)
             for bad in part.bad:

@@ -1,4 +1,4 @@
-"""Queries as users write them: their texts, options and files, and what they mean before anything runs.
+"""Queries as users write them: their texts, options and files, and their meaning, without an engine.
 
 The modules at the top define queries in Python and in files, the protocol of a running query and the registry of kinds;
 `sparql` reads SPARQL into its algebra, with the values of its functions; `match` reads MATCH into the same algebra.

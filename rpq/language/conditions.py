@@ -224,7 +224,7 @@ _KEYWORDS_BEFORE = {"(": ("MATCH",), "?": ("SELECT",), "*": ("SELECT",), "{": ("
 
 
 def with_hint(error: automata.ExpressionError) -> ExpressionError:
-    """Return the error about a text that is neither a path nor a pattern, with a hint at what was probably meant.
+    """Return an error about a text that is neither a path nor a pattern, with a hint at the probable intention.
 
     >>> print(with_hint(automata.ExpressionError("unexpected '('", 7, "the end", "MATHC (a)-[:pays]->(b) RETURN a")))
     column 7: unexpected '('; expected the end; did you mean MATCH?

@@ -181,7 +181,7 @@ _ENCLOSED = "one pair of parentheses around the whole expression of the atom, as
 
 def _expression(text: str, start: int) -> tuple[Expression, TimeOrder | None, int]:
     """Return the expression of an atom, its order in time if it has one, and the position after it and blanks."""
-    ordered = _ordered(text, start) if text.startswith("(", start) else None
+    ordered = _split_order(text, start) if text.startswith("(", start) else None
     if ordered is not None:
         return ordered
     try:
@@ -195,7 +195,7 @@ def _expression(text: str, start: int) -> tuple[Expression, TimeOrder | None, in
     return expression, None, place
 
 
-def _ordered(text: str, start: int) -> tuple[Expression, TimeOrder | None, int] | None:
+def _split_order(text: str, start: int) -> tuple[Expression, TimeOrder | None, int] | None:
     """Return what `_expression` returns where the parenthesis at `start` encloses an order, else None."""
     try:
         expression, place = parse_expression_prefix(text, start + 1)
@@ -298,7 +298,7 @@ def _ends_of(source: Term | None, target: Term | None) -> set[Ends]:
     return {Ends(*ends) for ends in itertools.product(sources, targets)}
 
 
-def edges_accepted_on_paths(
+def accepted_edges_on_paths(
     paths: Iterable[tuple[Atom, automata.DFA]], label: LabelSymbol
 ) -> frozenset[Ends]:
     """Return which edges of a label can be steps of paths that atoms, each with its automaton, match.
@@ -310,7 +310,7 @@ def edges_accepted_on_paths(
     >>> from rpq.language.pattern import parse_pattern
     >>> paths = [(atom, compile(str(atom.expression))) for atom in parse_pattern("h7 a/b*/^c ?x . ?y c+/^d h8")]
     >>> for label in "abcd":
-    ...     print(label, *sorted(map(str, edges_accepted_on_paths(paths, label))), sep=": ")
+    ...     print(label, *sorted(map(str, accepted_edges_on_paths(paths, label))), sep=": ")
     a: h7 to any vertex
     b: any vertex to any vertex
     c: any vertex to any vertex
@@ -368,7 +368,7 @@ class Pattern:
         if select is None:
             values = tuple(Value("vertex", name) for name in variables)
         else:
-            values = _selected(select, variables, edges, atoms)
+            values = _check_selection(select, variables, edges, atoms)
         for value in values:
             if value.column in _RESERVED:
                 raise QueryError(
@@ -517,7 +517,9 @@ def read_atoms(text: str) -> tuple[Atom, ...]:
         raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
 
 
-def _selected(select: Any, variables: Sequence[str], edges: Sequence[str], atoms: Sequence[Atom]) -> tuple[Value, ...]:
+def _check_selection(
+    select: Any, variables: Sequence[str], edges: Sequence[str], atoms: Sequence[Atom]
+) -> tuple[Value, ...]:
     if isinstance(select, (str, bytes)):
         raise QueryError(f"select is a collection of variables, as in ({select!r},), not one text")
     try:

@@ -237,7 +237,7 @@ class Predicate:
         bound = self._condition(where.tree)
         self._run = bound.run
 
-    def keep(self, columns: Columns, count: int) -> tuple[np.ndarray, int]:
+    def mask(self, columns: Columns, count: int) -> tuple[np.ndarray, int]:
         """Return the mask of the selected rows of `count`, and the number of rows for which the condition is null.
 
         The column "delete", if present, marks the deletes.

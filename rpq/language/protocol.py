@@ -168,7 +168,7 @@ def _one_by_one(values: Sequence[Any], function: Callable[[Any], Any]) -> list[A
 class Resources:
     """The resources of a new running query: the division of its work, limits, and parts to share.
 
-    `each` returns the results of a function for several objects, in the threads of the engine.
+    `map_workers` returns the results of a function for several objects, in the threads of the engine.
     """
 
     threads: int
@@ -457,4 +457,4 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        """Continue from the values of `saved`. Calls `load` once, so that the workers load the window. Raises `Damage`."""
+        """Continue from `to_state`. Calls `load` once, so that the workers load the window. Raises `Damage`."""

@@ -31,7 +31,7 @@ from rpq.language.notation import (
 from rpq.language.pattern import (
     Atom,
     Pattern,
-    edges_accepted_on_paths,
+    accepted_edges_on_paths,
     has_edge_variables,
     never_simple,
 )
@@ -637,7 +637,7 @@ class PatternQuery(Query):
         if self.window.kind == "count" and self.reads(label):
             return frozenset({ALL})
         accepted = self.join.accepted_edges.get(label, frozenset())
-        return accepted | edges_accepted_on_paths(self._automata_of_atoms, label)
+        return accepted | accepted_edges_on_paths(self._automata_of_atoms, label)
 
     @property
     def _automata(self) -> tuple[automata.DFA, ...]:

@@ -391,10 +391,10 @@ def _fields(table: Any, place: Place, known: Iterable[str]) -> dict[str, Any]:
             raise place.error(
                 f"is not known: expected one of {', '.join(known)}{_did_you_mean(field, known)}", field=_name(field)
             )
-    return {field: _checked(field, value, place) for field, value in table.items() if value is not None}
+    return {field: _check_field(field, value, place) for field, value in table.items() if value is not None}
 
 
-def _checked(field: str, value: Any, place: Place) -> Any:
+def _check_field(field: str, value: Any, place: Place) -> Any:
     """Return the value of a field in the form of `QueryEntry`."""
     if field in CHOICES:
         if field == "paths" and isinstance(value, str) and value in REFUSED_PATHS:

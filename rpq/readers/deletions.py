@@ -53,7 +53,7 @@ class Deletions:
             Edge, list[Any]
         ] = {}  # edge → [edge, its position in the window, the slide at which it expires]
         self._window: list[list[Any]] = []  # the same entries in arbitrary order, so that one can be drawn
-        self._leaving: dict[int, list[list[Any]]] = {}  # slide → entries that may expire at it, including deleted ones
+        self._entries_by_slide: dict[int, list[list[Any]]] = {}  # entries that may expire at a slide, deleted ones too
         self._next_slide = _NEVER  # the earliest slide at which an edge expires
 
     def extend(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -122,7 +122,7 @@ class Deletions:
         rows = np.flatnonzero(useful)
         coins, draws = self._numbers(np.cumsum(~deletes[rows]))
         drawn: list[tuple[int, Edge]] = []
-        places, window, leaving, next_slide = self._places, self._window, self._leaving, self._next_slide
+        places, window, leaving, next_slide = self._places, self._window, self._entries_by_slide, self._next_slide
         for row, source, target, code, slide, expiry, delete, coin, draw in zip(
             rows.tolist(),
             batch.column("source").take(pa.array(rows)).to_pylist(),
@@ -181,11 +181,11 @@ class Deletions:
 
     def _expire(self, slide: int) -> int:
         """Remove the edges that expire up to a slide; return the next slide at which an edge expires."""
-        for expiry in sorted(expiry for expiry in self._leaving if expiry <= slide):
-            for entry in self._leaving.pop(expiry):
+        for expiry in sorted(expiry for expiry in self._entries_by_slide if expiry <= slide):
+            for entry in self._entries_by_slide.pop(expiry):
                 if entry[_EXPIRY] == expiry:
                     self._remove(entry)
-        return min(self._leaving, default=_NEVER)
+        return min(self._entries_by_slide, default=_NEVER)
 
 
 def _splitmix(seed: int, counters: np.ndarray) -> np.ndarray:

@@ -64,7 +64,7 @@ class OpenSource:
         try:
             self._source = of_scheme(url)
         except Exception as error:
-            raise self._failed(error) from error
+            raise self._wrap_error(error) from error
         self._begin = Mark()
         self._marks: deque[Mark] = deque()  # stays empty unless `begin` is called
         self._tuples = 0
@@ -135,7 +135,7 @@ class OpenSource:
         for records in self._read():
             data = records.data
             if not isinstance(data, pa.RecordBatch):
-                raise self._failed(TypeError(f"edges are {type(data).__name__}; expected a RecordBatch of Arrow"))
+                raise self._wrap_error(TypeError(f"edges are {type(data).__name__}; expected a RecordBatch of Arrow"))
             if data.num_rows:
                 self.position += data.nbytes
                 yield data
@@ -205,7 +205,7 @@ class OpenSource:
     def _text_of(self, records: Records) -> bytes:
         data = records.data
         if not isinstance(data, bytes):
-            raise self._failed(TypeError(f"records are {type(data).__name__}; expected bytes, as it delivers records"))
+            raise self._wrap_error(TypeError(f"records are {type(data).__name__}; expected bytes, as it delivers records"))
         return data if not data or data.endswith(b"\n") else data + b"\n"
 
     def _read(self) -> Iterator[Records]:
@@ -213,7 +213,7 @@ class OpenSource:
             yield from self._source.read(self._begin.position)
         except Exception as error:
             if not self._is_closed:
-                raise self._failed(error) from error
+                raise self._wrap_error(error) from error
 
     def _note(self, position: Any, line: int, head: bytes) -> None:
         """Record a mark, when all tuples of the records so far were passed on."""
@@ -225,7 +225,7 @@ class OpenSource:
         else:
             self._marks.append(mark)
 
-    def _failed(self, error: Exception) -> InputError:
+    def _wrap_error(self, error: Exception) -> InputError:
         if isinstance(error, InputError) and self.name in str(error):
             return error
         reason = str(error) if isinstance(error, RpqError) else f"{type(error).__name__}: {error}"

@@ -185,7 +185,7 @@ class TypedInput:
                 places = pa.array(of_records)
                 known = {FURTHER + name: column.take(places) for name, column in records.items()}
                 known |= {name: good.column(name) for name in good.schema.names if name in (*_TUPLE, DELETE, STREAM)}
-                keep, undecided = predicate.keep(known, good.num_rows)
+                keep, undecided = predicate.mask(known, good.num_rows)
                 self.undecided += undecided
                 self.filtered += int(np.count_nonzero(~keep))
                 good = good if keep.all() else left_after_condition(good, keep)
@@ -248,7 +248,7 @@ class TypedInput:
         wrong: dict[str, np.ndarray] = {}
         for name in batch.schema.names:
             if name == "timestamp" and self._columns.time_format is not None:
-                columns[name], wrong[name] = _formatted(batch.column(name), self._columns.time_format, self._text_unit)
+                columns[name], wrong[name] = _parse_times(batch.column(name), self._columns.time_format, self._text_unit)
                 continue
             columns[name], wrong[name] = _convert(batch.column(name), name)
         edges = further[FURTHER + self._columns[EDGE]] if self._columns.has_ids else None
@@ -278,7 +278,7 @@ class TypedInput:
         if predicate is not None:
             deletes = columns.get("op", columns.get(DELETE))
             known = further if deletes is None else {**further, DELETE: deletes}
-            keep, undecided = predicate.keep(known, batch.num_rows)
+            keep, undecided = predicate.mask(known, batch.num_rows)
             self.undecided += undecided
             self.filtered += int(np.count_nonzero(selected & ~keep))
         good = _edges(columns)
@@ -640,7 +640,7 @@ def _unit_of_times(type_: pa.DataType, columns: ColumnNames) -> str | None:
     return OF_TEXT if columns.time_format is not None or _is_text(type_) else _unit(type_)
 
 
-def _formatted(column: pa.Array, format: str, unit: str) -> tuple[pa.Array, np.ndarray]:
+def _parse_times(column: pa.Array, format: str, unit: str) -> tuple[pa.Array, np.ndarray]:
     """Return times in a format as integers, and the mask of values that are not times."""
     column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     texts = UntypedColumn(column).texts()

@@ -126,7 +126,7 @@ class FilterReader(ReaderWrapper):
     def __iter__(self) -> Iterator[Batch]:
         for batch in self._reader:
             columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
-            mask, undecided = self._predicate.keep(columns, len(batch))
+            mask, undecided = self._predicate.mask(columns, len(batch))
             count = int(np.count_nonzero(mask))
             self._filtered += len(batch) - count
             self._undecided += undecided

@@ -388,7 +388,8 @@ class Changes:
     def _batch_of_few(self, rows: FewRows, schema: pa.Schema) -> pa.RecordBatch:
         """Return the rows of one chunk that has few, of queries with the columns of all.
 
-        Texts of all columns are made at once: Arrow takes longer to make an array than to write a few of them into it.
+        The texts of all columns are created at once: creating an array of Arrow takes longer than writing a few texts into
+        it.
         """
         columns = self._queries.columns[rows.query[0]]
         values = rows.values[0] if len(rows.query) == 1 else [[*chain(*one)] for one in zip(*rows.values, strict=True)]

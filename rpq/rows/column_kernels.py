@@ -41,7 +41,7 @@ class Region:
     def __init__(self, size: int) -> None:
         self._memory = reserve.rows.take(size)
         self._buffer = pa.py_buffer(self._memory)
-        self._taken = 0
+        self._offset = 0
 
     @classmethod
     def of_rows(cls, rows: int, bytes_a_row: int, *, columns: int) -> Region:
@@ -50,15 +50,15 @@ class Region:
 
     def reserve(self, count: int, kind: type | np.dtype) -> np.ndarray:
         """Return an array of `count` values in free memory, to be filled before `finish` is called."""
-        end = self._taken + count * np.dtype(kind).itemsize
+        end = self._offset + count * np.dtype(kind).itemsize
         if end > len(self._memory):
             raise AssertionError(f"a region of {len(self._memory)} bytes has no {end}")
-        return self._memory[self._taken : end].view(kind)
+        return self._memory[self._offset : end].view(kind)
 
     def finish(self, written: np.ndarray) -> pa.Buffer:
         """Return the written array as a buffer, whose memory is no longer free."""
-        buffer = self._buffer.slice(self._taken, written.nbytes)
-        self._taken += -(-written.nbytes // _ALIGNED) * _ALIGNED
+        buffer = self._buffer.slice(self._offset, written.nbytes)
+        self._offset += -(-written.nbytes // _ALIGNED) * _ALIGNED
         return buffer
 
 
@@ -231,7 +231,8 @@ _QUOTE, _BACKSLASH, _AT, _CARET, _LESS, _GREATER = b'"\\@^<>'
 
 
 def lexical_forms(terms: pa.Array) -> pa.Array | None:
-    r"""Return the lexical forms of terms, an array of string: of literals what is between the quotes, of others the term.
+    r"""Return the lexical forms of terms as an array of strings: the text between the quotes of a literal, else the term
+    itself.
 
     None where one may have escapes. O(total length).
 

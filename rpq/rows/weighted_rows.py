@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from rpq.compiled.arrays.hashing import clear, first_candidate, id_at, mixed, next_candidate, put, table_size
+from rpq.compiled.arrays.hashing import clear, first_candidate, id_at, mix, next_candidate, put, table_size
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.rows.delta import Delta, ids_of_columns
@@ -241,7 +241,8 @@ def expand_runs(ends, kinds, run_events, weights, events):
 
 @njit(cache=True, nogil=True)
 def end_runs(weights, events, ends, last, kinds):
-    """Write the end of each run of rows of one event and sign, counted by weight, and its last change; return how many."""
+    """Write the end of each run of rows of one event and sign, counted by weight, and its last change. Return the number of
+    runs."""
     count = rows = 0
     for i in range(len(weights)):
         rows += abs(weights[i])
@@ -279,7 +280,7 @@ def _hash(rows, at, width):
     for i in range(at, at + width):
         h = (h ^ np.uint64(rows[i])) * _PRIME
         h ^= h >> np.uint64(29)
-    return mixed(h)
+    return mix(h)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -292,9 +293,9 @@ def _is_same(rows, one, other, width):
 
 @njit(cache=True, nogil=True)
 def net_events(rows, weights, events, width, table, places, sums):
-    """Write the `places` of net changes and the net weight of each row; return how many there are.
+    """Write the `places` of net changes and the net weight of each row. Return the number of net changes.
 
-    `sums` is as long as the changes: what each row comes to is added up at the first change of it in its event.
+    `sums` is as long as the changes: the sum of each row is computed at its first change in its event.
     """
     count, left, begin = len(weights), 0, 0
     net = np.empty(count, np.int64)

@@ -1,8 +1,8 @@
 """The sink of a run whose answers are tables of a PostgreSQL database, kept equal to them.
 
 A table has a row for each answer: its columns, how many `times` it holds, and the `timestamp` of the last change of that
-number.  The rows of a run are collected, and netted before they are committed: what has come and gone since the last commit
-is never written.
+number. The rows of a run are collected, and netted before they are committed: an answer that has come and gone since the
+last commit is never written.
 
 A transaction changes all tables of a run, and in the table `rpq_positions` beside them the number of the source's position
 (`SliceSource.sequence`).  So rows and position are both in the database, or neither is.  A run that is resumed pushes again
@@ -100,7 +100,7 @@ class Database(Protocol):
         """Begin a new run with empty tables, at the position 0."""
 
     def progress(self, run: str) -> Progress:
-        """Return how far a run has come.  Raises `OutputError` if the tables are not of this run."""
+        """Return the progress of a run. Raises `OutputError` if the tables belong to another run."""
 
     def apply(self, run: str, changes: Mapping[AnswerTable, pa.Table], *, after: int, position: int) -> None:
         """Change tables and the position in a transaction of the run that follows on `after` others.
@@ -264,7 +264,7 @@ def net_changes(parts: Sequence[pa.Table], keys: Sequence[str]) -> pa.Table:
 
 
 def _with_equal_types(parts: Sequence[pa.Table]) -> list[pa.Table]:
-    """Return tables in which a column without values has the type that it has where there are some."""
+    """Return tables in which a column without values has the type that it has in the other tables."""
     if all(part.schema.equals(parts[0].schema) for part in parts):
         return list(parts)
     known = {name: part.schema.field(name).type for part in parts for name in part.column_names if not _is_null(part, name)}
@@ -409,7 +409,7 @@ class PostgresTables:
         )
 
     def progress(self, run: str) -> Progress:
-        """Return how far a run has come in all tables."""
+        """Return the progress of a run in all tables."""
         found = set()
         with self._transaction() as sql:
             for table in self._tables:
@@ -526,7 +526,7 @@ class PostgresTables:
             self._connection.commit()
         except driver.Error as error:
             self.close()
-            raise self._explained(error) from error
+            raise self._describe_error(error) from error
         except BaseException:
             self.close()
             raise
@@ -537,7 +537,7 @@ class PostgresTables:
         if version is not None and version[0] < OLDEST_SERVER:
             raise OutputError(f"{self._label}: is {version[1].partition(' on ')[0]}; expected PostgreSQL 15 or newer")
 
-    def _explained(self, error: Any) -> GoneError | OutputError:
+    def _describe_error(self, error: Any) -> GoneError | OutputError:
         """Return the error of a statement, or of a connection, without passwords."""
         condition, text = error.sqlstate, _message_of(self._tables[0].name.without_secrets(error))
         is_away = any(words in text.lower() for words in _NOT_THERE) if condition is None else _GONE.fullmatch(condition)

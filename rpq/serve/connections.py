@@ -148,7 +148,7 @@ class Connections:
     def __init__(self, config: Config, state: ServerState, limits: ServeLimits, tls: ssl.SSLContext | None) -> None:
         self._config, self._state, self._limits, self._tls = config, state, limits, tls
         self.open = self.refused = 0
-        self._leaving = self._refused_before = 0
+        self._goodbyes = self._refused_before = 0
         self._last_log = -LOG_SECONDS
         self._reserve: int | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -203,7 +203,7 @@ class Connections:
         else:
             self._log(f"there are {self.open:,} connections, which is the limit (--most-connections); others are refused")
             self.refused += 1
-            if self._leaving >= MOST_GOODBYES:
+            if self._goodbyes >= MOST_GOODBYES:
                 connection.close()
                 return
             protocol = _Goodbye()
@@ -227,11 +227,11 @@ class Connections:
     @contextlib.contextmanager
     def _count_open(self, protocol: Connection | _Goodbye) -> Iterator[None]:
         change = (1, 0) if isinstance(protocol, Connection) else (0, 1)
-        self.open, self._leaving = self.open + change[0], self._leaving + change[1]
+        self.open, self._goodbyes = self.open + change[0], self._goodbyes + change[1]
         try:
             yield
         finally:
-            self.open, self._leaving = self.open - change[0], self._leaving - change[1]
+            self.open, self._goodbyes = self.open - change[0], self._goodbyes - change[1]
 
     async def _close_idle_connections(self) -> None:
         shortest = min(self._limits.request_seconds, self._limits.idle_seconds)
@@ -301,22 +301,22 @@ class Repetitions(logging.Filter):
         super().__init__()
         self._most, self._seconds = most, seconds
         self._began = 0.0
-        self._seen: dict[tuple[str, str], int] = {}
+        self._counts: dict[tuple[str, str], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = time.monotonic()
         if now - self._began > self._seconds:
-            left_out = sum(max(0, count - self._most) for count in self._seen.values())
-            self._began, self._seen = now, {}
+            left_out = sum(max(0, count - self._most) for count in self._counts.values())
+            self._began, self._counts = now, {}
             if left_out:
                 record.msg, record.args = f"{record.getMessage()} ({left_out:,} repeated messages were left out)", ()
         key = (record.name, str(record.msg).partition("\n")[0])  # messages of asyncio continue with details that differ
-        self._seen[key] = self._seen.get(key, 0) + 1
-        return self._seen[key] <= self._most
+        self._counts[key] = self._counts.get(key, 0) + 1
+        return self._counts[key] <= self._most
 
 
 def raise_file_limit(connections: int) -> int:
-    """Raise the limit on open files as far as possible; return how many connections it allows.
+    """Raise the limit on open files as far as possible. Return the number of connections that it allows.
 
     >>> raise_file_limit(1)
     1

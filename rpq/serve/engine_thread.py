@@ -139,7 +139,8 @@ class EngineThread:
     # --- for subclasses ----------------------------------------------------------------------------------------
 
     def _batch_limits(self) -> tuple[int, int]:
-        """Return how many jobs are executed together, and with how many tuples no further job joins them."""
+        """Return the number of jobs that are executed together, and the number of tuples from which no further job joins
+        them."""
         return 1, 1
 
     def _idle_seconds(self) -> float | None:
@@ -153,7 +154,7 @@ class EngineThread:
         self._deliver()
 
     def _do_between(self) -> None:
-        """Do the work that is due between jobs, and after the last one."""
+        """Do the pending work between jobs, and after the last one."""
 
     def _abandon(self) -> list[Any]:
         """Discard results that were not delivered. Return the jobs that were begun."""
@@ -272,7 +273,7 @@ class EngineThread:
         for loop, of_loop in by_loop.items():
             try:
                 loop.call_soon_threadsafe(self._receive, announcements, of_loop)
-            except RuntimeError:  # the loop was closed: nobody waits
+            except RuntimeError:  # the loop was closed: no caller waits
                 LOG.debug("the loop is closed")
             announcements = ()
 

@@ -98,7 +98,7 @@ class Playback:
             self._changed.notify_all()
 
     def due(self, times: np.ndarray) -> int:
-        """Wait until the first of some tuples is due, and return how many are; 0 after `stop`.
+        """Wait until the first of some tuples is due. Return the number of due tuples; 0 after `stop`.
 
         A tuple is due at the largest of the times up to its own.
         """
@@ -290,7 +290,8 @@ class FileFeed(Feed):
         LOG.info("the input has ended: %s tuples", f"{done:,}")
 
     def _due_times(self, times: np.ndarray) -> np.ndarray:
-        """Return when tuples are due. One too far ahead, which will be rejected, is due with the tuple before it."""
+        """Return the times at which tuples are due. A tuple too far ahead, which will be rejected, is due with the one
+        before it."""
         limit = self._service.engine._ahead_limit()
         if limit is None:
             return times
@@ -369,7 +370,7 @@ def _progress_within(before: TopicPosition, part: MergedTuples, rows: int) -> An
         fronts[place] = max(front, fronts[place])
     inside = {place: count for place, count in before.inside.items() if ends[place] == before.ends[place]}
     if not is_whole:
-        inside |= part.inside_before(rows, part.ends_before(rows), before.begun)
+        inside |= part.inside_before(rows, part.ends_before(rows), before.progress)
     return {
         "topics": [[*place, end, fronts[place]] for place, end in ends.items()],
         "layouts": before.layouts,

@@ -332,7 +332,7 @@ def read_model(fields: Any, model: type[Model], *, kind: str = "field", are_text
     """
     properties = properties_of(model)
     if not isinstance(fields, dict):
-        raise FieldsError(f"expected an object of JSON with {', '.join(properties)}, not {_shown(fields)}")
+        raise FieldsError(f"expected an object of JSON with {', '.join(properties)}, not {_shorten(fields)}")
     for name, value in fields.items():
         if name not in properties:
             expected = f"expected {', '.join(properties)}" if properties else "there are none here"
@@ -350,7 +350,7 @@ def read_model(fields: Any, model: type[Model], *, kind: str = "field", are_text
         field, value = found[1], fields.get(found[1])
         words = [word for one in _kinds(properties[field]) for word in one.get("enum", ())]
         hint = did_you_mean(value, words) if isinstance(value, str) else ""
-        seen = _shown(value) if field in fields else "nothing"
+        seen = _shorten(value) if field in fields else "nothing"
         raise FieldsError(f"{field}: expected {_schema_text(properties[field])}, not {seen}{hint}", field=field) from error
 
 
@@ -375,7 +375,7 @@ def _schema_text(schema: Json) -> str:
     return words[schema["type"]] + least + most + examples
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = json_text(value).decode()
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -138,21 +138,21 @@ class Operations:
     """A table of operations, in their order."""
 
     def __init__(self) -> None:
-        self._all: list[Operation] = []
+        self._operations: list[Operation] = []
 
     def add(self, address: str, summary: str, **about: Any) -> Callable[[AnyHandler], AnyHandler]:
         """Return a decorator for the handler of an address such as `GET /queries`."""
         method, path = address.split()
 
         def register(handler: AnyHandler) -> AnyHandler:
-            self._all.append(Operation(method=method, path=path, handler=handler, summary=summary, **about))
+            self._operations.append(Operation(method=method, path=path, handler=handler, summary=summary, **about))
             return handler
 
         return register
 
     def _operations_by_path(self) -> dict[str, dict[str, Operation]]:
         found: dict[str, dict[str, Operation]] = {}
-        for operation in self._all:
+        for operation in self._operations:
             found.setdefault(operation.path, {})[operation.method] = operation
         return found
 
@@ -169,7 +169,7 @@ class Operations:
 
     def document(self, limits: ServeLimits) -> Json:
         """Return the OpenAPI document of a server with these limits."""
-        contents = [_content(one) for operation in self._all for one in (operation.takes, operation.gives) if one]
+        contents = [_content(one) for operation in self._operations for one in (operation.takes, operation.gives) if one]
         used = [models.Error, *(one for content in contents for one in content.values() if isinstance(one, type))]
         paths: Json = {}
         for path, operations in self._operations_by_path().items():

@@ -342,7 +342,7 @@ class Node:
     is_start: bool = False
 
     @property
-    def shown(self) -> list[Part]:
+    def label_parts(self) -> list[Part]:
         return _parts(self.text)
 
     @property
@@ -350,7 +350,7 @@ class Node:
         """Half of the width and half of the height."""
         if self.shape in ("circle", "double"):
             return RADIUS, RADIUS
-        return max(RADIUS, _length(self.shown) * LETTER / 2 + 8), HEIGHT / 2
+        return max(RADIUS, _length(self.label_parts) * LETTER / 2 + 8), HEIGHT / 2
 
     @property
     def place(self) -> tuple[float, float]:
@@ -468,7 +468,7 @@ def _node(node: Node, title: str) -> list[str]:
     if node.is_start:
         path = f"M{x - half - 36:.1f} {y:.1f}L{x - half - 2:.1f} {y:.1f}"
         shapes.append(f'<path d="{path}" fill="none" stroke="currentColor" marker-end="url(#rpq-{title}-tip)"/>')
-    shapes.append(_text(x, y, node.shown, "rpq-name"))
+    shapes.append(_text(x, y, node.label_parts, "rpq-name"))
     return shapes
 
 

@@ -146,10 +146,10 @@ def problem_of(error: Exception, text: str | None = None) -> Problem:
     headers = {"Retry-After": "5"} if status == 503 else None
     if isinstance(error, StorageUnavailable):
         status, headers = 507 if error.is_full else 503, {"Retry-After": str(error.retry_after)}
-    return Problem(status, type(error).__name__, advice_for_command(str(error), "rpq serve "), _more(error), headers)
+    return Problem(status, type(error).__name__, advice_for_command(str(error), "rpq serve "), _error_fields(error), headers)
 
 
-def _more(error: Exception) -> dict[str, Any]:
+def _error_fields(error: Exception) -> dict[str, Any]:
     """Return the fields of an error besides its message."""
     more: dict[str, Any] = {}
     if isinstance(error, InputError):
@@ -338,7 +338,7 @@ def read_tuple_body(
         if rules is not None or type_ not in (JSON, *JSON_LINES, *CSV):
             reason = "--edges-from names the columns of records" if rules is not None else "its columns have fixed names"
             raise InputError(f"{given} is for JSON and CSV; {reason}")
-        names = _renamed(names or ColumnNames(), renamed, label, further)
+        names = _rename_columns(names or ColumnNames(), renamed, label, further)
     if type_ in SYNTAX_OF_TYPE:
         columns, warnings = _read_rdf(body, SYNTAX_OF_TYPE[type_], documents, timestamp), list[str]()
     elif type_ in ARROW:
@@ -363,7 +363,7 @@ def read_tuple_body(
     return PostedTuples(columns.append_column("stream", named.cast(LABEL_TYPE)), warnings)
 
 
-def _renamed(names: ColumnNames, renamed: str | None, label: str | None, further: Sequence[str]) -> ColumnNames:
+def _rename_columns(names: ColumnNames, renamed: str | None, label: str | None, further: Sequence[str]) -> ColumnNames:
     parsed = ColumnNames.parse(renamed, label=label, properties=further)
     return replace(parsed, time_format=names.time_format, text_vertices=names.text_vertices)
 
@@ -412,7 +412,7 @@ def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
     try:
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
             table = reader.read_all()
-        table.validate(full=True)  # what comes from outside may point anywhere
+        table.validate(full=True)  # offsets from outside may point anywhere
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError, EOFError, MemoryError) as error:
         raise InputError(f"{NAME}: is no stream of Arrow's IPC format: {str(error) or 'it is damaged'}") from error
     given, unknown = columns_by_name(table)

@@ -106,7 +106,7 @@ def witness_model(found: Path | Witness, *, time: Any, position: int) -> models.
         times = found.timestamps or (None,) * len(found.labels)
         values = found.properties or (None,) * len(found.labels)
         steps = zip(found.vertices, found.labels, found.vertices[1:], times, values, strict=False)
-        return models.Witness(edges=[_edge_walked(*step) for step in steps], **about)
+        return models.Witness(edges=[_edge_in_graph(*step) for step in steps], **about)
     atoms = [models.Atom(atom=atom.atom, edges=[_edge_of(step) for step in atom.steps]) for atom in found.atoms]
     return models.Witness(
         edges=[edge for atom in atoms for edge in atom.edges],
@@ -116,7 +116,7 @@ def witness_model(found: Path | Witness, *, time: Any, position: int) -> models.
     )
 
 
-def _edge_walked(first: Any, label: str, last: Any, time: Any, properties: Mapping[str, Any] | None) -> models.Edge:
+def _edge_in_graph(first: Any, label: str, last: Any, time: Any, properties: Mapping[str, Any] | None) -> models.Edge:
     """Return an edge in its direction in the graph; a label ^a means that it was walked against it."""
     against = label.startswith("^")
     source, target = (last, first) if against else (first, last)
@@ -158,16 +158,16 @@ class ServingFigures:
     def __init__(self, service: Service) -> None:
         self._service = service
         self.connections: Connections | None = None
-        self._taken = -math.inf
+        self._computed_at = -math.inf
         self._of_engine: dict[str, Any] = {}
         self._of_queries: dict[str, dict[str, Any]] = {}
         self._counted: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
     async def _update(self) -> None:
         """Compute the figures again if they are too old."""
-        if time.monotonic() - self._taken > FRESH_SECONDS:
+        if time.monotonic() - self._computed_at > FRESH_SECONDS:
             self._of_engine, self._of_queries = await self._service.call(self._compute, even_if_failed=True)
-            self._taken = time.monotonic()
+            self._computed_at = time.monotonic()
 
     def _compute(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         engine = self._service.engine

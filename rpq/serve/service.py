@@ -93,15 +93,15 @@ class Push:
     position: int = 0
     error: Exception | None = None
     warnings: list[str] = field(default_factory=list)
-    _saved: tuple[int, int, int] = (0, 0, 0)
+    _saved_progress: tuple[int, int, int] = (0, 0, 0)
 
     def note_saved(self) -> None:
         """Note that everything done so far is on disk."""
-        self._saved = self.done, self.late, self.position
+        self._saved_progress = self.done, self.late, self.position
 
     def take_back(self) -> None:
         """Undo the progress that is not on disk."""
-        self.done, self.late, self.position = self._saved
+        self.done, self.late, self.position = self._saved_progress
         self.error = None
 
     @property
@@ -297,7 +297,7 @@ class Service(EngineThread):
             self._commit()
         except _CommitFailed:
             self._take_back()
-            # Jobs that only read are executed again, on the state without what was undone.
+            # Jobs that only read are executed again, on the state without the undone operations.
             self._do_in_order(jobs)
             self._commit()
 

@@ -1,8 +1,9 @@
 """The checkpoint of a server and its journal: saving, resuming, and waiting for a disk that cannot be written.
 
-A checkpoint is the state of an engine with the fields of `ServedState`.  The journal has what was acknowledged after it:
-tuples and changes of the queries.  It is a file of records (`rpq.run.record_log`), whose head identifies the journal and
-the position after which it begins.  A record is a kind (a byte) and its content; the positions are consecutive.
+A checkpoint is the state of an engine with the fields of `ServedState`. The journal contains the operations that were
+acknowledged after it: tuples and changes of the queries. It is a file of records (`rpq.run.record_log`), whose head
+identifies the journal and the position after which it begins. A record is a kind (a byte) and its content; the positions are
+consecutive.
 
     S  the columns of the tuples that follow, as a schema of Arrow
     T  the length of a JSON text, that text (position, progress of an input), tuples as a record batch of Arrow
@@ -262,7 +263,7 @@ class ServedStateError(RpqError):
 class ServedState:
     """The content of a checkpoint besides the state of the engine.
 
-    `run` is the run of the server that numbered the positions; `progress` is how far an input had come, in the input's own
+    `run` is the run of the server that numbered the positions; `progress` is the progress of an input, in the input's own
     terms. `rdf_times` is the kind of the times of documents of RDF, None before the first one. `journal` is the identity of
     the journal that continues from here, and `generation` its number; a checkpoint of version 1 has no such fields.
     """

@@ -179,7 +179,7 @@ def columns_of(
         delete = np.where(np.asarray(plain(unless_newer).fill_null(False)), np.uint8(DELETE_UNLESS_NEWER), delete)
     streams = _streams(read["stream"], others) if "stream" in read else None
     if source.type != TEXT or count > _FEW_TUPLES:  # a stream of integers uses no kernels for texts
-        label, streams = _encoded(label), None if streams is None else _encoded(streams)
+        label, streams = _encode_texts(label), None if streams is None else _encode_texts(streams)
     bad = min([one.row or 0 for one in (*problems, *others)]) if problems or others else count
     timestamp, times = timestamps_as_integers(read["timestamp"], times, latest, problems, end=bad)
     values = {} if properties is None else properties(data, count=count, times=times, problems=others)
@@ -389,7 +389,7 @@ def columns_by_name(data: Any) -> tuple[dict[str, Any], list[Any]]:
     if type(data) is not dict and isinstance(data, (pa.Table, pa.RecordBatch)):
         names = data.schema.names
         found = {name: data.column(place) for place, name in enumerate(names) if name in MEANT}
-        return found, _others(names, found)
+        return found, _other_names(names, found)
     if type(data) is dict or isinstance(data, Mapping):
         found = {name: data[name] for name in MEANT if name in data}
         return found, [] if len(found) >= len(_NAMES) else [name for name in data if name not in MEANT]
@@ -397,7 +397,7 @@ def columns_by_name(data: Any) -> tuple[dict[str, Any], list[Any]]:
         # Columns of a pandas frame are read one by one: Arrow refuses a whole frame for one column of odd objects.
         names = list(data.columns)
         found = {name: data.iloc[:, place] for place, name in enumerate(names) if isinstance(name, str) and name in MEANT}
-        return found, _others(names, found)
+        return found, _other_names(names, found)
     if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
         try:
             table = pa.table(data)
@@ -412,7 +412,7 @@ def columns_by_name(data: Any) -> tuple[dict[str, Any], list[Any]]:
     )
 
 
-def _others(names: list[Any], found: dict[str, Any]) -> list[Any]:
+def _other_names(names: list[Any], found: dict[str, Any]) -> list[Any]:
     """Return the names that are not `found`. Raises `InputError` if one that is found occurs twice."""
     if len(found) == len(names):
         return []
@@ -648,7 +648,7 @@ def _streams(column: Any, problems: list[InputError]) -> pa.Array:
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, TEXT), texts)
 
 
-def _encoded(texts: pa.Array) -> pa.DictionaryArray:
+def _encode_texts(texts: pa.Array) -> pa.DictionaryArray:
     return texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
 
 

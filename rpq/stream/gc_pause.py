@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _MANY = 100_000
-"""The number of objects from which a block itself brings them into the oldest generation."""
+"""The number of new objects from which the end of a block moves them to the oldest generation."""
 
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
     """Disable the garbage collector within a block; objects without reference cycles are still freed.
 
-    After a block that leaves many objects, they are traversed once, here.  Otherwise the first two collections after the
-    block would each traverse all of them, in the middle of whatever comes next.
+    If a block leaves many objects, they are traversed once at its end. Otherwise each of the first two collections after the
+    block would traverse all of them, in the middle of later work.
 
     >>> with gc_paused():
     ...     gc.isenabled()

@@ -70,8 +70,8 @@ class _Length(NamedTuple):
     """A window, or another length of time, of a query."""
 
     query: str
-    what: str
-    shown: str
+    name: str
+    text: str
     is_measured: bool
 
 
@@ -125,18 +125,18 @@ class StreamTime:
         measured = [length for length in timed if length.is_measured]
         plain = [length for length in timed if not length.is_measured]
         if self.unit is None and measured:
-            durations = f"{measured[0].what} of query {measured[0].query!r} is in durations ({measured[0].shown})"
+            durations = f"{measured[0].name} of query {measured[0].query!r} is in durations ({measured[0].text})"
             if plain:
-                that = "that" if plain[0].what == measured[0].what else plain[0].what
+                that = "that" if plain[0].name == measured[0].name else plain[0].name
                 raise QueryError(
-                    f"{durations}, {that} of {plain[0].query!r} in plain numbers ({plain[0].shown}): give both in "
+                    f"{durations}, {that} of {plain[0].query!r} in plain numbers ({plain[0].text}): give both in "
                     'durations, or tell the engine in which unit the numbers are: rpq.Engine(…, time_unit="s")'
                 )
             if self.type == NUMBER:
                 raise QueryError(f"{durations}, but the timestamps of this stream are plain numbers: {self._numbers_hint()}")
         if self.unit is None and plain and self.type is not None and self.type != NUMBER:
             raise QueryError(
-                f"{plain[0].what} of query {plain[0].query!r} is in plain numbers ({plain[0].shown}), but the timestamps "
+                f"{plain[0].name} of query {plain[0].query!r} is in plain numbers ({plain[0].text}), but the timestamps "
                 f"of this stream are dates or times: {_WRITE}"
             )
         per = NANOSECONDS[self.inner_unit]
@@ -369,7 +369,7 @@ def _check_zone(zone: str) -> None:
         raise _timestamp_error(f"these are in the time zone {zone!r}, which is not known here") from problem
 
 
-# --- how far ahead of the stream time a tuple may be before it is taken for a mistake -----------------------
+# --- how far a tuple may be ahead of the stream time -----------------------
 #
 # One timestamp in milliseconds among seconds moves the stream time by fifty thousand years: every window is empty then, and
 # all that follows is late. With a limit such a tuple is a bad one (S13), and moves nothing.
@@ -480,14 +480,14 @@ class AheadLimit(NamedTuple):
         of_time = times.unit is not None or (times.type is not None and not times.is_of_numbers)
         most = duration_text(self.most * NANOSECONDS[times.inner_unit]) if of_time else str(self.most)
         times_longest = f", {self.max_ahead.times:,} times the longest window" if self.max_ahead.times is not None else ""
-        time, now = (_written(times, number) for number in (timestamp, before))
+        time, now = (_format_time(times, number) for number in (timestamp, before))
         return (
             f"{time} is further ahead of the stream time, {now}, than max_ahead allows ({most}{times_longest}): expected a "
             "timestamp in the unit of those before"
         )
 
 
-def _written(times: StreamTime, number: int) -> str:
+def _format_time(times: StreamTime, number: int) -> str:
     """Return a time as text, whichever years it is in."""
     if times.type is None or times.is_of_numbers:
         return str(number)
@@ -542,7 +542,7 @@ def timestamps_as_integers(
                 f"{array[outside]} does not fit into 64 bits in the unit {unit} of the engine; "
                 f"rpq.Engine(…, time_unit={coarser!r}) holds more",
             )
-    if numbers[numbers.argmin()] < EARLIEST:  # a tenth of the time of `min`, which is much where there are few
+    if numbers[numbers.argmin()] < EARLIEST:  # a tenth of the time of `min`, which matters for few tuples
         add_problem(
             problems, int(np.argmin(numbers)), "timestamp", f"{EARLIEST - 1} is too small; at least {EARLIEST} is possible"
         )

@@ -331,7 +331,7 @@ def length_of(value: int | str, *, unit: str | None, field: Literal["window", "s
     5400
     """
     if isinstance(value, int):
-        return value  # `Window` refuses what is not positive
+        return value  # `Window` refuses values that are not positive
     try:
         length = parse_duration(value, unit=unit)
     except DurationError as error:

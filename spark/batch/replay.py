@@ -548,9 +548,9 @@ class SuppliedShares(ShippedObject):
         self._shares = tuple(shares)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self._function(self._supplied(batches))
+        return self._function(self._supply(batches))
 
-    def _supplied(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _supply(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for key, envelopes in map(self._shares.__getitem__, batch["id"].to_pylist()):
                 for edges in envelopes.value:

@@ -91,7 +91,7 @@ class _Host:
         self._cache = EngineCache()
         self._specs: dict[bytes, ShareSpec] = {}
         self._calls = 0
-        self._called_at = time.monotonic()
+        self._last_call = time.monotonic()
         self._lock = threading.Lock()
 
     def serve(self, connection: Connection) -> None:
@@ -143,11 +143,11 @@ class _Host:
     def _count(self, calls: int) -> None:
         with self._lock:
             self._calls += calls
-            self._called_at = time.monotonic()
+            self._last_call = time.monotonic()
 
     def is_needed(self, parent: int) -> bool:
         """Return whether a worker may call again."""
-        idle = 0.0 if self._calls else time.monotonic() - self._called_at
+        idle = 0.0 if self._calls else time.monotonic() - self._last_call
         return idle < LONGEST_IDLE and is_running(parent)
 
 

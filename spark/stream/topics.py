@@ -310,7 +310,7 @@ def _load(reader: Any) -> DataFrame:
 
 
 def _needs_metadata(columns: MessageColumns) -> bool:
-    return any(name not in ("@topic", "@partition", "@offset") for _, name in columns.beside)
+    return any(name not in ("@topic", "@partition", "@offset") for _, name in columns.metadata)
 
 
 def _columns(messages: DataFrame, columns: MessageColumns) -> DataFrame:

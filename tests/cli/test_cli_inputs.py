@@ -272,7 +272,7 @@ def test_labels_known_for_hints_are_bounded(monkeypatch, tmp_path):
     path.write_text("".join(f"a b l{number} {number}\n" for number in range(1000)))
     assert sum(map(len, seen.monitor(open_reader("edges", path, batch_rows=100)))) == 1000
     assert seen.missing_labels == ["nothing"]
-    assert len(seen._others) == 10
+    assert len(seen._other_labels) == 10
 
 
 @pytest.mark.parametrize("way", ["file", "skip", "pipe"])

@@ -47,7 +47,7 @@ def test_equal_numbers_have_one_id_and_their_exact_text(given_numbers, kept):
     assert (ids_of.ids(*quotients(*columns)) == ids).all()
     ids_of.check()
     some = [identity for identity, is_kept in zip(ids.tolist(), kept, strict=False) if is_kept]
-    gone = ids_of.keep(np.array(some, np.int64))
+    gone = ids_of.retain(np.array(some, np.int64))
     assert sorted({*gone.tolist(), *some}) == sorted({*ids.tolist()}) and len(ids_of) == len({*some})
     ids_of.check()
     again = ids_of.ids_of_quotients(*columns)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.compiled.arrays.hashing import mixed
+from rpq.compiled.arrays.hashing import mix
 from rpq.compiled.kernel_cache import njit
 
 Term = str
@@ -243,7 +243,7 @@ def _is_variable(term: Term) -> bool:
 @njit(cache=True, forceinline=True)
 def _slot(first, second, third, chain):
     key = np.uint64(first) << np.uint64(40) ^ np.uint64(second) << np.uint64(20) ^ np.uint64(third)
-    return np.int64(mixed(key) & np.uint64(len(chain) - 1))
+    return np.int64(mix(key) & np.uint64(len(chain) - 1))
 
 
 @njit(cache=True)
@@ -424,7 +424,7 @@ def _hash_of(pool, row, shared):
     key = np.uint64(0)
     for variable in range(pool.shape[1]):
         if shared >> variable & 1:
-            key = mixed(key ^ np.uint64(pool[row, variable]))
+            key = mix(key ^ np.uint64(pool[row, variable]))
     return key
 
 

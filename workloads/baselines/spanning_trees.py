@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.compiled.arrays.hashing import mixed
+from rpq.compiled.arrays.hashing import mix
 from rpq.compiled.kernel_cache import njit
 
 NONE = -1
@@ -135,7 +135,7 @@ def numbered_columns(table: pa.Table) -> tuple[list[np.ndarray], int, list[str]]
 def _slot(first, second, third, chain):
     """Return the place of a key of three numbers in the array of hash chains."""
     key = np.uint64(first) << np.uint64(38) ^ np.uint64(second) << np.uint64(12) ^ np.uint64(third)
-    return np.int64(mixed(key) & np.uint64(len(chain) - 1))
+    return np.int64(mix(key) & np.uint64(len(chain) - 1))
 
 
 @njit(cache=True)

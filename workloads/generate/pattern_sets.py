@@ -114,7 +114,7 @@ class _Graph:
                 self.neighbours.setdefault(near, []).append((far, label, out))
                 self.lists.setdefault((near, label, out), []).append(far)
 
-    def like(self, vertex: str) -> list[str]:
+    def same_sort(self, vertex: str) -> list[str]:
         """Return the vertices of the same sort."""
         _, label, out = self.neighbours[vertex][0]
         return self.alike[label, out]
@@ -251,7 +251,7 @@ def _unsatisfiable(graph: _Graph, chance: random.Random, drawn: PatternQuery) ->
     """Replace a vertex by a constant so that the pattern has no solution; return None if no such constant is found."""
     for _ in range(_TRIES):
         place = chance.randrange(len(drawn.vertices))
-        changed = _with_constant(drawn, place, chance.choice(graph.like(drawn.vertices[place])))
+        changed = _with_constant(drawn, place, chance.choice(graph.same_sort(drawn.vertices[place])))
         if not all(changed.is_constant) and graph.count(changed, 0) == 0:
             return changed._replace(is_satisfied=False)
     return None

@@ -291,7 +291,7 @@ def run(
                 timer.start()
                 for line in process.stdout:
                     if line.endswith("\n"):
-                        readings.append(_reading(line, words))
+                        readings.append(_parse_reading(line, words))
                         if readings[-1].seconds > seconds:
                             stop(f"{seconds:g} s of CPU")
                             break
@@ -315,7 +315,7 @@ def _ready(line: str) -> tuple[bool, int | None]:
     return word == "ready", int(cells[0]) if cells else None
 
 
-def _reading(line: str, words: Sequence[str]) -> Reading:
+def _parse_reading(line: str, words: Sequence[str]) -> Reading:
     try:
         slide, seconds, answers, checksum, *others = line.split("\t")
         total, change_seconds = map(float, others) if others else (0.0, None)

@@ -189,8 +189,8 @@ class TextSink:
         self._lines = lines
         self._new_frame = FRAMES.get(packed)
         self._frame: Frame | None = None
-        self._goes_on = self._has_begun = position is not None
-        self._bytes = self._whole = position or 0
+        self._is_resumed = self._has_begun = position is not None
+        self._bytes = self._complete_bytes = position or 0
         self._has_lines = self._bytes > len(lines.header(self._columns))
         self._is_broken = False
         if destination.begins_at_once:
@@ -239,7 +239,7 @@ class TextSink:
             raise
 
     def discard(self) -> None:
-        self._destination.discard(whole=self._whole if self.rows or self._goes_on else 0)
+        self._destination.discard(whole=self._complete_bytes if self.rows or self._is_resumed else 0)
 
     @contextmanager
     def _note_failures(self) -> Iterator[None]:
@@ -279,7 +279,7 @@ class TextSink:
 
     def _hand_over(self) -> None:
         self._destination.file.flush()
-        self._whole = self._bytes
+        self._complete_bytes = self._bytes
 
 
 class ParquetSink:

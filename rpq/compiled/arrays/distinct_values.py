@@ -1,4 +1,4 @@
-"""The different values of an array of integers."""
+"""The distinct values of an array of integers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy as np
 from rpq.compiled.kernel_cache import njit
 
 _LARGEST_TABLE = 1 << 16
-"""The number of possible values up to which the different ones are found in a table rather than by sorting."""
+"""The number of possible values up to which the distinct ones are found with a table, not by sorting."""
 
 
 def distinct_values(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different values, all from 0 to below `size`, and the place of each value among them.
+    """Return the distinct values, which must be from 0 to below `size`, and the place of each value among them.
 
     >>> [array.tolist() for array in distinct_values(np.array([7, 2, 7]), 10)]
     [[2, 7], [1, 0, 1]]
@@ -25,9 +25,10 @@ def distinct_values(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarr
 
 @njit(cache=True, nogil=True)
 def number_values(values, place, used, of_values):
-    """Write the place of each value among the different ones, by increasing value, and these; return how many there are.
+    """Write the distinct values in ascending order, and the place of each value among them. Return the number of distinct
+    values.
 
-    `place` is -1 for each value.
+    `place` must be -1 for each value.
     """
     for value in values:
         place[value] = 0

@@ -44,7 +44,7 @@ def ids_in(table: np.ndarray) -> list[int]:
 
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
-def mixed(h):
+def mix(h):
     """Return a hash all of whose bits depend on all bits of a 64-bit number (the finalizer of SplitMix64)."""
     h ^= h >> np.uint64(30)
     h *= _MIX_1

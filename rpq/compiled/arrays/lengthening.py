@@ -1,4 +1,4 @@
-"""Longer copies of arrays, when the structure to which they belong needs room for more entries."""
+"""Longer copies of arrays, for structures that need room for more entries."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Reused memory for rows.
 
 New memory costs more than writing to it: the system clears each page before it assigns it to a process, at 0.05 ns per byte
-in huge pages and 0.3 in small ones, and at up to 2 where a host has to provide it first. The allocator returns large regions
-to the system as soon as they are free, or keeps them, by what lies above them. Therefore this module keeps regions, and
-reuses a region when nothing else refers to it. The next push may bring as many rows as the last one, so as many bytes are
-kept as were in use at once: some of them for good, the others until they have been free for some seconds.
+in huge pages and 0.3 in small ones, and at up to 2 where a host has to provide it first. The allocator returns a large free
+region to the system at once or keeps it, depending on the memory above it. Therefore this module keeps regions, and reuses a
+region when nothing else refers to it. The next push may bring as many rows as the last one, so as many bytes are kept as
+were in use at once: some of them for good, the others until they have been free for some seconds.
 
-New regions consist of whole huge pages where the system has them. The allocator would place regions anywhere, one beside the
-other, so that many of their pages are small.
+New regions consist of whole huge pages where the system has them. The allocator would place regions at any address, so that
+many of their pages would be small.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MOST = 1 << 30
 UNUSED = 10.0
 """The seconds after which a free region is released, if there are more than are kept for good."""
 _BETWEEN_LOOKS = 1.0
-"""The seconds between two looks for such regions."""
+"""The seconds between two searches for such regions."""
 _TOO_LARGE = 4
 """A free region is not used for a request that is more than this factor smaller."""
 _REFERENCES = sys.getrefcount(object())  # the reference of the call itself
@@ -45,7 +45,7 @@ _REFERENCES = sys.getrefcount(object())  # the reference of the call itself
 class _Region:
     memory: np.ndarray
     used: float
-    """The time when it was taken, or seen in use, last."""
+    """The time when it was last taken or seen in use."""
 
     @property
     def is_free(self) -> bool:
@@ -93,7 +93,7 @@ class Reserve:
             return self._add(-(-size // HUGE_PAGE) * HUGE_PAGE)
 
     def release_unused(self) -> None:
-        """Release regions that have been free for some seconds; to be called now and then.
+        """Release regions that have been free for some seconds. Call it from time to time.
 
         O(1) unless there are more than are kept for good; then O(regions log regions) once a second.
         """
@@ -111,7 +111,7 @@ class Reserve:
             self._limit = max(self._least, self.nbytes)
 
     def _add(self, size: int) -> np.ndarray:
-        """Return a new region, and keep it unless there are too many."""
+        """Return a new region. Keep it unless the limit is reached."""
         free = [region for region in self._regions if region.is_free]  # none of which fits the request
         in_use = self.nbytes - sum(map(_size, free)) + size
         if in_use <= self._most:

@@ -1,9 +1,9 @@
-"""A hash table from hashes to ids that is four fifths full, for edges of which few bytes may be kept.
+"""A compact hash table from hashes to ids, four fifths full, for edges, of which there are many.
 
 Linear probing over uint32 entries of any number. An entry is 0 or has `id + 1` in its lower bits and a *tag* in the others,
-which are bits of the hash: an entry with another tag is passed over without a look at its key, so that long searches stay in
-a line or two of the cache. As in `hashing.py`, whose tables are larger and faster where they are small, the caller stores
-the keys and iterates over candidates:
+which are bits of the hash: an entry with another tag is skipped without reading its key, so that long searches stay in a
+line or two of the cache. As in `hashing.py`, whose tables are larger and faster where they are small, the caller stores the
+keys and iterates over candidates:
 
     place = first_tagged(table, entries, bits, h)
     while place >= 0 and key[tagged_id(table, place, bits)] != wanted:
@@ -35,7 +35,7 @@ def tagged_entries(ids: int) -> int:
 
 
 def bits_of_ids(ids: int) -> int:
-    """Return the number of bits of an entry that ids below `ids` take."""
+    """Return the number of bits that an id below `ids` occupies in an entry."""
     return max(1, ids.bit_length())
 
 

@@ -271,7 +271,7 @@ class ConditionSets:
 
     def whole_set(self, label: str) -> int:
         """Return the number of the set of all derived labels of a label."""
-        return self.number_of(self._on(label).ids)
+        return self.number_of(self._conditions_of_label(label).ids)
 
     def ids(self) -> list[int]:
         """Return the ids of all derived labels that are in a set, or will be in one."""
@@ -293,7 +293,7 @@ class ConditionSets:
         self, label: np.ndarray, names: Sequence[object], values: Mapping[str, Any], timestamp: np.ndarray
     ) -> int:
         """Return the number of the set of one tuple like `sets_of`; each value has the type of its property."""
-        conditions = self._on(str(names[label.item(0)]))
+        conditions = self._conditions_of_label(str(names[label.item(0)]))
         if not conditions.texts:
             return 0
         if conditions.compared is None:
@@ -322,7 +322,7 @@ class ConditionSets:
             name = names[number]
             if not isinstance(name, str) or not name:
                 continue
-            conditions = self._on(name)
+            conditions = self._conditions_of_label(name)
             if not conditions.texts:
                 continue
             (size, code), *others = self._factors(conditions, complete, verdicts, count)
@@ -345,7 +345,7 @@ class ConditionSets:
         """Return the columns of all properties, and of timestamps; those that are missing are null, once they are needed."""
         return _CompleteColumns(columns, timestamp, count, self.types.known)
 
-    def _on(self, label: str) -> _LabelConditions:
+    def _conditions_of_label(self, label: str) -> _LabelConditions:
         """Return the conditions on a label. O(conditions), the first time."""
         found = self._of_label.get(label)
         if found is None:
@@ -379,7 +379,7 @@ class ConditionSets:
         verdicts: dict[str, np.ndarray],
         count: int,
     ) -> Iterable[tuple[int, np.ndarray]]:
-        """Yield what decides on the conditions: how many values it has, and the value of each tuple."""
+        """Yield the factors that decide on the conditions, each as its number of values and the value of each tuple."""
         for begin in range(0, len(conditions.single), _BITS):
             bits = np.zeros(0, np.int64)
             some = conditions.single[begin : begin + _BITS]
@@ -400,7 +400,7 @@ class ConditionSets:
             if not values.null_count:
                 verdicts: np.ndarray = COMPARE[found[1].sign](values.to_numpy(), found[1].constant)
                 return verdicts
-        return self._predicates[text].keep(columns, count)[0]
+        return self._predicates[text].mask(columns, count)[0]
 
     def _set_of(self, conditions: _LabelConditions, key: tuple[int, ...]) -> int:
         """Return the number of the set of derived labels for the values of the factors."""
@@ -443,7 +443,7 @@ def _check_filters(filters: Iterable[Filter], kind_of: Callable[..., ColumnKind]
 
 
 def misfit(error: WhereError, types: PropertyTypes) -> str:
-    """Return what is wrong with properties of these types in a condition or a filter."""
+    """Return the error of properties of these types in a condition or a filter, as text."""
     if "?" in error.text and (found := re.findall(r"\?\w+\.(\w+)", error.text)):
         known = ", ".join(f"column {name!r} is of type {kind}" for name, kind in types.names.items() if name in found)
         return f"the filter {error.text} does not fit the properties: {error.message}; {known or 'of timestamps'}"

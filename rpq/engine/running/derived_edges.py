@@ -266,7 +266,7 @@ def kinds_of_tuples(tuples, bound, satisfied, lost, is_effective, wanted, replac
 
 @njit(cache=True, nogil=True)
 def rows_to_apply(tuples, is_edge, now, count, rows):
-    """Write the rows of tuples that become edges or are needed to move the time; return how many."""
+    """Write the rows of tuples that become edges or are needed to advance the time. Return their number."""
     following, is_behind, latest = np.int64(0), True, np.int64(-1)
     for i in range(count - 1, -1, -1):
         rows[i] = is_edge[i]
@@ -408,10 +408,10 @@ class WindowDerivation:
         links: list[tuple[int, TupleEdges]] = []
         if self._links.are_read:
             links = self._links.derive_in_window(chunk, properties, timestamp, applied, number=number, values=values)
-        return self._derived(chunk, tuples, now, applied, links, outcome)
+        return self._derive_changes(chunk, tuples, now, applied, links, outcome)
 
     def expire(self, time: int) -> DerivedChunk | None:
-        """Advance the time without a tuple; return what leaves the window, None for nothing."""
+        """Advance the time without a tuple. Return the edges that leave the window, or None if there are none."""
         if self.edges.counts:
             return None
         applied = self.edges.expire(time)
@@ -419,7 +419,7 @@ class WindowDerivation:
             return None
         links = self._links.departure_links(applied) if self._links.are_read else []
         nothing = Chunk(*(np.zeros(0, kind) for kind in (np.int32, np.int32, np.int32, np.int64, np.uint8, np.int32)))
-        return self._derived(nothing, view(nothing), np.zeros(0, np.int64), applied, links, np.zeros(0, np.uint8))
+        return self._derive_changes(nothing, view(nothing), np.zeros(0, np.int64), applied, links, np.zeros(0, np.uint8))
 
     def set_statics(
         self, keys: Sequence[Any], links: Sequence[list[Link]], *, begins: bool
@@ -448,7 +448,7 @@ class WindowDerivation:
         bounds = {self.edges.window: lower_bounds(self.edges.window, now)}
         return self._outcome_counts.judge(chunk, tuples, before, bounds)
 
-    def _derived(
+    def _derive_changes(
         self,
         chunk: Chunk,
         tuples: Any,

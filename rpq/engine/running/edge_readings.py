@@ -19,7 +19,7 @@ from rpq.stream.names.stream_labels import ConditionLabel, EdgeEnd, LabelSymbol
 
 
 class EdgeReadings:
-    """The queries of a stream whose edges have an identity or properties, with what they read."""
+    """The queries of a stream whose edges have an identity or properties, and their readings."""
 
     def __init__(self, labels: LabelDictionary) -> None:
         self._labels = labels
@@ -41,7 +41,7 @@ class EdgeReadings:
         return len(self._readings)
 
     def add(self, questions: Iterable[Question], readings: Mapping[str, tuple[Reading, ...]]) -> None:
-        """Add queries, each with what it reads over its windows."""
+        """Add queries, each with its readings over its windows."""
         self._questions |= {question.name: question for question in questions}
         self._readings |= readings
         self._index()

@@ -228,7 +228,7 @@ class EdgeVertexLinks:
         """Return the links of static edges with these values, which become vertices; `names` are the values of vertices."""
         chunk, count = statics.chunk(), len(statics)
         columns = self._sets.complete(values, None, count)
-        accepted_by = self._accepted(chunk, columns, np.ones(count, bool))
+        accepted_by = self._acceptance_masks(chunk, columns, np.ones(count, bool))
         for walk, accepted in accepted_by:
             for ids in (statics.vertex, statics.twin) if walk.is_second else (statics.vertex,):
                 new = np.flatnonzero(accepted & (ids == NO_VERTEX))
@@ -270,7 +270,7 @@ class EdgeVertexLinks:
             self._walks_on[label] = walks
         return walks
 
-    def _accepted(
+    def _acceptance_masks(
         self, chunk: Chunk, columns: Mapping[str, pa.Array], is_there: np.ndarray
     ) -> list[tuple[_Walk, np.ndarray]]:
         """Return for each walk of an expression which of the edges that are there it accepts (bool)."""
@@ -308,7 +308,7 @@ class EdgeVertexLinks:
         """
         count = len(chunk.label)
         columns = self._sets.complete(properties, timestamp, count)
-        accepted_by = self._accepted(chunk, columns, is_new)
+        accepted_by = self._acceptance_masks(chunk, columns, is_new)
         has_vertex, has_twin = np.zeros(count, bool), np.zeros(count, bool)
         for walk, accepted in accepted_by:
             has_vertex |= accepted

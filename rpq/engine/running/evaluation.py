@@ -157,7 +157,7 @@ class Evaluation:
         self._single = SingleTuple()
         self._uncounted = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
         self._singles = 0  # single tuples since the last check whether to collect, which costs as much as a tuple
-        self._look_every = min(64, capacity)
+        self._check_interval = min(64, capacity)
         self._vertex_room = 0  # there is room for vertex ids below this
         self._is_divided = False  # whether a query must be informed of every new vertex
         self._threads = threads
@@ -227,7 +227,7 @@ class Evaluation:
 
     def push(self, tuples: Columns, *, collect: bool) -> PushResult:
         """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
-        if reserve.rows.nbytes > reserve.LEAST:  # few pushes bring so many rows, and each call costs small ones time
+        if reserve.rows.nbytes > reserve.LEAST:  # few pushes have so many rows, and the call would slow down small pushes
             reserve.rows.release_unused()
         rows: list[ChunkRows] = []
         late: list[np.ndarray] = []
@@ -524,7 +524,7 @@ class Evaluation:
         self.guard.places = self.row_guard.places = None
         if failure is None:
             self._singles += 1
-            if self._singles >= self._look_every:
+            if self._singles >= self._check_interval:
                 self._singles = 0
                 reserve.rows.release_unused()
                 self.collector.collect_if_due()
@@ -727,7 +727,7 @@ class Evaluation:
         return ChunkResult(rows, self.running.rows() - before, _NONE, None)
 
     def empty_windows(self, time: int) -> None:
-        """Move the stream time so far that all windows are empty, without reporting the rows that leave."""
+        """Advance the stream time until all windows are empty, without reporting the rows that leave."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
         queries = self.running.by_number
@@ -743,7 +743,8 @@ class Evaluation:
         return self._deltas()
 
     def _expire(self, time: int) -> list[tuple[int, Delta]]:
-        """Remove edges from a window that is decided before the graph; return what it reports. Raises `LimitError`."""
+        """Remove edges from a window that is decided before the graph. Return the rows that it reports. Raises
+        `LimitError`."""
         derived = None if self.multigraph is None else self.multigraph.expire(time)
         if derived is None:
             return []
@@ -761,7 +762,7 @@ class Evaluation:
         return deltas
 
     def _report(self, deltas: list[tuple[int, Delta]], time: int) -> list[tuple[int, Delta]]:
-        """Return what is reported of changes at a time that no tuple of the current chunk has. Raises `LimitError`."""
+        """Return the reports of changes at a time that no tuple of the current chunk has. Raises `LimitError`."""
         deltas = self.output.report(deltas, np.array([time]))
         if (overflow := self.output.overflow(deltas)) is not None:
             raise self.row_guard.error(overflow.query, overflow.number, place=0)
@@ -813,7 +814,7 @@ class Evaluation:
         forgotten: int,
         forgotten_of_streams: int,
     ) -> None:
-        """Restore labels, with what is accepted of each, and the largest timestamps of inserts that were lost and passed by.
+        """Restore labels, the accepted ends of each, and the largest timestamps of inserts that were lost and passed by.
 
         `forgotten` is such a timestamp for those labels that were forgotten. Raises `Damage` where a query needs more of a
         label than is accepted.
@@ -959,7 +960,7 @@ class Evaluation:
             self.collector.collect()
 
     def _drop_edges(self, texts: Sequence[LabelSymbol]) -> None:
-        """Drop the edges with labels that no query accepts any more; they are passed by now. O(edges)."""
+        """Drop the edges with labels that no query accepts any longer; they are passed by now. O(edges)."""
         if not texts:
             return
         graph, names = self.graph, self.vertices.names_of
@@ -980,12 +981,12 @@ class Evaluation:
         for host in self.running.hosts:
             host.drop_edges(deletes, view_of_deletes, graph.edges)
 
-    def keep(self, window: Window) -> None:
+    def retain_window(self, window: Window) -> None:
         """Keep all edges of a window, in the integers of the stream, from the first tuple on."""
         self._keep_window = window
         if self.multigraph is not None:
             self.multigraph.keep_window = window
-        self.running.keep(window, self.labels, self.graph)
+        self.running.retain_window(window, self.labels, self.graph)
 
     def check(self) -> None:
         """Assert the invariants of every part."""

@@ -112,7 +112,7 @@ class NamelessChunk(NamedTuple):
 class NamedChunk(NamedTuple):
     """The same tuples, with ids for the names of their ends, of which these are `fresh`."""
 
-    begun: NamelessChunk
+    nameless: NamelessChunk
     source: np.ndarray
     target: np.ndarray
     fresh: np.ndarray
@@ -328,7 +328,7 @@ class Collector:
             bearing = self.multigraph.edges_per_label(bearing)
         if upcoming is not None:
             retained = np.concatenate([retained, upcoming.source, upcoming.target])
-            bearing = _with_labels(bearing, upcoming.begun.labels)
+            bearing = _with_labels(bearing, upcoming.nameless.labels)
         if len(retained):
             are_retained = np.zeros(intake.vertices.count, bool)
             are_retained[retained[(retained >= 0) & (retained < len(are_retained))]] = True  # others are terms, or unbound

@@ -1,4 +1,4 @@
-"""The limits of an engine: how much memory it may take, and how many rows an event may bring to a query."""
+"""The limits of an engine: on its memory, and on the rows that one event may bring to a query."""
 
 from __future__ import annotations
 

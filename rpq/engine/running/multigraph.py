@@ -93,7 +93,7 @@ def has_counted_window(question: Question, reading: Reading, identity: Identity)
 
 
 class _Tuples(NamedTuple):
-    """The tuples of a chunk, and what is known of them before they are applied to edges."""
+    """The tuples of a chunk, and the facts about them before they are applied to edges."""
 
     chunk: Chunk
     view: Any
@@ -156,7 +156,7 @@ class Multigraph:
         self._admit = admit
         self._is_read = is_read
         self.readings = EdgeReadings(labels)
-        """The queries, with what they read."""
+        """The queries and their readings."""
         self._tracked: dict[str, Hashable] = {}
         """The keys of trackers, by the queries about paths in time order whose content does not follow from timestamps."""
         self._capacity = capacity
@@ -205,7 +205,7 @@ class Multigraph:
     def add(
         self, questions: Iterable[Question], readings: Mapping[str, tuple[Reading, ...]], *, is_late: bool = False
     ) -> None:
-        """Add queries, each with what it reads over its windows; `is_late` if they begin empty in mid-stream.
+        """Add queries, each with its readings over its windows. `is_late` is true if they begin empty in mid-stream.
 
         Raises `QueryError` for a condition that does not fit the properties.
         """
@@ -373,7 +373,8 @@ class Multigraph:
     # --- labels ----------------------------------------------------------------------------------------------
 
     def edges_per_label(self, edges: np.ndarray) -> np.ndarray:
-        """Return how many edges bear each label, with the versions and derived labels counted, so that none is forgotten."""
+        """Return the number of edges with each label, including versions and derived labels, so that no used label is
+        forgotten."""
         versions = np.bincount(self.versions.ends()[1], minlength=len(edges))
         found: np.ndarray = np.add(edges, versions.astype(edges.dtype))
         found[self.sets.ids()] += 1
@@ -519,7 +520,8 @@ class Multigraph:
         return [one if one >= 0 else None for one in number.tolist()]
 
     def expire(self, time: int) -> DerivedChunk | None:
-        """Advance the time without a tuple; return what leaves a window that is decided before the graph, or None."""
+        """Advance the time without a tuple. Return the edges that leave a window that is decided before the graph, or
+        None."""
         return None if self._window is None else self._window.expire(time)
 
     def derive_statics(self, *, begins: bool = False) -> tuple[list[Link], list[Link]]:
@@ -763,7 +765,7 @@ class Multigraph:
         return int(timestamp[is_mine[label]].max(initial=ABSENT_VERSION))
 
     def edges_live(self, time: int | None) -> int:
-        """Return how many edges with a label that is read the longest window holds."""
+        """Return the number of edges with a read label in the longest window."""
         source, label, target, _, _ = self.versions.columns(self.versions.live(self.lower_bound(time)))
         is_read = self.outcome_counts.reads(label) != 0
         if not self.has_ordered_counts:

@@ -140,7 +140,7 @@ class OutcomeCounts:
         self.forget_labels()
 
     def counts(self, name: str) -> np.ndarray:
-        """Return how many tuples had each outcome for a query, in the order of `Outcome`."""
+        """Return the number of tuples with each outcome for a query, in the order of `Outcome`."""
         reader = self._readers[self._keys[name]]
         counts: np.ndarray = reader.counts - reader.counts_before[name]
         return counts

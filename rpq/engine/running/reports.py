@@ -47,7 +47,7 @@ class Reports:
         """The answer at the last report, where reports are whole answers."""
         self._time: int | None = None
         self._guard = guard
-        self._granted = 0  # bytes that the guard knows of
+        self._granted_bytes = 0  # bytes that the guard knows of
         self._steps = steps
         """The numbers of which the times of reports are multiples, each time of at least one."""
         self._columns = columns
@@ -102,9 +102,9 @@ class Reports:
 
     def _request_memory(self) -> None:
         """Request twice the memory in use from the guard if it has not granted that much. Raises `MemoryLimitError`."""
-        if self.nbytes > self._granted:
-            self._granted = 2 * self.nbytes
-            self._guard(self._granted + self._granted // 4, 0)
+        if self.nbytes > self._granted_bytes:
+            self._granted_bytes = 2 * self.nbytes
+            self._guard(self._granted_bytes + self._granted_bytes // 4, 0)
 
     def _take_whole(self, times: np.ndarray) -> Delta | None:
         """Return the whole answer at each boundary that is passed, whether or not it has changed since the last one."""
@@ -152,7 +152,7 @@ class Reports:
     def _boundaries(self, first: int, end: int) -> np.ndarray:
         """Return the times of reports that are at least `first` and before `end`. Raises `MemoryLimitError`."""
         count = sum((end - first) // step + 1 for step in self._steps)
-        self._guard(self._granted + count * (4 * self._columns + 40), 0)
+        self._guard(self._granted_bytes + count * (4 * self._columns + 40), 0)
         return report_boundaries(first, end, self._steps)
 
     def _net(self) -> WeightedRows:
@@ -235,7 +235,7 @@ class Reports:
         return [None if name.is_none else name.unicode() for name in saved["names"]]
 
     def restore(self, saved: JsonValue, ids: np.ndarray, *, time: int | None) -> None:
-        """Continue from what `saved` returned at a stream time; `ids` are those of its names. Raises `Damage`."""
+        """Continue from the output of `to_state` at a stream time; `ids` are those of its names. Raises `Damage`."""
         self.rows[:] = [count.integer(0, _LARGEST_COUNT) for count in saved["told"].tuple_of(2)]
         rows, weights = self._read_rows(saved, ids)
         if len(rows) and time is None:

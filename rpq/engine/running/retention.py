@@ -59,7 +59,7 @@ def count_key(reading: Reading, origin: str | None) -> Hashable:
 class _Refusal(NamedTuple):
     """The reason why a window is refused, and the time from which it will be accepted, if that is known."""
 
-    why: str
+    reason: str
     available_from: int | None
     complete_from: int = 0
 
@@ -95,7 +95,7 @@ def refuse_if_lost(
         available = to_timestamp(latest.available_from or 0)
         at_once = f', or at once with start="empty", which is complete from {to_timestamp(complete)} on'
         raise RegistrationError(
-            f"query {question.name!r}: {latest.why}; it can be registered from {available} on, if no more are lost until "
+            f"query {question.name!r}: {latest.reason}; it can be registered from {available} on, if no more are lost until "
             f"then{at_once if begins_empty else ''}",
             available_from=available,
         )

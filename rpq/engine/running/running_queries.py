@@ -319,7 +319,7 @@ class RunningQueries:
                     narrowed.add(text)
         return sorted(narrowed)
 
-    def keep(self, window: Window, labels: LabelDictionary, graph: SnapshotGraph) -> None:
+    def retain_window(self, window: Window, labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Keep all edges of a window in the graph, whether a query reads them or not. Comes before the first tuple."""
         self._keep_window = window
         self._recount_readings(labels, graph)
@@ -364,7 +364,7 @@ class RunningQueries:
             self._hosts.pop(make, None)
 
     def _drop_unread_windows(self, graph: SnapshotGraph) -> None:
-        """Drop windows over which no query reads any more, also from the graph. O(windows · labels)."""
+        """Drop windows over which no query reads any longer, also from the graph. O(windows · labels)."""
         keep = (self._keep_window, None)
         remaining = [(key, number) for key, number in self._windows.items() if self._readers[key] or key == keep]
         self._windows = {key: number for number, (key, _) in enumerate(remaining)}
@@ -536,7 +536,7 @@ class RunningQueries:
             self._unreported[running.question.name] = self.unreported_rows(running) + rows
 
     def unreported_rows(self, running: RunningQuery) -> np.ndarray:
-        """Return how many rows that a query has counted, added and removed, were not reported."""
+        """Return the numbers of added and of removed rows that a query has counted but not reported."""
         return self._unreported.get(running.question.name, _NO_ROWS)
 
     def figures_of(self, running: RunningQuery) -> Figures:

@@ -402,7 +402,7 @@ class SavedState:
         """
         with _damage_named(self.path):
             if self.content.keep is not None:
-                evaluation.keep(self.content.keep.window)
+                evaluation.retain_window(self.content.keep.window)
             if self.content.multigraph is not None:
                 evaluation.begin_multigraph()
                 counted = self.content.multigraph.counted

@@ -89,7 +89,8 @@ def table_bytes(columns: Mapping[str, pa.Array]) -> np.ndarray:
 
 
 def _table(content: np.ndarray, count: int | None) -> pa.Table:
-    """Return the columns that `table_bytes` wrote, of so many edges, or with None of any number. Raises `Damage`."""
+    """Return the columns that `table_bytes` wrote, for this number of edges, or for any number with None. Raises
+    `Damage`."""
     if not len(content):
         return pa.table({})
     try:
@@ -151,7 +152,7 @@ class Edges:
         return len(self.source)
 
     def counted_table(self) -> pa.Table:
-        """Return what is known of versions in a count window: `COUNTED_COLUMNS` and `value.NAME`. Raises `Damage`."""
+        """Return the table of the versions in a count window: `COUNTED_COLUMNS` and `value.NAME`. Raises `Damage`."""
         versions = len(self.version_source)
         if not len(self.counted):
             if versions:

@@ -64,10 +64,10 @@ class MatchQuery(SparqlQuery):
         super().__post_init__()
 
     def _read(self) -> SparqlQuestion:
-        object.__setattr__(self, "_translation", self._translated(is_triple=False))
+        object.__setattr__(self, "_translation", self._translate(is_triple=False))
         return self.translation.question
 
-    def _translated(self, *, is_triple: bool) -> Translation:
+    def _translate(self, *, is_triple: bool) -> Translation:
         dialect: Dialect = "cypher" if self.language == "cypher" else "gql"
         tree = parse(self.expression)
         return translate(tree, dialect=dialect, node_label=self.node_label, paths=self.paths, is_triple=is_triple)
@@ -82,7 +82,7 @@ class MatchQuery(SparqlQuery):
         other = copy(self)
         for derived in ("_accepted_edges", "_path_atoms"):
             other.__dict__.pop(derived, None)
-        translation = self._translated(is_triple=True)
+        translation = self._translate(is_triple=True)
         object.__setattr__(other, "_translation", translation)
         object.__setattr__(other, "_parsed", translation.question)
         return other

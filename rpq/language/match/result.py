@@ -88,12 +88,12 @@ class _Items:
             if name in [one.name for one in columns]:
                 self._fail(item.at, f"two columns are called {name}: write AS and another name behind one of them")
             if isinstance(item.value, Aggregated):
-                inner, column = self._aggregated(inner, scope, item.value, name, f".column {number}", aggregates, finals)
+                inner, column = self._add_aggregate(inner, scope, item.value, name, f".column {number}", aggregates, finals)
                 columns.append(column)
                 internals.append(f".column {number}")
                 continue
             value = self._item_value(scope, item)
-            inner, internal = self._extended(inner, value)
+            inner, internal = self._extend(inner, value)
             if internal in internals:
                 inner, internal = Extend(inner, f".column {number}", Variable(internal)), f".column {number}"
             columns.append(Column(name, value.kind, value))
@@ -117,7 +117,7 @@ class _Items:
             )
         return self._values.value(scope, item.value)
 
-    def _extended(self, inner: Operator, value: Value, *, is_summed: bool = False) -> tuple[Operator, str]:
+    def _extend(self, inner: Operator, value: Value, *, is_summed: bool = False) -> tuple[Operator, str]:
         """Return an operator with a value as a column, and the name of the column."""
         if value.kind == "vertex":
             return inner, value.variable
@@ -130,7 +130,7 @@ class _Items:
             inner = Extend(inner, name, EdgeValue(value, is_summed))
         return inner, name
 
-    def _aggregated(
+    def _add_aggregate(
         self,
         inner: Operator,
         scope: Scope,
@@ -157,7 +157,7 @@ class _Items:
                 item.column - 1,
                 f"{item.function} of timestamps is refused: take min or max of them, or {item.function} of a property",
             )
-        inner, column = self._extended(inner, value, is_summed=item.function != "count")
+        inner, column = self._extend(inner, value, is_summed=item.function != "count")
         argument = Variable(column)
         if item.function == "count":
             aggregates[internal] = Aggregate("COUNT", argument, item.is_distinct)

@@ -24,7 +24,7 @@ class Binding:
 
 
 class Scope:
-    """The names that can be used at a place, by what they stand for."""
+    """The names that can be used at a place, by their kinds."""
 
     def __init__(self, outer: Scope | None = None) -> None:
         self._outer = outer

@@ -336,11 +336,11 @@ def _unexpected(text: str, at: int, word: str, accepted: Iterable[str]) -> Match
     found = f"unexpected {word!r}" if word else "the text ends too early"
     hint = did_you_mean(word.upper(), [one for one in words if one in _KEYWORDS]) if word else ""
     terminals = {one.name: one.pattern.value for one in grammar().terminals}
-    listed = dict.fromkeys(_shown(name, terminals, are_edges="WHERE" in words) for name in words)
+    listed = dict.fromkeys(_terminal_name(name, terminals, are_edges="WHERE" in words) for name in words)
     return match_error(text, at, f"{found}{hint}", ", ".join(listed) or "the end")
 
 
-def _shown(name: str, terminals: dict[str, str], *, are_edges: bool) -> str:
+def _terminal_name(name: str, terminals: dict[str, str], *, are_edges: bool) -> str:
     """Return the name of a terminal of the grammar in an error. With `are_edges` an edge is expected there."""
     if name in _SHOWN_TERMINALS:
         return _SHOWN_TERMINALS[name]

@@ -70,7 +70,7 @@ _NUMBER = re.compile(r"\s*[+-]?(\d|\.\d|inf|nan)", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Translation:
-    """The algebra of a MATCH text, and what it reads of edges."""
+    """The algebra of a MATCH text, and the properties that it reads of edges."""
 
     question: SparqlQuestion
     columns: tuple[Column, ...]
@@ -83,7 +83,7 @@ class Translation:
 
 
 def translate(tree: MatchText, *, dialect: Dialect, node_label: str, paths: str, is_triple: bool = False) -> Translation:
-    """Return the algebra of a text. Raises `MatchError` at the place of what is refused. O(size²).
+    """Return the algebra of a text. Raises `MatchError` with the place of a part that is not supported. O(size²).
 
     With `is_triple` there are no parallel edges with one label, so an edge that nothing reads need not be bound.
 

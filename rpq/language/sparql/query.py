@@ -19,7 +19,7 @@ from rpq.language.pattern import (
     Atom,
     Variable,
     accepted_edges,
-    edges_accepted_on_paths,
+    accepted_edges_on_paths,
     never_simple,
 )
 from rpq.language.query import Query, automaton_of, labels_of
@@ -291,7 +291,7 @@ class SparqlQuery(Query):
         """
         accepted = self._accepted_edges.get(label, frozenset())
         named, of_others = self._accepted_on_paths
-        on_paths = of_others if isinstance(label, str) else edges_accepted_on_paths(self._path_atoms, label)
+        on_paths = of_others if isinstance(label, str) else accepted_edges_on_paths(self._path_atoms, label)
         on_paths = named.get(label, on_paths)
         accepted = accepted | on_paths if accepted else on_paths
         if not accepted or accepted == {ALL}:
@@ -304,8 +304,8 @@ class SparqlQuery(Query):
         """The edges that paths accept, by their ends: those with each label that a path names, and those with any other."""
         named = frozenset().union(*(dfa.labels for _, dfa in self._path_atoms))
         other = max(map(text_of, named), default="") + "?"
-        of_named = {label: edges_accepted_on_paths(self._path_atoms, label) for label in named}
-        return of_named, edges_accepted_on_paths(self._path_atoms, other)
+        of_named = {label: accepted_edges_on_paths(self._path_atoms, label) for label in named}
+        return of_named, accepted_edges_on_paths(self._path_atoms, other)
 
     @cached_property
     def _path_atoms(self) -> list[tuple[Atom, automata.DFA]]:

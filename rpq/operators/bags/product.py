@@ -282,7 +282,7 @@ class Distinct:
     def change(self, changes: WeightedRows) -> WeightedRows:
         """Apply changes and return the rows that entered or left, net of each event, those that left first."""
         if not self._width:
-            changes = self._turning(changes)
+            changes = self._emptiness_changes(changes)
         count, width = len(changes), self._width
         fields = self.bags.bags.fields
         if fields[USED] - fields[FREE] + count > fields[ROOM]:
@@ -292,7 +292,7 @@ class Distinct:
         )
         return WeightedRows(rows[: written * width].reshape(written, width), weights[:written], events[:written])
 
-    def _turning(self, changes: WeightedRows) -> WeightedRows:
+    def _emptiness_changes(self, changes: WeightedRows) -> WeightedRows:
         """Return the changes of the row without columns summed up between the events in which it enters or leaves."""
         if not len(changes):
             return changes

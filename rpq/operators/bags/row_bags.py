@@ -17,7 +17,7 @@ from rpq.compiled.arrays.hashing import (
     first_candidate,
     home_of,
     id_at,
-    mixed,
+    mix,
     new_table,
     next_candidate,
     put,
@@ -146,7 +146,7 @@ def _hash(bag, rows, at, width):
     for i in range(width):
         h = (h ^ np.uint64(rows[at + i])) * _PRIME
         h ^= h >> np.uint64(29)
-    return mixed(h)
+    return mix(h)
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.compiled.arrays.hashing import mixed
+from rpq.compiled.arrays.hashing import mix
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.bags.row_bags import NONE, STRIDE, add
 
@@ -265,7 +265,7 @@ def next_partner(matching, sign, kind, high, low, real, node):
 @njit(cache=True, nogil=True, forceinline=True)
 def _rises(matching, node, parent):
     """Return whether a node stands above its parent in a treap."""
-    return mixed(np.uint64(node + 1)) > mixed(np.uint64(parent + 1))
+    return mix(np.uint64(node + 1)) > mix(np.uint64(parent + 1))
 
 
 @njit(cache=True, nogil=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rpq.automata import DFA, ExpressionError, parse, reversal
 from rpq.automata.expressions import SizeError
 from rpq.language.query import Query, Vertex, automaton_of
-from rpq.operators.paths.program import Compiled
+from rpq.operators.paths.program import CompiledExpression
 
 _LARGER = 8
 """The largest ratio of the states of the reversed automaton to those of the automaton."""
@@ -63,4 +63,4 @@ def _reversed(expression: str) -> DFA | None:
 
 
 def _has_conflicts(dfa: DFA) -> bool:
-    return len(Compiled(dfa).program.later_state) > 0
+    return len(CompiledExpression(dfa).program.later_state) > 0

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from rpq import automata
 from rpq.automata.dfa import edge_labels, state_positions
-from rpq.operators.paths.program import Compiled
+from rpq.operators.paths.program import CompiledExpression
 
 
 class Node(NamedTuple):
@@ -129,7 +129,7 @@ def _remarks(dfa: automata.DFA) -> list[str]:
         lines.append("                 and with simple cycles these too")
     else:
         lines.append("simple = walk    no: on some graphs a pair is joined by a walk, but by no simple path")
-    if len(Compiled(dfa).program.later_state):
+    if len(CompiledExpression(dfa).program.later_state):
         in_doubt = "pairs that a conflict puts in doubt need a search each"
         lines.append(f"conflicts        possible: with --paths simple or simple_cycle, {in_doubt}")
     else:

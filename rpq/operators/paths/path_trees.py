@@ -25,7 +25,7 @@ from rpq.operators.paths.direction import Way
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.program import Compiled
+from rpq.operators.paths.program import CompiledExpression
 from rpq.operators.paths.roots import NamedRoots
 from rpq.operators.paths.simple.simple_judge import judge_for
 from rpq.rows.delta import Delta
@@ -46,7 +46,7 @@ def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
     """Return the key of a query's trees, which queries with equal keys share; None where it has trees of its own."""
     if resources.sharing == "never" or resources.witness or resources.is_late or query.is_ordered or query.has_length:
         return None
-    if query.paths != "walk" and len(Compiled(way.dfa).program.later_state):
+    if query.paths != "walk" and len(CompiledExpression(way.dfa).program.later_state):
         return None  # in doubt
     ends = None if way.ends is None else frozenset(way.ends)
     numbered = query.label_set if query.window.kind == "count" else None
@@ -134,7 +134,7 @@ class PathTrees:
         self.turned = way.turned
         self.window = query.window
         self._ends = way.ends
-        self._compiled = Compiled(way.dfa, closes=query.paths == "simple_cycle")
+        self._compiled = CompiledExpression(way.dfa, closes=query.paths == "simple_cycle")
         self.program = self._compiled.program
         self._division = Division(resources.threads, resources.share)
         self.indexes: tuple[DeltaIndex, ...] = tuple(
@@ -149,8 +149,8 @@ class PathTrees:
         self._whole: list[Reader] = []  # those for which every vertex is a root
         self.is_shared = False
         """True once there were several readers at a time; from then on, rows are distributed to readers."""
-        self._named = NamedRoots()
-        self._of_root = self._named.readers
+        self._named_roots = NamedRoots()
+        self._of_root = self._named_roots.readers
         self._rows = np.zeros((16, 2), np.int64)  # of each reader: added, removed
         self._number_of = np.full(16, -1, np.int32)  # of each reader among the queries of the engine
         self._counted_up_to = np.zeros(2, np.int64)  # rows that the indexes have counted, while none are distributed
@@ -159,7 +159,7 @@ class PathTrees:
         self._met_vertices: np.ndarray | None = None
         self._numbers: Mapping[str, int] | None = None
         self._unnumbered: dict[int, Reader] = {}  # by place: those whose numbers are not known
-        self._size_now: _IndexSize | None = None
+        self._current_size: _IndexSize | None = None
         self._latency_copy: tuple[bytes, np.ndarray] | None = None
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
         self._inverse = np.full(0, -1, np.int16)
@@ -216,7 +216,7 @@ class PathTrees:
         if roots is None:
             self._whole.append(reader)
         else:
-            self._named.add(roots, place)
+            self._named_roots.add(roots, place)
         self._of_root.make_room(self.vertex_room, self._places)
         return reader
 
@@ -236,8 +236,8 @@ class PathTrees:
             self._whole.remove(reader)
             self._unread_trees += 0 if self._whole else self.vertex_room
         else:
-            self._unread_trees += self._named.remove(reader.roots, reader.place)
-        if not self._whole and self._unread_trees > max(16, self._named.vertex_count):
+            self._unread_trees += self._named_roots.remove(reader.roots, reader.place)
+        if not self._whole and self._unread_trees > max(16, self._named_roots.vertex_count):
             self.drop_unread()
 
     def drop_unread(self) -> None:
@@ -251,7 +251,7 @@ class PathTrees:
             unread = np.flatnonzero(is_root.astype(bool) & self._of_root.unread[: len(is_root)])
             if len(unread):
                 index.drop(unread)
-        self._size_now = None
+        self._current_size = None
 
     def _check_memory(self, size: int, place: int) -> None:
         next(iter(self.readers.values())).guard(size, place)
@@ -295,8 +295,8 @@ class PathTrees:
         else:
             for name in reader.roots:
                 if (root := vertices.id_of(name)) >= 0:
-                    self._named.meet_one(root, name)
-            reader.to_load = self._owned_vertices(vertices, self._named.ids(reader.roots))
+                    self._named_roots.meet_one(root, name)
+            reader.to_load = self._owned_vertices(vertices, self._named_roots.ids(reader.roots))
         self._announce_capacity(graph)
 
     def _owned_vertices(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
@@ -320,15 +320,15 @@ class PathTrees:
         """Note which of the vertices that come are roots or ends of queries."""
         if not len(fresh):
             return
-        if self._named or not self._whole or not self._division.is_whole:
-            self._named.forget(fresh)
+        if self._named_roots or not self._whole or not self._division.is_whole:
+            self._named_roots.forget(fresh)
             for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(fresh)), strict=True):
                 flags[fresh] = owned & bool(self._whole)
-            roots = self._named.meet(vertices, fresh)
+            roots = self._named_roots.meet(vertices, fresh)
             for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(roots)), strict=True):
                 flags[roots] = owned
         if self._ends is not None:
-            self._is_end[fresh] = among(vertices, fresh, self._ends)
+            self._is_end[fresh] = find_named(vertices, fresh, self._ends)
 
     # --- existing windows ------------------------------------------------------------------------------------
 
@@ -428,7 +428,7 @@ class PathTrees:
         for reader in self._whole:
             self._rows[reader.place] += delta.counts()
             found.append((int(self._number_of[reader.place]), delta))
-        if self._named:
+        if self._named_roots:
             dealt = self._of_root.deal(delta.pairs, delta.ends, delta.kinds, self._rows)
             if len(dealt.end):
                 event = dealt.event
@@ -456,12 +456,12 @@ class PathTrees:
         pairs = self._index_size().pairs
         if reader.roots is None:
             return pairs
-        roots = self._named.ids(reader.roots).tolist()
+        roots = self._named_roots.ids(reader.roots).tolist()
         return [np.concatenate([_NO_PAIRS, *(_of_root(some, root) for root in roots)]) for some in pairs]
 
     def joins(self, reader: Reader, root: int, end: int) -> bool:
         """Return whether a vertex is one of the roots of a query, and another one of the ends."""
-        return bool(self._is_end[end]) and (reader.roots is None or self._named.name_of(root) in reader.roots)
+        return bool(self._is_end[end]) and (reader.roots is None or self._named_roots.name_of(root) in reader.roots)
 
     def count_trees(self) -> int:
         """Return how many roots have a tree that is not empty. O(vertices)."""
@@ -507,7 +507,7 @@ class PathTrees:
             return sum(one[0] for one in live), sum(one[1] for one in live), live[0][2]
         size = self._index_size()
         answers = sum(map(len, self.answers(reader)))
-        cells = size.cells.sum() if reader.roots is None else size.cells[self._named.ids(reader.roots)].sum()
+        cells = size.cells.sum() if reader.roots is None else size.cells[self._named_roots.ids(reader.roots)].sum()
         return int(cells), answers, size.edges
 
     def nbytes(self, reader: Reader) -> int:
@@ -518,24 +518,24 @@ class PathTrees:
 
     def _index_size(self) -> _IndexSize:
         states = tuple(index.state.tobytes() for index in self.indexes)
-        if self._size_now is None or self._size_now.states != states:
+        if self._current_size is None or self._current_size.states != states:
             cells = np.zeros(self.vertex_room, np.int64)
             for index in self.indexes:
                 index.count_cells(cells)
-            self._size_now = _IndexSize(
+            self._current_size = _IndexSize(
                 states=states,
                 pairs=[np.sort(index.answers()) for index in self.indexes],
                 cells=cells,
                 edges=self.indexes[0].live()[2],
             )
-        return self._size_now
+        return self._current_size
 
     def _check(self) -> None:
         """Assert the invariants. O(size of the indexes)."""
-        self._named._check({place: reader.roots or () for place, reader in self.readers.items()})
+        self._named_roots._check({place: reader.roots or () for place, reader in self.readers.items()})
 
 
-def among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex]) -> np.ndarray:
+def find_named(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex]) -> np.ndarray:
     """Return which ids have one of these names. O(the fewer of the two)."""
     if len(ids) < len(names):
         return np.array([name in names for name in vertices.names_of(ids).to_pylist()], bool)

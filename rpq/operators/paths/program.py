@@ -51,7 +51,7 @@ class Program(NamedTuple):
     later_state: np.ndarray  # int32
 
 
-class Compiled:
+class CompiledExpression:
     """The tables of a query, and the classes of labels, which become known one by one.
 
     If `closes`, paths may end at their root, in a closing state.

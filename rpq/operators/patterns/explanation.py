@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rpq.errors import QueryError
-from rpq.language.pattern import Blank, Constant, Pattern, Term, Variable, edges_accepted_on_paths
+from rpq.language.pattern import Blank, Constant, Pattern, Term, Variable, accepted_edges_on_paths
 from rpq.language.query import PatternQuery, Query, automaton_of
 from rpq.operators.paths.explanation import Arrow, Drawing, Node
 from rpq.operators.patterns.joins.plan import Part, describe_seed, format_atom, plan_pattern, spanning_tree
@@ -278,7 +278,7 @@ def explain_pattern(
     paths = [(atom, automaton_of(str(atom.expression))) for atom in join.atoms if atom.edge is None]
 
     def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
-        accepted = pattern.accepted_edges.get(name, frozenset({ALL})) | edges_accepted_on_paths(paths, name)
+        accepted = pattern.accepted_edges.get(name, frozenset({ALL})) | accepted_edges_on_paths(paths, name)
         return ExplainedRelation(name=name, atoms=atoms, accepts=ends_texts(accepted))
 
     return build_explanation(

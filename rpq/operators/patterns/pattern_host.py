@@ -23,7 +23,7 @@ from rpq.operators.patterns.relations.constants import Constants
 from rpq.operators.patterns.relations.path_relations import PathContent, PathRelations
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.operators.patterns.relations.shared_relations import Content, SharedRelations
-from rpq.operators.patterns.rows.delivered import DeliveredRows
+from rpq.operators.patterns.rows.delivered_rows import DeliveredRows
 from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.patterns.tables import Changes
 from rpq.rows.delta import Delta
@@ -147,7 +147,7 @@ class PatternHost:
         self._result_parts: set[int] = set()  # parts whose rows are rows of the result of their query
         self._other_parts: set[int] = set()  # all other parts
         self._cells: dict[int, Cell] = {}  # part to the cell of this share, which determines its rows
-        self._granted = 0  # bytes of delivered rows that the guard has granted
+        self._granted_bytes = 0  # bytes of delivered rows that the guard has granted
         self._latency_copy: tuple[int, np.ndarray] | None = None
         self._numbers = 0
         self._origins = 0
@@ -498,7 +498,7 @@ class PatternHost:
         """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._times = chunk.timestamp
-        self._most_rows = self._granted = 0
+        self._most_rows = self._granted_bytes = 0
         self._is_by_tuple, self._counts_only = details.first is None, details.counts_only
         count = len(chunk.timestamp)
         if self.thread and not self.members:
@@ -589,7 +589,7 @@ class PatternHost:
         """Move the stream time without a tuple; `deltas` returns the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._times = np.array([time])
-        self._most_rows = self._granted = 0
+        self._most_rows = self._granted_bytes = 0
         self._is_by_tuple, self._counts_only, self.first = True, False, None
         self._live.advance(time, self.paths.advance(time))
         for membership in self._own_memberships:
@@ -638,12 +638,12 @@ class PatternHost:
         `need` is the code that a kernel returned.
         """
         delivered, piece = self._delivered.nbytes, self._live.nbytes
-        if need == tables.NEED_OUTPUT and delivered + piece <= self._granted:
+        if need == tables.NEED_OUTPUT and delivered + piece <= self._granted_bytes:
             return  # adding up the memory in use takes as long as some thousand rows
         size = self.nbytes
         more = max(size // 4, _PIECES * piece)
         self._guard(size + more, self.tables.plans.state.tuple)
-        self._granted = delivered + more
+        self._granted_bytes = delivered + more
 
     def _check(self) -> None:
         """Assert the structural invariants. O(everything)."""

@@ -114,10 +114,10 @@ class ReadRelations:
         self._of_edges = {*self._counting_contents, *self._atom_contents}
 
     def _content(self, label: LabelSymbol, *, loopless: bool = False, end: End = None) -> Content:
-        return Content(label, self._question.window, self._numbered, self.origin, loopless, divided_by=end)
+        return Content(label, self._question.window, self._numbered_labels, self.origin, loopless, divided_by=end)
 
     @property
-    def _numbered(self) -> LabelSet | None:
+    def _numbered_labels(self) -> LabelSet | None:
         """The labels whose inserts a count window numbers; None for other windows."""
         return self._question.label_set if self._is_counted else None
 
@@ -179,7 +179,7 @@ class ReadRelations:
     @property
     def _key(self) -> tuple[object, ...]:
         """The key of its window in the host."""
-        return self._question.window, self._numbered, self.origin
+        return self._question.window, self._numbered_labels, self.origin
 
     @property
     def _membership(self) -> WindowMembership:
@@ -340,17 +340,17 @@ class ReadRelations:
             return self._membership.counts(self._reader)
         store, relations = self._host.store, self._host.relations
         none = np.zeros(IRRELEVANT, np.int64)
-        relevant = sum((store.tuple_counts(relations[content]) for content in self._counted_here), none)
+        relevant = sum((store.tuple_counts(relations[content]) for content in self._counts_here), none)
         return np.append(relevant, (self._host.tuples if self._host.thread == 0 else 0) - relevant.sum())
 
     @property
-    def _counted_here(self) -> list[Content]:
+    def _counts_here(self) -> list[Content]:
         """The counting contents whose tuples and edges this thread counts, so that all threads together count each once."""
         return [one for one in self._counting_contents if one.divided_by is not None or self._host.thread == 0]
 
     def sizes(self, edges: Edges | None) -> tuple[int, int]:
         """Return how many edges in the window some atom reads, and how many cells the indexes have that hold them."""
-        contents = self._atom_contents if self._paths else self._counted_here
+        contents = self._atom_contents if self._paths else self._counts_here
         cells = sum(self._host.store.current_edges(self._host.relations[content]) for content in contents)
         if not self._paths:
             return cells, cells

@@ -69,7 +69,7 @@ class BoundFilter:
             self._types = dict(edges.types.known), unit
             self._predicate = self._bound(edges, vertices.kind, unit)
         pieces = (rows[first : first + _MOST_ROWS] for first in range(0, len(rows), _MOST_ROWS))
-        found = [self._predicate.keep(self._columns(piece, vertices), len(piece))[0] for piece in pieces]
+        found = [self._predicate.mask(self._columns(piece, vertices), len(piece))[0] for piece in pieces]
         return np.concatenate([np.zeros(0, bool), *found])
 
     def _bound(self, edges: EdgeVertices, kind: str | None, unit: str | None) -> Predicate:
@@ -174,13 +174,13 @@ class RunningEdgeValues(RunningPattern):
 
     def _select(self, changes: WeightedRows) -> WeightedRows:
         """Return changes of the join that the filter passes, with the columns of rows."""
-        passing = self._passing(changes.rows)
+        passing = self._solution_mask(changes.rows)
         changes = changes if passing is None else changes.select(passing)
         if not len(changes):
             return WeightedRows.empty(len(self._values))
         return changes.with_rows(self._columns_of_rows(changes.rows))
 
-    def _passing(self, rows: np.ndarray) -> np.ndarray | None:
+    def _solution_mask(self, rows: np.ndarray) -> np.ndarray | None:
         """Return which bindings of the join are solutions; None for all."""
         assert self._vertices is not None
         found = self._are_different(rows) if self._is_isomorphic else None
@@ -334,7 +334,7 @@ class RunningEdgeValues(RunningPattern):
             while some := [*islice(bindings, _MOST_ROWS)]:
                 rows = np.array([[binding[name] for name in names] for binding in some], np.int32)
                 rows = rows.reshape(len(some), len(names))
-                passing = self._passing(rows)
+                passing = self._solution_mask(rows)
                 is_solution = np.ones(len(rows), bool) if passing is None else passing
                 is_solution &= (self._columns_of_rows(rows) == np.array(answer, np.int32)).all(axis=1)
                 if is_solution.any():
@@ -368,7 +368,7 @@ class RunningEdgeValues(RunningPattern):
         return np.zeros(0, np.int32) if self._distinct is None else self._distinct.ids()
 
     def retain(self, waiting: np.ndarray) -> None:
-        self._terms.keep(np.concatenate([self.stored_ids, waiting]))
+        self._terms.retain(np.concatenate([self.stored_ids, waiting]))
 
     @property
     def nbytes(self) -> int:
@@ -453,7 +453,7 @@ class DividedEdgeValues(DividedQuery):
 
     def retain(self, waiting: np.ndarray) -> None:
         stored = [lane.stored_ids for lane in self.lanes if isinstance(lane, RunningEdgeValues)]
-        self._terms.keep(np.concatenate([*stored, waiting]))
+        self._terms.retain(np.concatenate([*stored, waiting]))
 
 
 def division_of(question: EdgeValuesQuery) -> str | None:

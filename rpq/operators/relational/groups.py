@@ -79,7 +79,7 @@ class GroupNode(Node):
             None if one.argument is None else ValueColumn(one.argument, inner.columns, terms) for one in self._aggregates
         ]
         # COUNT(DISTINCT *) counts combinations of the variables of the query.
-        self._shown = [place for place, name in enumerate(inner.columns) if not name.startswith(("_:", "."))]
+        self._visible_places = [place for place, name in enumerate(inner.columns) if not name.startswith(("_:", "."))]
         self._groups: dict[Row, _Group] = {}
         self.is_isolated = False
         """True if its rows are joined with no others, so that their numbers need not be ids of terms."""
@@ -114,7 +114,7 @@ class GroupNode(Node):
 
     @property
     def parameters(self) -> Hashable:
-        return tuple(self._keys), self._formulas, tuple(self._shown), self.is_isolated
+        return tuple(self._keys), self._formulas, tuple(self._visible_places), self.is_isolated
 
     def begin(self) -> WeightedRows:
         self._groups.clear()
@@ -126,7 +126,7 @@ class GroupNode(Node):
             arguments = [
                 Argument(ends=tuple({*ends}))
                 if formula is not None
-                else Argument(width=len(self._shown), skips_unbound=False)
+                else Argument(width=len(self._visible_places), skips_unbound=False)
                 for formula, ends in self._ends.items()
             ]
             self._by_value = GroupedValues(keys, arguments, self._order)
@@ -212,7 +212,7 @@ class GroupNode(Node):
 
     def _values_of(self, column: IdColumn | None, rows: np.ndarray) -> np.ndarray:
         """Return the values of an argument, int32 (row, column); of solutions all columns."""
-        return rows[:, self._shown] if column is None else column.ids_of(rows).reshape(-1, 1)
+        return rows[:, self._visible_places] if column is None else column.ids_of(rows).reshape(-1, 1)
 
     def _ids_of_values(self, aggregate: Aggregate, changed: ChangedValues) -> np.ndarray:
         """Return the ids (int32) of an aggregate of different values, of groups."""
@@ -332,7 +332,7 @@ class GroupNode(Node):
         if not is_distinct:
             return [True] * len(rows)
         # Terms, not ids: a group does not keep the ids of its values in use.
-        texts = [self._terms.texts(rows[:, place]) for place in self._shown]
+        texts = [self._terms.texts(rows[:, place]) for place in self._visible_places]
         return [*zip(*texts, strict=True)] if texts else [()] * len(rows)
 
     def _settle(self, event: int, touched: dict[Row, _Group], output: list[tuple[int, Row, int]]) -> None:

@@ -56,8 +56,8 @@ class Agreement:
         self._optional_places = [(left.columns.index(name), right.columns.index(name)) for name in optional]
         self._key_places = [left.columns.index(name) for name in key], [right.columns.index(name) for name in key]
         self._widths = left.width, right.width
-        self._more = [place for place, name in enumerate(right.columns) if name not in shared]
-        self.columns = (*left.columns, *(right.columns[place] for place in self._more))
+        self._right_places = [place for place, name in enumerate(right.columns) if name not in shared]
+        self.columns = (*left.columns, *(right.columns[place] for place in self._right_places))
         self.sure = left.sure | right.sure
 
     @property
@@ -79,7 +79,7 @@ class Agreement:
         left_keys, right_keys = self._key_places
         left_width, right_width = self._widths
         widths = {"left_width": left_width, "right_width": right_width}
-        return {**widths, "left_keys": left_keys, "right_keys": right_keys, "more": self._more}
+        return {**widths, "left_keys": left_keys, "right_keys": right_keys, "more": self._right_places}
 
     @property
     def has_optional_columns(self) -> bool:
@@ -95,7 +95,7 @@ class Agreement:
 
     def join_rows(self, left: Row, right: Row) -> Row:
         """Return the join of two rows that agree."""
-        row = left + tuple([right[place] for place in self._more])
+        row = left + tuple([right[place] for place in self._right_places])
         if self._optional_places:
             values = list(row)
             for mine, other in self._optional_places:
@@ -106,7 +106,7 @@ class Agreement:
 
     def pad(self, left: Row) -> Row:
         """Return a row of the left with the columns of the right unbound."""
-        return left + (UNBOUND,) * len(self._more)
+        return left + (UNBOUND,) * len(self._right_places)
 
 
 def _taker(places: Sequence[int]) -> Callable[[Row], Key]:

@@ -121,7 +121,7 @@ class OperatorPool:
         """Release the terms that are in no operator, and not among those that wait; once after calls of `retain`."""
         if self._waiting and len(self.terms):
             operators = self._of_threads.values()
-            gone = self.terms.keep(np.concatenate([*map(ids_in, operators), *self._waiting]))
+            gone = self.terms.retain(np.concatenate([*map(ids_in, operators), *self._waiting]))
             if len(gone):
                 for node in (node for one in operators for node in one):
                     node.forget(gone)

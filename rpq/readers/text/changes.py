@@ -144,7 +144,7 @@ class ChangeReader:
         replaced = deletes & (ops[of_change] == "u")
         rows = {}
         for name in self._columns:
-            before, after = (self._decoded(name, records[self._row_name(side, name)]) for side in ("before", "after"))
+            before, after = (self._decode_column(name, records[self._row_name(side, name)]) for side in ("before", "after"))
             old = before.take(pa.array(first))
             if name in self._ids:
                 # An update may come without the row before it: then its id is that of the row after it.
@@ -247,7 +247,7 @@ class ChangeReader:
             return pa.array(np.where(ops == "d", "true", "false").tolist(), pa.string())
         return records[self._name(name)]
 
-    def _decoded(self, name: str, column: pa.Array) -> pa.Array:
+    def _decode_column(self, name: str, column: pa.Array) -> pa.Array:
         """Return a column of the row, with decimals as text if their schema is known."""
         type_ = self.types.get(name, {})
         if type_.get("name") != _DECIMAL:

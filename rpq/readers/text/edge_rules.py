@@ -448,7 +448,7 @@ class EdgeReader:
         elif predicate is None:
             applies = self._are_there(rule, records, count)
         else:
-            applies = predicate.keep({FURTHER + name: column for name, column in records.items()}, count)[0]
+            applies = predicate.mask({FURTHER + name: column for name, column in records.items()}, count)[0]
         if changes is not None and self._has_ids:
             applies = _leaving_by_id(texts_of_column(records[rule.names["id"]]), np.asarray(applies), changes)
         place = np.flatnonzero(applies)

@@ -133,7 +133,7 @@ class JsonLayout:
                 continue
             if value is None:
                 is_there = value_at(found, name, MISSING) is not MISSING
-                if not is_there and len(self._missing(found)) > 1:
+                if not is_there and len(self._missing_columns(found)) > 1:
                     self.refuse_missing(found)
                 reason = "is null; expected a value" if is_there else self._describe_missing(column, name, found)
                 raise FieldError(reason, name)
@@ -226,10 +226,10 @@ class JsonLayout:
         """Raise `MissingColumns` if an object lacks required keys; a delete with an id needs no names."""
         if self.names.has_ids and value_at(found, self.names[EDGE]) is not None and self._is_delete_by_id(found):
             return
-        missing = self._missing(found)
+        missing = self._missing_columns(found)
         self.names.refuse_missing(names_in(found), there=[column for column, _ in self.columns if column not in missing])
 
-    def _missing(self, found: Mapping[str, Any]) -> list[str]:
+    def _missing_columns(self, found: Mapping[str, Any]) -> list[str]:
         """Return the columns that an object lacks and must have."""
         needed = (one for one in self.columns if one[0] not in _OPTIONAL)
         return [column for column, name in needed if value_at(found, name, MISSING) is MISSING]

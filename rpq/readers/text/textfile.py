@@ -157,7 +157,7 @@ class TextFile:
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         if detected.predicate is None:
             return batch
-        mask, undecided = detected.predicate.keep(columns, count)
+        mask, undecided = detected.predicate.mask(columns, count)
         selected = int(np.count_nonzero(mask))
         self.filtered += count - selected
         self.undecided += undecided

@@ -176,7 +176,7 @@ def _epochs_one_by_one(texts: pa.Array, digits: int) -> pa.Array | None:
     return pa.array(values, pa.int64())
 
 
-def _formatted(texts: pa.Array, format: str, unit: str) -> pa.Array | None:
+def _parse_times(texts: pa.Array, format: str, unit: str) -> pa.Array | None:
     """Return times in a format of `strptime` as int64 in `unit`; None if a text is none.  O(different texts), in Python."""
     encoded = texts.dictionary_encode()
     values = []
@@ -207,7 +207,7 @@ def times_of(texts: pa.Array, *, kind: str, unit: str) -> pa.Array | None:
     if kind == EPOCH:
         return _epochs(texts, unit)
     if kind not in _EXAMPLES:
-        return _formatted(texts, kind, unit)
+        return _parse_times(texts, kind, unit)
     finer = [unit, *(one for one in TIME_UNITS if NANOSECONDS[one] < NANOSECONDS[unit])]
     for parsed in finer:  # Arrow refuses digits below the unit, and nanoseconds of distant years
         try:

@@ -1,6 +1,6 @@
 """Arrow columns of any type as the few plain types that the engine works with.
 
-Whoever makes a column chooses how its values are laid out: polars writes views, pandas large text, databases run ends,
+The producer of a column chooses the layout of its values: polars writes views, pandas large text, databases run ends,
 extension types and dictionaries of all these. Values decide what a column means, not their layout; so each door (the engine,
 readers of typed files, the bodies of requests, tasks on Spark) converts a column to its plain type once, and no code behind
 it meets another type:

@@ -67,7 +67,7 @@ class PropertyTypes:
                 raise InputError(
                     f"the columns are of different lengths: {name} {len(column):,}, and {count:,} tuples", column=name
                 )
-            array = self._typed(name, column, problems)
+            array = self._convert_column(name, column, problems)
             if array is None:
                 continue
             if is_loose:
@@ -86,7 +86,7 @@ class PropertyTypes:
             return float(value) if known == pa.float64() else None
         return str(value) if given is str and known == pa.string() and is_utf8(value) else None
 
-    def _typed(self, name: str, column: Any, problems: list[InputError]) -> pa.Array | None:
+    def _convert_column(self, name: str, column: Any, problems: list[InputError]) -> pa.Array | None:
         """Return a column in the type of its property; None where it has no value and no type."""
         known = self.known.get(name)
         if isinstance(column, (pa.Array, pa.ChunkedArray)):

@@ -162,7 +162,7 @@ def deletes_of(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
     def delete(value: Any) -> bool:
         known = boolean_of_text(value) if isinstance(value, str) else value
         if not isinstance(known, (bool, np.bool_)):
-            raise _unlike(value, "delete")
+            raise _kind_error(value, "delete")
         return bool(known)
 
     good, misfit = _take_until_misfit(values, delete, "delete")
@@ -301,13 +301,13 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, np.datetime64) and bool(np.isnat(value))
 
 
-def _unlike(value: Any, name: str) -> _Unfit:
+def _kind_error(value: Any, name: str) -> _Unfit:
     return _Unfit(f"{short_repr(value)} is of type {type(value).__name__}; {MEANT[name]}")
 
 
 def _integer(value: Any, name: str) -> int:
     if isinstance(value, (bool, np.timedelta64)):  # which numpy counts among the integers
-        raise _unlike(value, name)
+        raise _kind_error(value, name)
     number = int(value)
     if not -(2**63) <= number < 2**63:
         raise _Unfit(f"{short_repr(number)} does not fit into 64 bits with a sign")
@@ -323,7 +323,7 @@ def _name(value: Any, name: str) -> str:
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise _unlike(value, name)
+        raise _kind_error(value, name)
     text = str.__str__(value)
     try:
         text.encode()
@@ -354,7 +354,7 @@ def _moment(value: Any) -> _Moment:
             return _Moment(number // _STEPS_BELOW[unit], 1, None)
         step = _STEPS[unit]
         return _Moment(number * step, NANOSECONDS["d"] if unit in ("D", "W") else min(step, NANOSECONDS["s"]), None)
-    raise _unlike(value, "timestamp")
+    raise _kind_error(value, "timestamp")
 
 
 def _moments(good: list[_Moment], values: list[Any], misfit: Misfit | None) -> tuple[pa.Array, Misfit | None]:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.compiled.arrays.hashing import first_candidate, id_at, ids_in, mixed, new_table, next_candidate, put_new, table_size
+from rpq.compiled.arrays.hashing import first_candidate, id_at, ids_in, mix, new_table, next_candidate, put_new, table_size
 from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
@@ -59,7 +59,7 @@ class EdgeFilter:
     """
 
     def __init__(self) -> None:
-        self._accepted: dict[int, dict[Ends, int]] = {}  # label id to what is accepted, with `passed_before`
+        self._accepted: dict[int, dict[Ends, int]] = {}  # label id to the accepted ends, each with `passed_before`
         self._flags = np.zeros(16, np.uint8)
         self.filtered_labels = 0
         """The number of labels with a filter."""
@@ -249,7 +249,7 @@ class EdgeFilter:
 def _hash(label, source, target):
     """Return the hash of an entry."""
     ends = np.uint64(source) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(target) * np.uint64(0xC2B2AE3D27D4EB4F)
-    return mixed(ends + np.uint64(label))
+    return mix(ends + np.uint64(label))
 
 
 @njit(cache=True, nogil=True)

@@ -214,7 +214,7 @@ def fill_table(edges):
 # edge to the end, an eviction takes from the front, both O(1). A list costs sixteen bytes an edge that the graph has room
 # for. Queries that number the same inserts share a window here.
 
-COUNTED = 0  # the one field of `CountArrays.fields`: how many windows there are
+COUNTED = 0  # the one field of `CountArrays.fields`: the number of windows
 
 
 class CountArrays(NamedTuple):
@@ -318,7 +318,7 @@ class CountedWindows:
             self.arrays = lengthen_fields(arrays, count, leaves=NOT_HELD, previous=-1, next=-1)
 
     def number_of(self, key: Hashable) -> int:
-        """Return how many inserts a window has numbered."""
+        """Return the number of inserts that a window has numbered."""
         return int(self.arrays.number[self.keys.index(key)])
 
     def slides(self, key: Hashable, edges: np.ndarray) -> np.ndarray:

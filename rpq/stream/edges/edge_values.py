@@ -26,33 +26,33 @@ class EdgeValues:
     """
 
     def __init__(self) -> None:
-        self._of: dict[Any, tuple[int, Mapping[str, Any]]] = {}
+        self._latest: dict[Any, tuple[int, Mapping[str, Any]]] = {}
 
     def __len__(self) -> int:
-        return len(self._of)
+        return len(self._latest)
 
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes in use."""
-        return 500 * len(self._of)
+        return 500 * len(self._latest)
 
     def put(self, key: Any, timestamp: int, values: Mapping[str, Any]) -> None:
         """Set the values of an edge, unless a younger one with its key is known."""
-        latest = self._of.get(key)
+        latest = self._latest.get(key)
         if latest is None or timestamp >= latest[0]:
-            self._of[key] = timestamp, values
+            self._latest[key] = timestamp, values
 
     def replace(self, key: Any, timestamp: int, values: Mapping[str, Any]) -> None:
         """Set the values of an edge, whatever was known."""
-        self._of[key] = timestamp, values
+        self._latest[key] = timestamp, values
 
     def drop(self, key: Any) -> None:
         """Forget the values of an edge, if there are any."""
-        self._of.pop(key, None)
+        self._latest.pop(key, None)
 
     def of(self, key: Any) -> Mapping[str, Any] | None:
         """Return the values of an edge, None where they are not known."""
-        latest = self._of.get(key)
+        latest = self._latest.get(key)
         return None if latest is None else latest[1]
 
     def columns(self, keys: Iterable[Any], types: Mapping[str, pa.DataType]) -> tuple[np.ndarray, dict[str, pa.Array]]:
@@ -79,11 +79,11 @@ class EdgeValues:
         names = sorted(columns)
         for row, (key, timestamp, known) in enumerate(zip(keys, timestamps, is_known, strict=True)):
             if known:
-                self._of[key] = timestamp, values_at(columns, names, row)
+                self._latest[key] = timestamp, values_at(columns, names, row)
 
     def collect(self, bound: int, kept: Collection[Any] = ()) -> None:
         """Forget the edges with a timestamp up to a bound unless their keys are among those `kept`. O(edges)."""
-        self._of = {key: latest for key, latest in self._of.items() if latest[0] > bound or key in kept}
+        self._latest = {key: latest for key, latest in self._latest.items() if latest[0] > bound or key in kept}
 
 
 def values_at(columns: Mapping[str, pa.Array], names: Iterable[str], row: int) -> dict[str, Any]:

@@ -298,7 +298,7 @@ is_effective=array([1, 0], dtype=uint8))
 
     @property
     def wants_collection(self) -> bool:
-        """True if so many versions came since the last collection that looking for expired ones is paid for."""
+        """True if enough versions have arrived since the last collection to pay for another one."""
         return self.count > 2 * max(self._capacity, self._live_after_collect)
 
     def collect(self, bound: int) -> None:
@@ -511,7 +511,7 @@ def index_versions(versions, distinct):
 
 @njit(cache=True, nogil=True)
 def collect_versions(versions, bound):
-    """Forget the versions that are deleted or have a timestamp up to a bound; return how many are left.
+    """Forget the versions that are deleted or have a timestamp up to a bound. Return the number of remaining versions.
 
     Unless all are, the table has none of them from then on.
     """

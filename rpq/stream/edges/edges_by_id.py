@@ -271,7 +271,7 @@ class EdgesById:
 
     @property
     def wants_collection(self) -> bool:
-        """True if so many edges and groups came since the last collection that looking for old ones is paid for."""
+        """True if enough edges and groups have arrived since the last collection to pay for another one."""
         used = max(int(self._arrays.fields[_GROUPS]), self.names.live)
         return used > 2 * max(self._capacity, self._used_after_collect)
 
@@ -488,7 +488,7 @@ def _has(tuples, number, label):
 
 @njit(cache=True, nogil=True)
 def _group_length(edges, group):
-    """Return how many edges a group has."""
+    """Return the number of edges in a group."""
     length, edge = 0, np.int64(edges.youngest[group]) if group >= 0 else np.int64(-1)
     while edge >= 0:
         length += 1

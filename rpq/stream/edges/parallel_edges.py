@@ -122,7 +122,7 @@ class ParallelEdges:
 
     @property
     def wants_collection(self) -> bool:
-        """True if so many edges came since the last collection that looking for old ones is paid for."""
+        """True if enough edges have arrived since the last collection to pay for another one."""
         return self._count > 2 * max(self._capacity, self._count_after_settling)
 
     def note(self, chunk: Chunk, is_mine: np.ndarray) -> None:

@@ -377,7 +377,7 @@ class SnapshotGraph:
         return bool(fields[NEW] > max(self.edge_count // 2, self._patience))
 
     def collect(self) -> np.ndarray:
-        """Release the ids of edges that have left, and return the vertices that no edge names any more."""
+        """Release the ids of edges that have left. Return the vertices that are no longer an end of an edge."""
         return _collect(self._edges_view, self._horizons_view)
 
     def _check(self) -> None:

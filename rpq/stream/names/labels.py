@@ -147,7 +147,7 @@ class LabelDictionary:
         return ids[codes], new
 
     def _intern_texts(self, column: pa.Array) -> tuple[np.ndarray, list[int]]:
-        """Intern an array of string. If all labels are known, as they mostly are, Python looks at none of them."""
+        """Intern an array of strings. If all labels are known, which is the usual case, Python examines none of them."""
         places, fresh = self._texts.intern(column)
         new: list[int] = []
         if fresh:

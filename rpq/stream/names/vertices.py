@@ -1,4 +1,4 @@
-"""The dictionary of vertex names: names to dense ids and back, holding only what is in use.
+"""The dictionary of vertex names: it maps names to dense ids and back, and contains only the names in use.
 
 Ids index every array of the engine, so they are dense and used again: a vertex without an edge in the window
 gives its id back (`release`). Names are 64-bit integers or text, one of the two for the life of a
@@ -22,7 +22,7 @@ from rpq.compiled.arrays.hashing import (
     home_of,
     id_at,
     ids_in,
-    mixed,
+    mix,
     new_table,
     next_candidate,
     put,
@@ -286,7 +286,7 @@ class VertexDictionary:
         self._remembered += len(missing)
 
     def _remember_room(self, names: int) -> None:
-        """Make room for so many names more, if they are of ids that were given out."""
+        """Make room for this number of further names, if they belong to ids that were assigned."""
         if self._remembered + names > _MOST_REMEMBERED:
             self._forget_names(np.flatnonzero(self._is_remembered))
         if (more := len(self.names.length) - len(self._objects)) > 0:
@@ -359,7 +359,8 @@ class VertexDictionary:
             self.names = self.names._replace(arena=arena)
 
     def _grow(self, *, text: int = 0, expected: int = 0, expected_text: int = 0) -> None:
-        """Make room for more names, at least one of `text` bytes; about so many, with so many bytes, are expected."""
+        """Make room for more names, at least one of `text` bytes. The other arguments are the expected numbers of names and
+        bytes."""
         names = self.names
         capacity = len(names.length)
         if names.fields[_FREE] == 0 and names.fields[_COUNT] == capacity:
@@ -425,12 +426,12 @@ class FixedNames:
 
 
 def _growth(size: int) -> int:
-    """Return by how many entries arrays of a size grow: by half, or by a quarter where spare memory counts."""
+    """Return the number of entries by which arrays of a size grow: by half, or by a quarter if they are large."""
     return size // 2 if size < _LARGE else size // 4
 
 
 def _expected(new: int, rows: int, all_rows: int) -> int:
-    """Return how many new names the rest of a column may have, of which some rows had so many.
+    """Return an estimate of the number of new names in the rest of a column, from the number in some rows.
 
     Without it, all arrays would be copied a dozen times in a push of millions.
     """
@@ -458,12 +459,12 @@ def _hash_text(data, start, length):
         i += _WORD
     if i < end:
         h = (h ^ _last_word(data, start, end)) * _FACTOR
-    return mixed(h)
+    return mix(h)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _last_word(data, start, end):
-    """Return the last eight bytes, or all of them where there are fewer."""
+    """Return the last eight bytes, or all bytes if there are fewer."""
     if end - start >= _WORD:
         return word_at(data, end - _WORD)
     if end - start >= _WORD // 2:
@@ -483,13 +484,13 @@ def _hashes_of_text(names, ids, found):
         h = _FNV_OFFSET
         for j in range(start, start + names.length[ids[i]]):
             h = (h ^ np.uint64(names.arena[j])) * _FNV_PRIME
-        found[i] = mixed(h)
+        found[i] = mix(h)
 
 
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def _hash_number(number):
-    return mixed(np.uint64(number) + np.uint64(0x9E3779B97F4A7C15))
+    return mix(np.uint64(number) + np.uint64(0x9E3779B97F4A7C15))
 
 
 @njit(cache=True, nogil=True)
@@ -566,7 +567,7 @@ def _find_texts(names, offsets, data, wanted, ids):
 
 @njit(cache=True, nogil=True)
 def _new_id(names):
-    """Return a free id, or -1 where there is none."""
+    """Return a free id, or -1 if there is none."""
     fields = names.fields
     if fields[_FREE] > 0:
         fields[_FREE] -= 1
@@ -579,7 +580,7 @@ def _new_id(names):
 
 @njit(cache=True, nogil=True)
 def _reserve(names, ids, done):
-    """Write ids without a name from a place on; return how many are written."""
+    """Write ids without a name from a place on. Return their number."""
     while done < len(ids):
         found = _new_id(names)
         if found < 0:

@@ -17,7 +17,7 @@ import numpy as np
 from rpq import automata
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.language import kinds
-from rpq.language.pattern import accepted_edges, edges_accepted_on_paths, parse_pattern
+from rpq.language.pattern import accepted_edges, accepted_edges_on_paths, parse_pattern
 from rpq.language.protocol import Figures, Resources, RunningQuery
 from rpq.language.readings import LabelSet, Reading
 from rpq.operators.patterns.joins.plan import Atom, plan_pattern
@@ -72,7 +72,7 @@ class WindowedPattern:
             return frozenset()
         atoms = parse_pattern(self.text)
         paths = [(atom, automata.compile(str(atom.expression))) for atom in atoms if atom.edge is None]
-        found = accepted_edges(atoms).get(label, frozenset()) | edges_accepted_on_paths(paths, label)
+        found = accepted_edges(atoms).get(label, frozenset()) | accepted_edges_on_paths(paths, label)
         is_counted = any(isinstance(reading.window, CountWindow) for reading in self.readings)
         return frozenset({ALL}) if found and is_counted else found
 

@@ -186,7 +186,7 @@ def test_a_run_that_ends_within_a_message_goes_on_there(parts, most, cuts):
     for part in replayed.replay(json_rounds(rounds)):
         again += rows_of(part)
         replayed.advance(part, None)
-    assert again == came and replayed.position().begun == source.position().begun
+    assert again == came and replayed.position().progress == source.position().progress
 
 
 def json_rounds(rounds: Rounds) -> list[Round]:

@@ -214,7 +214,7 @@ def test_those_that_go_leave_nothing_behind() -> None:
         new = [rpq.Query("a/b*", window=WINDOW, name=f"n{turn} {one}", sources=[turn % 50, one]) for one in range(5)]
         engine.register(new)
         engine.unregister([query.name for query in new])
-        sizes.append((len(trees._rows), len(trees._unnumbered), trees._named.vertex_count))
+        sizes.append((len(trees._rows), len(trees._unnumbered), trees._named_roots.vertex_count))
     engine._check()
     assert sizes[-1] == sizes[20] and len(trees.readers) == 3 and len(trees._of_root._flat) <= 64
     trees.drop_unread()

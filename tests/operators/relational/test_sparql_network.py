@@ -129,4 +129,4 @@ def test_the_answer_is_that_of_the_oracle_after_every_chunk(query, first, rest, 
         twin.change(events)
         assert twin.answer == Evaluation(question, graphs).answer()
         ids = twin.network.ids()
-        twin.network.forget(twin.terms.keep(ids))
+        twin.network.forget(twin.terms.retain(ids))

@@ -236,7 +236,7 @@ def test_a_verdict_depends_on_its_row_alone(rows, text):
 
     def verdicts(part) -> list[bool]:
         columns = {"v": pa.array([v for v, _ in part]), "w": pa.array([w for _, w in part])}
-        return predicate.keep(columns, len(part))[0].tolist()
+        return predicate.mask(columns, len(part))[0].tolist()
 
     assert verdicts(rows) == list(itertools.chain.from_iterable(verdicts([row]) for row in rows))
 
@@ -263,7 +263,7 @@ def number(text: str) -> float | None:
 )
 def test_numbers_are_compared_as_python_does(value, other, sign):
     predicate = Predicate(parse_where(f"v {sign} {other}"), {"v": ColumnKind(key="v", kind="untyped")})
-    verdicts, undecided = predicate.keep({"v": pa.array([value])}, 1)
+    verdicts, undecided = predicate.mask({"v": pa.array([value])}, 1)
     expected = number(value)
     compare = {"<": operator.lt, "=": operator.eq, ">=": operator.ge}[sign]
     assert verdicts.tolist() == [expected is not None and compare(expected, other)]
@@ -290,7 +290,7 @@ NUMBERS = {
 )
 def test_decimals_integers_and_floats_are_compared_by_their_exact_values(one, other, sign):
     kinds = {name: ColumnKind(key=name, kind="number") for name in NUMBERS}
-    keep, _ = Predicate(parse_where(f"{one} {sign} {other}"), kinds).keep(NUMBERS, 5)
+    keep, _ = Predicate(parse_where(f"{one} {sign} {other}"), kinds).mask(NUMBERS, 5)
     columns = {name: column.to_pylist() for name, column in NUMBERS.items()}
     values = [columns.get(name) or [float(name) if {*".e"} & {*name} else int(name)] * 5 for name in (one, other)]
 

@@ -38,7 +38,7 @@ def readings_here(changes: Path, *words: str) -> list[driver.Reading]:
         stores.main("pyoxigraph", str(changes), *words)
     ready, *lines = printed.getvalue().splitlines()
     assert ready.split("\t")[0] == "ready"
-    return [driver._reading(line, ["pyoxigraph"]) for line in lines]
+    return [driver._parse_reading(line, ["pyoxigraph"]) for line in lines]
 
 
 def pyoxigraph_readings(question, folder: Path) -> list[driver.Reading]:

@@ -53,7 +53,7 @@ HOW = (
 
 def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
     """Yield the table after each question."""
-    stream = numbered(stream_of("stackoverflow", settings, say))
+    stream = number_vertices(stream_of("stackoverflow", settings, say))
     names = {name.upper() for name in settings.queries}
     known = {name: driver.rivals()[name] for name in ENGINES}
     missing: dict[str, str] = {}
@@ -138,7 +138,7 @@ def _record(
     }
 
 
-def numbered(stream: Stream) -> Stream:
+def number_vertices(stream: Stream) -> Stream:
     """Return a stream whose vertices are numbers from 0, as rivals read them."""
     ends = pa.chunked_array([*stream.table["source"].chunks, *stream.table["target"].chunks]).combine_chunks()
     places = ends.dictionary_encode().indices.to_numpy().astype(np.int64)

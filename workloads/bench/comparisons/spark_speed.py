@@ -247,7 +247,7 @@ class _Bench:
         command += ["--input", str(data), "--output", str(output), "--quiet"]
         pairs = []
         for _ in range(min(COLD_PAIRS, self._settings.repeat)):
-            pairs.append((_timed(command), _timed([sys.executable, "-c", EMPTY_JOB])))
+            pairs.append((_time_command(command), _time_command([sys.executable, "-c", EMPTY_JOB])))
             shutil.rmtree(output)
         replays, empty = zip(*pairs, strict=True)
         seconds, empty_seconds = (median(one[0] for one in found) for found in (replays, empty))
@@ -404,7 +404,7 @@ def _model_records(costs: Mapping[str, _Costs]) -> Iterator[Record]:
             }
 
 
-def _timed(command: Sequence[str]) -> tuple[float, float]:
+def _time_command(command: Sequence[str]) -> tuple[float, float]:
     """Run a command; return its wall seconds, and the processor seconds of it and of the processes that it waited for."""
     before, started = _child_seconds(), time.perf_counter()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -261,7 +261,7 @@ def answers_so_far(readings: Iterable[driver.Reading]) -> Iterator[driver.Readin
         yield replace(reading, answers=answers, checksum=checksum % 2**64, total=total)
 
 
-def selected(settings: Settings, names: Sequence[str]) -> Iterator[str]:
+def select_names(settings: Settings, names: Sequence[str]) -> Iterator[str]:
     """Yield the names that the settings select, in the given order."""
     chosen = {name.upper() for name in settings.queries}
     return (name for name in names if not chosen or name in chosen)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import rpq
 from rpq.language.sparql.query import SparqlQuery
 from rpq.workloads.bench.experiment import Experiment, Outcome, Say, Settings
-from rpq.workloads.bench.rdf_engines.comparison import COLUMNS, HOW, Line, compare_lines, kind_stream, plot_by, selected
+from rpq.workloads.bench.rdf_engines.comparison import COLUMNS, HOW, Line, compare_lines, kind_stream, plot_by, select_names
 from rpq.workloads.generate.rdf.taxi_trips import TRIPLES
 from rpq.workloads.rivals.rdf_changes import RdfStream
 from rpq.workloads.sparql_queries import named_sparql, sparql_names
@@ -37,16 +37,16 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
 
 def lines(settings: Settings) -> Iterator[Line]:
     """Yield the selected queries over single events and over windows; sizes are multiplied by `settings.scale`."""
-    names = list(selected(settings, [*sparql_names("taxi"), "SNB-Q1", "SNB-Q2", "SNB-Q3", "LS-Q1", "LS-Q2", "LS-Q3"]))
+    names = list(select_names(settings, [*sparql_names("taxi"), "SNB-Q1", "SNB-Q2", "SNB-Q3", "LS-Q1", "LS-Q2", "LS-Q3"]))
     for name in names:
         for size in EVENTS[name.partition("-")[0]]:
-            yield _alone(name, size if size == TRIPLES else max(1, round(size * settings.scale)), settings)
+            yield _event_query(name, size if size == TRIPLES else max(1, round(size * settings.scale)), settings)
     for name in names:
         for size in WINDOWS[name]:
             yield _window(name, max(UPDATE, round(size * settings.scale)), settings)
 
 
-def _alone(name: str, size: int, settings: Settings) -> Line:
+def _event_query(name: str, size: int, settings: Settings) -> Line:
     """Return the line of a query over whole events of some triples, as many as settings have edges, at least one."""
     known = named_sparql(name)
     edges = max(1, round(settings.edges * settings.scale) // size) * size

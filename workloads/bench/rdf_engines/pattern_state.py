@@ -17,7 +17,7 @@ import pyarrow as pa
 import rpq
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
-from rpq.workloads.bench.rdf_engines.comparison import kind_stream, selected
+from rpq.workloads.bench.rdf_engines.comparison import kind_stream, select_names
 from rpq.workloads.sparql_queries import named_sparql
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
     table, _, origin = kind_stream("changing", max(MOMENTS, round(settings.edges * settings.scale)), settings.seed)
     table = table.drop_columns("event")
     records: list[Record] = []
-    for name in selected(settings, PATTERNS):
+    for name in select_names(settings, PATTERNS):
         say(f"{name} …")
         known = named_sparql(name)
         query = _query(known.text, name)

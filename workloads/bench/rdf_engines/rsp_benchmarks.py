@@ -20,7 +20,7 @@ from rpq.workloads.bench.rdf_engines.comparison import (
     compare_lines,
     kind_stream,
     plot_by,
-    selected,
+    select_names,
 )
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.rdf.rdf_streams import RDF_KINDS
@@ -53,7 +53,7 @@ def lines(settings: Settings) -> Iterator[Line]:
     """Yield the queries that the settings select over a stream of `settings.edges` tuples."""
     edges = round(settings.edges * settings.scale)
     streams = {}
-    for name in selected(settings, list(PUBLISHED)):
+    for name in select_names(settings, list(PUBLISHED)):
         known = named_sparql(name)
         if known.stream not in streams:
             streams[known.stream] = kind_stream(known.stream, edges, settings.seed)

@@ -16,7 +16,7 @@ import rpq
 from rpq.language.sparql.query import SparqlQuery
 from rpq.workloads.bench.experiment import Experiment, Outcome, Say, Settings
 from rpq.workloads.bench.memory import resident_memory
-from rpq.workloads.bench.rdf_engines.comparison import COLUMNS, HOW, MEMORY, Line, compare_lines, plot_by, selected
+from rpq.workloads.bench.rdf_engines.comparison import COLUMNS, HOW, MEMORY, Line, compare_lines, plot_by, select_names
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.rdf.terms import choose_terms, integers, numbered_iris
 from rpq.workloads.generate.sampling import uniform
@@ -105,7 +105,7 @@ def measure(settings: Settings, say: Say) -> Iterator[Outcome]:
 
 def lines(settings: Settings) -> Iterator[Line]:
     """Yield the selected queries; windows and keys are multiplied by `settings.scale`."""
-    names = set(selected(settings, list(dict.fromkeys(operator.name for operator in OPERATORS))))
+    names = set(select_names(settings, list(dict.fromkeys(operator.name for operator in OPERATORS))))
     for operator in OPERATORS:
         if operator.name in names:
             yield _line(operator, settings)

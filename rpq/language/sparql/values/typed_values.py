@@ -35,7 +35,8 @@ DECIMAL_UNIT = 10**18
 """Every decimal is an integer multiple of 1 / `DECIMAL_UNIT`."""
 
 _SINGLE_DIGITS = 6
-"""Decimals of so many digits lie further apart than 32-bit floats, so rounding to them finds shorter decimals, too."""
+"""Decimals with this number of digits are further apart than 32-bit floats, so rounding to them also finds shorter
+decimals."""
 _LEAST_NORMAL_SINGLE = 2.0**-126
 """Below this, 32-bit floats are further apart."""
 _MOST_CACHED = 65_536

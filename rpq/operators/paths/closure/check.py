@@ -12,7 +12,8 @@ Node = tuple[int, int]
 
 
 def check_closure(index: Index, closure: Closure) -> None:
-    """Assert that each product node that a root reaches has a component, whose row has just those roots."""
+    """Assert that each product node that a root reaches is in a component whose row contains exactly the roots that reach
+    it."""
     fields, table = closure.fields, index.table
     states, words = int(index.program.sizes[STATES]), int(fields[WORDS])
     assert not fields[STALE], "components are not those of the window"
@@ -20,7 +21,7 @@ def check_closure(index: Index, closure: Closure) -> None:
     assert index.state[layout.ROWS] == 0, "there are rows beside the bits"
     assert index.state[layout.SLOTS] <= 64 * words, "a slot lies beyond the rows"
     assert not fields[STAGE], "an event is half done"
-    reached = _reached(index)
+    reached = _reaching_roots(index)
     found: dict[Node, set[int]] = {}
     count = 0
     for component in range(fields[COMPONENTS]):
@@ -37,7 +38,7 @@ def check_closure(index: Index, closure: Closure) -> None:
         count += len(nodes)
         for vertex, state in nodes:
             assert table.row_of[vertex * states + state] == component, f"node {vertex, state} is not of its component"
-            if slots:  # a delete may leave a component that nobody reaches
+            if slots:  # a delete may leave a component that no root reaches
                 found[vertex, state] = slots
     assert (table.row_of >= 0).sum() == count, "a node has a component that does not have it"
     assert found == reached, "rows are not those of the window"
@@ -48,7 +49,7 @@ def check_closure(index: Index, closure: Closure) -> None:
     assert sorted(used + free_slots(index)) == list(range(index.state[layout.SLOTS])), "slots leak or are shared"
 
 
-def _reached(index: Index) -> dict[Node, set[int]]:
+def _reaching_roots(index: Index) -> dict[Node, set[int]]:
     """Return the slots of the roots that reach each product node."""
     program, table = index.program, index.table
     leaving: dict[tuple[int, int], list[int]] = {}

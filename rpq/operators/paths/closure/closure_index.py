@@ -1,7 +1,7 @@
 """An index of bits or of cells, whichever costs less: it may change from one to the other between any two tuples.
 
-Both have the same graph, slots and output. To get cells, the trees of all roots are raised; to get bits, components are
-computed. Neither reports rows. Calls that need more than the pairs that are reached change the index to cells.
+Both have the same graph, slots and output. A change to cells builds the trees of all roots; a change to bits computes the
+components. Neither reports rows. A call that needs more than the set of reached pairs changes the index to cells.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class ClosureIndex(DeltaIndex):
         self._closure: Closure | None = None
         self._closure_view: Any = None
         self._capacity = capacity
-        self._apply_bits: Any = None  # bound when the first chunk comes to bits
+        self._apply_bits: Any = None  # bound when an index of bits gets its first chunk
         self._choice = Choice()
         self._cells_bytes = 0  # the most bytes of cells that bits have replaced
-        self._bytes_beside = 0  # of arrays that are kept until a change has succeeded
+        self._bytes_beside = 0  # of the arrays that are retained until a change has succeeded
         super().__init__(program, window, capacity=capacity, **options)
 
     @property
@@ -82,7 +82,7 @@ class ClosureIndex(DeltaIndex):
 
     @property
     def _bits(self) -> Any:
-        """The bits as the kernels take them."""
+        """The view of the bits for kernels."""
         if self._closure_view is None:
             self._closure_view = view(self._closure)
         return self._closure_view
@@ -95,7 +95,8 @@ class ClosureIndex(DeltaIndex):
     # --- the change from one to the other --------------------------------------------------------------------
 
     def compiles_bits(self, tuples: Any) -> bool:
-        """Return whether kernels of bits would have to be compiled; none is loaded. `tuples` is the view of any chunk."""
+        """Return whether the kernels of bits would have to be compiled, without loading them. `tuples` is the view of any
+        chunk."""
         closure = view(new_closure(capacity=1, slots=0, accepting=1, keeps_earlier=False))
         calls: tuple[tuple[Any, *tuple[Any, ...]], ...] = (
             (kernels.apply_chunk, tuples, 1),
@@ -131,7 +132,7 @@ class ClosureIndex(DeltaIndex):
             self._bytes_beside = 0
 
     def _begin_bits(self) -> None:
-        """Make bits of an index without rows; components are to be computed."""
+        """Create the arrays of bits. Their components are computed later."""
         closure = new_closure(
             capacity=self._capacity,
             slots=int(self.state[SLOTS]),
@@ -142,7 +143,7 @@ class ClosureIndex(DeltaIndex):
 
     @property
     def _keeps_earlier(self) -> bool:
-        """True if bits need room for what an event removes."""
+        """True if bits must record what an event removes."""
         return bool(self.index.settings[EXPLICIT]) or len(self.index.graph.into.entries) > 0
 
     def use_cells(self) -> None:
@@ -182,7 +183,8 @@ class ClosureIndex(DeltaIndex):
             self.provide(code)
 
     def _has_settled_bits(self) -> bool:
-        """Compute components if necessary. Return whether the index still has bits, which it gives up if memory lacks."""
+        """Compute the components if necessary. Return whether the index still has bits: without enough memory, it changes to
+        cells."""
         while self._closure is not None and (code := int(kernels.settle(self.view, self._bits))) != DONE:
             self._provide_or_withdraw(code)
         return self._closure is not None
@@ -196,7 +198,7 @@ class ClosureIndex(DeltaIndex):
         return super().nbytes + bits + self._bytes_beside
 
     def live(self) -> tuple[int, int, int]:
-        """Return the numbers of cells, answers and edges that are alive now. O(size of the index)."""
+        """Return the numbers of live cells, answers and edges. O(size of the index)."""
         if not self._has_settled_bits():
             return super().live()
         cells, answers = kernels.count_live(self.view, self._bits)
@@ -228,13 +230,13 @@ class ClosureIndex(DeltaIndex):
     def _apply_rest(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         if self._closure is not None:
             self._apply_to_bits(chunk, tuples)
-        if self._closure is None:  # or not any more
+        if self._closure is None:  # or has left it again
             super()._apply_rest(chunk, tuples, edges)
         if len(chunk.timestamp) >= _BATCH:
             self._choose()
 
     def _choose(self) -> None:
-        """Change from bits to cells or back where that is expected to take less work, or less memory."""
+        """Change from bits to cells or back if that is expected to take less work or less memory."""
         work = self._work()
         outgrows = self._closure is not None and self._outgrows_cells(self._closure)
         if not outgrows and not self._choice.is_due(work):
@@ -265,7 +267,7 @@ class ClosureIndex(DeltaIndex):
         return held > self._cells_bytes
 
     def _change(self) -> float:
-        """Return the approximate nanoseconds of work that a change from bits to cells takes."""
+        """Return the approximate work of a change from bits to cells, in nanoseconds."""
         assert self._closure is not None
         if not self._expires:
             return math.inf  # all work since the beginning would have to be repeated
@@ -275,7 +277,7 @@ class ClosureIndex(DeltaIndex):
 
     @property
     def _expires(self) -> bool:
-        """False if edges leave the window only by deletes."""
+        """True unless edges leave the window only by deletes."""
         return True
 
     @property
@@ -284,7 +286,7 @@ class ClosureIndex(DeltaIndex):
         return LANES * (self.index.table.values.itemsize + (1 if self.state[BACKWARD] else 0))
 
     def _work(self) -> float:
-        """Return the work of the present kind of index so far, in nanoseconds."""
+        """Return the work done so far by the current kind of index, in nanoseconds."""
         if self._closure is None:
             return STEP * float(self.state[STEPS])
         fields = self._closure.fields
@@ -303,7 +305,7 @@ class ClosureIndex(DeltaIndex):
         )
 
     def _apply_to_bits(self, chunk: Chunk, tuples: Any) -> None:
-        """Apply the tuples of a chunk, up to one for which bits lack memory and cells take their place."""
+        """Apply the tuples of a chunk. Stop at a tuple for which bits lack memory, after changing to cells."""
         count = len(chunk.timestamp)
         if self._apply_bits is None:
             self._apply_bits = bound(kernels.apply_chunk, self.view, self._bits, tuples, 1)
@@ -315,9 +317,8 @@ class ClosureIndex(DeltaIndex):
                 self.state[STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     def _provide_or_withdraw(self, code: int, edge: int = -1) -> bool:
-        """Give a kernel of bits the memory that it asked for. Return False if there is none, and cells take their place.
-
-        The cells then apply the present tuple, of that edge, from its beginning.
+        """Give a kernel of bits the memory that it asked for. If there is none, change to cells and return False; the cells
+        then apply the current tuple from its beginning.
         """
         try:
             self.provide(code)
@@ -329,7 +330,7 @@ class ClosureIndex(DeltaIndex):
         return True
 
     def _withdraw(self, edge: int) -> None:
-        """Undo what the present tuple, or the boundary before it, has done so far."""
+        """Undo the changes that the current tuple, or the boundary before it, has made so far."""
         assert self._closure is not None
         state, expiry, bits = self.state, self.index.graph.expiry, self._closure.fields
         if bits[layout.STAGE] != layout.RESTING and state[PHASE] == IDLE:
@@ -344,7 +345,7 @@ class ClosureIndex(DeltaIndex):
         state[PHASE] = IDLE
 
     def _keep_in_edges(self) -> None:
-        """Keep in-edges from now on, which deletes need. O(edges)."""
+        """Build the lists of in-edges, which deletes need, and maintain them from now on. O(edges)."""
         room = 64 + 2 * int(self.index.graph.out.length.sum())
         while True:
             self.index = with_in_edges(self.index, room)
@@ -353,7 +354,7 @@ class ClosureIndex(DeltaIndex):
             room *= 2
 
     def advance(self, time: int) -> PathDelta:
-        """Move the stream time without a tuple."""
+        """Advance the stream time without a tuple."""
         if self._closure is None:
             return super().advance(time)
         self._begin_output()
@@ -365,24 +366,24 @@ class ClosureIndex(DeltaIndex):
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges that expire at these absolute slides; the answers that they make are one event, now."""
+        """Insert edges that expire at these absolute slides. The resulting answers are one event at the current time."""
         self.use_cells()
         return super().load(chunk, *slides, quiet=quiet)
 
     def grow(self, roots: np.ndarray) -> PathDelta:
-        """Make vertices roots that were none; their answers are one event, at the present time."""
+        """Make new roots of vertices. Their answers are one event at the current time."""
         if self._closure is not None:
             self._choice.postpone()  # more roots are likely to follow
         self.use_cells()
         return super().grow(roots)
 
     def drop(self, roots: np.ndarray) -> None:
-        """Drop roots with their trees, without rows. O(size of the index)."""
+        """Remove roots and their trees without reporting rows. O(size of the index)."""
         self.use_cells()
         super().drop(roots)
 
     def provide(self, code: int) -> None:
-        """Give a kernel the memory that it asked for; the guard may refuse."""
+        """Give a kernel the memory that it asked for. The memory guard may refuse it."""
         if self._closure is None or (code < layout.NEED_WORDS and code != NEED_SUPPORTS):
             super().provide(code)
             return
@@ -393,7 +394,7 @@ class ClosureIndex(DeltaIndex):
         self._set_closure(with_more(self._closure, code, int(self.state[SLOTS])))
 
     def sweep(self) -> None:
-        """Release everything that has left the window."""
+        """Release the memory of everything that has left the window."""
         self._has_settled_bits()
         super().sweep()
 
@@ -407,7 +408,7 @@ class ClosureIndex(DeltaIndex):
 
 
 class NumberedClosureIndex(NumberedIndex, ClosureIndex):
-    """The same over a count window, or an unbounded one."""
+    """A `ClosureIndex` over a count window or an unbounded window."""
 
     @property
     def _expires(self) -> bool:

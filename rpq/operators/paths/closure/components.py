@@ -1,8 +1,9 @@
 """Components and rows of bits, computed from the edges in the window.
 
-Tarjan's algorithm over the product nodes that roots reach numbers the components against their topological order, and finds
-the successors of each on the way: those of the nodes whose component is not known yet wait on a stack. One pass over the
-components from the highest number then joins the row of each into those of its successors. O(links + rows).
+Tarjan's algorithm over the product nodes that roots reach numbers the components in reverse topological order. On the way it
+finds the successors of each component; the successors of nodes without a component wait on a stack. One pass over the
+components, from the highest number down, then joins the row of each component into the rows of its successors. O(links +
+rows).
 """
 
 import numpy as np
@@ -39,7 +40,8 @@ from rpq.operators.paths.program import CLASSES, STATES
 
 @njit(cache=True, nogil=True)
 def compute(index, closure):
-    """Compute components and rows anew. Return a code; if memory lacks, the next call begins again."""
+    """Recompute components and rows. Return a code; after a code that asks for memory, the next call starts from the
+    beginning."""
     fields = closure.fields
     forget(index, closure)
     if fields[WORDS] * 64 < index.state[SLOTS]:
@@ -59,7 +61,7 @@ def compute(index, closure):
 
 @njit(cache=True, nogil=True)
 def forget(index, closure):
-    """Take the component from every product node."""
+    """Remove all product nodes from their components."""
     fields, states = closure.fields, index.program.sizes[STATES]
     for i in range(np.int64(closure.member_first[fields[COMPONENTS]])):
         node = closure.member[i]
@@ -89,7 +91,7 @@ def _give_up(index, closure):
 
 @njit(cache=True, nogil=True)
 def _find_components(index, closure):
-    """Find the components of all product nodes that a root reaches, and which roots have an edge into them."""
+    """Find the components of all product nodes that a root reaches, and the roots with an edge into each component."""
     program, table, graph, fields = index.program, index.table, index.graph, closure.fields
     classes, states, words = program.sizes[CLASSES], program.sizes[STATES], fields[WORDS]
     leaving = np.int64(NEVER)
@@ -125,7 +127,7 @@ def _find_components(index, closure):
 
 @njit(cache=True, nogil=True)
 def _search(index, closure, node):
-    """Find the components of what a product node reaches; its own is the last."""
+    """Find the components of all product nodes that a product node reaches. Its own component is found last."""
     program, graph, row_of, fields = index.program, index.graph, index.table.row_of, closure.fields
     classes, states, now = program.sizes[CLASSES], program.sizes[STATES], index.state[NOW]
     visited, top = fields[VISITED], fields[SUCCESSOR_CAPACITY]
@@ -208,9 +210,10 @@ def _search(index, closure, node):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _close(index, closure, first, waiting, top, bottom):
-    """Make a component of the nodes that wait, down to the first of it. Return how many nodes still wait.
+    """Make a component of the waiting nodes from the top of the stack down to the first one of the component. Return the
+    number of nodes that still wait.
 
-    Its successors are on the stack at the end of `next`, from `top` to `bottom`, some of them several times.
+    Its successors are on the stack at the end of `next`, from `top` to `bottom`, with duplicates.
     """
     fields, states, words = closure.fields, index.program.sizes[STATES], closure.fields[WORDS]
     component = fields[COMPONENTS]

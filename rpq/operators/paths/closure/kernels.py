@@ -54,7 +54,7 @@ from rpq.stream.edges.outcomes import IRRELEVANT
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, closure, chunk, count):
-    """Apply the tuples of a chunk from TUPLE on; return DONE, or what Python must do before the next call."""
+    """Apply the tuples of a chunk from TUPLE on. Return DONE, or a code for what Python must do before the next call."""
     fields, program = index.state, index.program
     while fields[TUPLE] < count:
         i = fields[TUPLE]
@@ -86,7 +86,7 @@ def apply_chunk(index, closure, chunk, count):
             if code != DONE:
                 return code
             if fields[PHASE] == INSERTING and not fields[ENTERED]:
-                fields[PHASE] = IDLE  # nobody asks how young a pair is
+                fields[PHASE] = IDLE  # the slides of pairs are not needed
             if fields[PHASE] == INSERTING:
                 closure.fields[LEAVING] = min(closure.fields[LEAVING], fields[BASE] + fields[EDGE_SLIDE])
         if fields[PHASE] != IDLE:
@@ -110,7 +110,7 @@ def apply_chunk(index, closure, chunk, count):
 
 @njit(cache=True, nogil=True)
 def _is_scattered(closure):
-    """Return whether so much has come since components were computed that computing them anew pays."""
+    """Return whether enough edges have arrived since the components were computed that recomputing them pays off."""
     fields = closure.fields
     return fields[EXTRAS] + fields[COMPONENTS] - fields[SETTLED] > max(np.int64(1024), 2 * fields[SETTLED])
 
@@ -137,7 +137,7 @@ def _move_clock(index, closure, time, order):
 
 @njit(cache=True, nogil=True)
 def _expire(index, closure, slide, order):
-    """Report what leaves up to an absolute slide, boundary by boundary; called again after codes, it goes on."""
+    """Report the pairs that leave up to an absolute slide, boundary by boundary. Called again after a code, it continues."""
     fields, settings, bits = index.state, index.settings, closure.fields
     last = slide - fields[BASE]
     if last < 0 or last > settings[CEILING]:
@@ -157,25 +157,26 @@ def _expire(index, closure, slide, order):
 
 @njit(cache=True, nogil=True)
 def advance(index, closure, time):
-    """Move the stream time; codes as `apply_chunk`."""
+    """Advance the stream time. Returns codes as `apply_chunk` does."""
     return _move_clock(index, closure, time, np.int64(0))
 
 
 @njit(cache=True, nogil=True)
 def settle(index, closure):
-    """Compute components and rows if that has to be done; codes as `apply_chunk`."""
+    """Compute components and rows if they are out of date. Returns codes as `apply_chunk` does."""
     return compute(index, closure) if closure.fields[STALE] else np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def keep_in_edges(index):
-    """Enter all edges in the empty lists of in-edges; codes as `apply_chunk`, after which the lists must be empty again."""
+    """Insert all edges into the lists of in-edges, which must be empty, also after a code. Returns codes as `apply_chunk`
+    does."""
     return reverse_links(index)
 
 
 @njit(cache=True, nogil=True)
 def dissolve(index, closure):
-    """Take the component from every product node."""
+    """Remove all product nodes from their components."""
     forget(index, closure)
 
 
@@ -187,7 +188,7 @@ def find_path(index, closure, source, target):
 
 @njit(cache=True, nogil=True)
 def count_live(index, closure):
-    """Return (pairs of a root and a product node, answers)."""
+    """Return the number of pairs of a root and a product node, and the number of answers."""
     fields = closure.fields
     words, cells, answers = fields[WORDS], np.int64(0), np.int64(0)
     for component in range(fields[COMPONENTS]):
@@ -204,7 +205,7 @@ def count_live(index, closure):
 
 @njit(cache=True, nogil=True)
 def _answers(index, closure, component, node, word, bits):
-    """Return those bits of a product node that are answers and are not counted at another state of its vertex."""
+    """Return the bits of a product node that are answers and are not counted at another state of its vertex."""
     program, vertex, state = index.program, node >> 16, node & STATE_BITS
     if not program.accepting[state] or not index.table.is_target[vertex]:
         return ZERO

@@ -1,19 +1,20 @@
 """The memory layout of the index of bits.
 
-Nearly all steps of the Δ index raise cells of pairs that are answers already, and these values are not needed until
-edges leave. Here a pair of a root and a product node is one bit. Product nodes that reach each other are one
-*component*, with one row of bits: the slots of the roots that reach it. An edge pushes only the bits that are new. After a
-boundary on which edges leave, components and rows are computed anew from the edges in the window
-(`components.py`), before the next insert or question.
+Nearly all steps of the Δ index raise cells of pairs that are answers already, and nothing reads the raised values before
+edges leave. Here a pair of a root and a product node is one bit. Product nodes that reach each other are one *component*,
+with one row of bits: the slots of the roots that reach it. An edge pushes only the bits that are new. After a boundary at
+which edges leave, components and rows are recomputed from the edges in the window (`components.py`), before the next insert
+or query of the index.
 
 * **Rows** have `WORDS` words of 64 roots, a multiple of eight, so that a step is whole cache lines.
-* **Components** have numbers against the topological order: a step leads to a lower number. Only product nodes that a
-  root reaches are in one. A node that is first reached later becomes a component of its own, with a number from
-  `SETTLED` on.
-* **Successors** of a settled component are in `next`, and those that an edge brought since then in a chain of `extra`.
-  Those of a later component are found in the adjacency lists of the graph, which are those of the Δ index.
-* **What an event removes** is in `lost`, with room from the first delete on, and in explicit windows (`loss.py`).
-* `Table.row_of` has the component of a product node in place of its row; the table has no rows meanwhile.
+* **Components** are numbered in reverse topological order: a step leads to a lower number. Only product nodes that a root
+  reaches are in a component. A node that is first reached after the computation becomes a component of its own, with a
+  number from `SETTLED` on.
+* **Successors** of a settled component are in `next`, and those that edges have added since then in a chain of `extra`. The
+  successors of a later component are found in the adjacency lists of the Δ index.
+* **What an event removes** is in `lost`, which has room from the first delete on, and always in explicit windows
+  (`loss.py`).
+* `Table.row_of` contains the component of a product node in place of its row; the table has no rows while there are bits.
 
 Like those of the Δ index, kernels return codes and are called again with more memory.
 """
@@ -24,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# What a kernel returns besides the codes of the Δ index.
+# Codes that kernels return besides those of the Δ index.
 NEED_WORDS = 201
 NEED_NODES = 202
 NEED_COMPONENTS = 203
@@ -39,17 +40,17 @@ SETTLED = 2  # components below have their successors in `next`
 EXTRAS = 3  # entries of the chains
 QUEUED = 4  # components that wait
 FIRST = 5  # place of the first of them in the queue
-STALE = 6  # 1: components have to be computed anew
+STALE = 6  # 1: components have to be recomputed
 NODE_CAPACITY = 7
 COMPONENT_CAPACITY = 8
 SUCCESSOR_CAPACITY = 9
 EXTRA_CAPACITY = 10
-NEEDED = 11  # components that the last computation found
+NEEDED = 11  # number of components that the last computation found
 PUSHED = 12  # words that inserts have pushed so far
 COMPUTED = 13  # words that computations have joined so far
 WALKED = 14  # links and nodes that computations have looked at so far
-LEAVING = 15  # no edge that rows are due to leaves before this absolute slide
-VISITED = 16  # product nodes that the present computation has met
+LEAVING = 15  # no edge that rows depend on leaves before this absolute slide
+VISITED = 16  # product nodes that the current computation has visited
 FOUND = 17  # entries of `next`
 STAGE = 18  # of computing components anew with rows for what is lost, as below
 TOUCHED = 19  # entries of `touched`
@@ -62,42 +63,42 @@ FIELDS = 25
 
 # Values of STAGE.
 RESTING = 0
-EARLIER = 1  # what was before has been copied
-REPORTING = 2  # components are computed
+EARLIER = 1  # the old components and rows have been copied
+REPORTING = 2  # the new components have been computed
 
 
 class Closure(NamedTuple):
     """Components and their rows of bits."""
 
     rows: np.ndarray  # uint64, `WORDS` a component: the slots of the roots that reach it
-    fresh: np.ndarray  # uint64, `WORDS` a component: the bits that it has not pushed on, from `low` to `high`
-    low: np.ndarray  # int32 a component: first word of what it has to push
-    high: np.ndarray  # int32 a component: word behind the last
+    fresh: np.ndarray  # uint64, `WORDS` a component: the bits that it has not pushed yet, from `low` to `high`
+    low: np.ndarray  # int32 a component: the first word that it has to push
+    high: np.ndarray  # int32 a component: the word after the last one to push
     is_queued: np.ndarray  # uint8 a component
     queue: np.ndarray  # int32 a component: a ring of those that have something to push
     member_first: np.ndarray  # int32 a component + 1: its product nodes in `member`
     accepting: np.ndarray  # int32 a component: how many of them accept
     next_first: np.ndarray  # int32 a component: its successors in `next`
     next_end: np.ndarray  # int32 a component
-    extra_head: np.ndarray  # int32 a component: its last successor that came since, in the two arrays of chains, or -1
-    seen: np.ndarray  # int32 a component: the last one of which it was found to be a successor
+    extra_head: np.ndarray  # int32 a component: its last successor since the computation, in the two arrays of chains, or -1
+    seen: np.ndarray  # int32 a component: the component of which it was last found to be a successor
     member: np.ndarray  # int64 a product node: vertex << 16 | state
-    next: np.ndarray  # int32: components; while they are computed, from its end down a stack of those to come
-    extra_next: np.ndarray  # int32: the entry before, or -1
+    next: np.ndarray  # int32: components; during the computation, also a stack of successors, from the end of the array down
+    extra_next: np.ndarray  # int32: the previous entry of the chain, or -1
     extra_to: np.ndarray  # int32: component
-    node: np.ndarray  # int64 a visited product node, by number: vertex << 16 | state; scratch, as the following
+    node: np.ndarray  # int64 a visited product node, by number: vertex << 16 | state; scratch, like the next ones
     lowest: np.ndarray  # int32 a visited node: the lowest number that it is known to reach in its component
     waiting: np.ndarray  # int32: stack of visited nodes whose component is not known
     path: np.ndarray  # int32: visited nodes from the root of the search to the present one
-    leave: np.ndarray  # int32 of each of these: the transition that is being followed
-    place: np.ndarray  # int32 of each of these: the next link of this transition
-    top: np.ndarray  # int32 of each of these: where the stack of successors ended when it was met
-    touch: np.ndarray  # uint8 a component: what the present delete does to it (`loss.py`); 0 between events
-    touched: np.ndarray  # int32: the components with a touch
-    lost: np.ndarray  # uint64, `WORDS` a component: what an event took; length 0 until needed, as the following
-    lost_member: np.ndarray  # int64 a product node: `member` before components were computed anew
-    lost_first: np.ndarray  # int32 a component + 1: `member_first` before
-    lost_beside: np.ndarray  # int32 a product node and accepting state: the component of that state of its vertex before
+    leave: np.ndarray  # int32 for each of these: the transition that is being followed
+    place: np.ndarray  # int32 for each of these: the next link of this transition
+    top: np.ndarray  # int32 for each of these: the end of the stack of successors when the node was first visited
+    touch: np.ndarray  # uint8 a component: the effect of the current delete on it (`loss.py`); 0 between events
+    touched: np.ndarray  # int32: the components whose `touch` is not 0
+    lost: np.ndarray  # uint64, `WORDS` a component: the bits that an event removed; length 0 until needed, like the next
+    lost_member: np.ndarray  # int64 a product node: `member` before the recomputation
+    lost_first: np.ndarray  # int32 a component + 1: `member_first` before the recomputation
+    lost_beside: np.ndarray  # int32 a product node and accepting state: the component of its vertex in that state before
     new: np.ndarray  # uint64 a word: scratch
     roots: np.ndarray  # int64 a slot: scratch
     fields: np.ndarray  # int64[FIELDS]
@@ -112,9 +113,9 @@ _OF_ROWS = ("rows", "fresh")
 
 
 def new_closure(*, capacity: int, slots: int, accepting: int, keeps_earlier: bool) -> Closure:
-    """Return an empty index of bits with room for `capacity` components and nodes, and for some slots.
+    """Return an empty index of bits with room for `capacity` components and nodes.
 
-    `accepting` is the number of accepting states. If it `keeps_earlier`, there is room for what an event removes.
+    `accepting` is the number of accepting states. With `keeps_earlier`, there is room for what an event removes.
     """
     words = words_for(slots)
     types: dict[str, type] = dict.fromkeys(("rows", "fresh", "lost", "new"), np.uint64)
@@ -130,11 +131,11 @@ def new_closure(*, capacity: int, slots: int, accepting: int, keeps_earlier: boo
     closure.fields[STALE] = 1
     closure.fields[UPWARD] = -1
     closure.fields[BESIDE] = accepting if accepting > 1 else 0
-    return _with_earlier(_noted(closure)) if keeps_earlier else _noted(closure)
+    return _with_earlier(_note_capacities(closure)) if keeps_earlier else _note_capacities(closure)
 
 
 def words_for(slots: int) -> int:
-    """Return the words of a row for so many slots, with some to spare.
+    """Return the number of words in a row for this number of slots, with some to spare.
 
     >>> words_for(0), words_for(600)
     (8, 16)
@@ -148,7 +149,7 @@ def closure_bytes(closure: Closure) -> int:
 
 
 def blocks_of_cells(closure: Closure) -> int:
-    """Return how many blocks of 64 cells hold something where there are cells in place of the rows. O(rows)."""
+    """Return the number of blocks of 64 cells that the rows would occupy as cells. O(rows)."""
     components, words = int(closure.fields[COMPONENTS]), int(closure.fields[WORDS])
     blocks = np.count_nonzero(closure.rows[: components * words].reshape(components, words), axis=1)
     return int(blocks @ np.diff(closure.member_first[: components + 1]))
@@ -166,7 +167,7 @@ def with_more(closure: Closure, code: int, slots: int) -> Closure:
     if code == NEED_COMPONENTS:
         room = int(fields[COMPONENT_CAPACITY])
         more = max(16, room // 2, int(fields[NEEDED]) * 5 // 4 - room)
-        closure.queue[:room] = np.roll(closure.queue[:room], -int(fields[FIRST]))  # where the ring ends changes
+        closure.queue[:room] = np.roll(closure.queue[:room], -int(fields[FIRST]))  # the end of the ring changes
         fields[FIRST] = 0
         wider = _longer(closure, (*_OF_COMPONENTS, *(("lost_first",) if fields[KEEPS_EARLIER] else ())), more)
         rows = (*_OF_ROWS, *(("lost",) if fields[KEEPS_EARLIER] else ()))
@@ -192,7 +193,7 @@ def _with_earlier(closure: Closure) -> Closure:
 
 
 def _with_words(closure: Closure, words: int) -> Closure:
-    """Return the same rows, `words` wide; nothing waits to be pushed."""
+    """Return the same rows with `words` words each. No words may be waiting to be pushed."""
     before, room = int(closure.fields[WORDS]), int(closure.fields[COMPONENT_CAPACITY])
     rows = np.zeros((room, words), np.uint64)
     rows[:, :before] = closure.rows[: room * before].reshape(room, before)
@@ -209,10 +210,10 @@ def _with_words(closure: Closure, words: int) -> Closure:
 def _longer(closure: Closure, names: tuple[str, ...], more: int) -> Closure:
     arrays = {name: getattr(closure, name) for name in names}
     longer = {name: np.concatenate([a, np.zeros(max(16, more), a.dtype)]) for name, a in arrays.items()}
-    return _noted(closure._replace(**longer))
+    return _note_capacities(closure._replace(**longer))
 
 
-def _noted(closure: Closure) -> Closure:
+def _note_capacities(closure: Closure) -> Closure:
     """Tell the kernels, which see pointers, how long the arrays are."""
     fields = closure.fields
     fields[NODE_CAPACITY] = len(closure.node) - 1

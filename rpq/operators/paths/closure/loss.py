@@ -1,18 +1,19 @@
-"""Removing bits: by a delete, and at a boundary on which edges leave where that is reported.
+"""The removal of bits: by a delete, and in explicit windows at a boundary at which edges leave.
 
-At a boundary components and rows are computed anew, and the pairs that are missing then are reported (`recompute`). A
-delete first examines the components that its edge joined.
+At a boundary, components and rows are recomputed, and the pairs that have disappeared are reported (`recompute`). A delete
+first examines the components that its edge joined.
 
 1. Another edge between the same components takes its place; within a component it is enough that the ends of the deleted
-   edge still reach each other. Where they do not, the component falls apart, and all is computed anew.
-2. Otherwise the roots that reached the end through the edge are doubted there. A doubted bit stays where a predecessor
-   has it whose support cannot be circular: one that the edge does not lead to, or one that comes before in the
-   topological order. That order holds above `UPWARD`, the highest component that an edge against the order leads to,
-   which may have come since components were computed. All other doubted bits are taken out, and doubted at the successors.
-3. What a component lost while another predecessor had it is entered again from all predecessors, and pushed.
-4. What is still missing is reported.
+   edge still reach each other. If they do not, the component falls apart, and everything is recomputed.
+2. Otherwise the bits of the roots that reached the end through the edge are doubted there. A doubted bit stays if a
+   predecessor has it whose support cannot be circular: a predecessor that the edge does not lead to, or one that precedes
+   the component in the topological order. Edges inserted since the computation may violate that order; it holds above
+   `UPWARD`, the highest component that such an edge leads to. All other doubted bits are removed, and doubted at the
+   successors.
+3. A bit that a component lost although another predecessor still has it is entered again from all predecessors, and pushed.
+4. The bits that are still missing are reported.
 
-All that can lack memory is the room for rows, after 3: a delete is done once, and reported when there is room.
+Only the report can lack memory, after step 3: the delete is applied once, and reported when there is room for the rows.
 """
 
 import numpy as np
@@ -65,21 +66,21 @@ from rpq.operators.paths.index.layout import (
     STATE_BITS,
     VERTICES,
 )
-from rpq.operators.paths.index.rows import ONE, ZERO, in_edges, lane_of, next_in_edge, past_transition, slide_of
+from rpq.operators.paths.index.rows import ONE, ZERO, in_edges, lane_of, next_in_edge, skip_transition, slide_of
 from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 from rpq.stream.edges.outcomes import ABSENT, DELETED, outcome_of
 
 _LOST = np.uint8(1)  # bits of it are in `lost`
 _UNCERTAIN = np.uint8(2)  # some of which may come back
 _BELOW = np.uint8(4)  # the deleted edge leads to it
-"""What `Closure.touch` says of a component."""
+"""The values of `Closure.touch` for a component."""
 
 
 # --- all anew ------------------------------------------------------------------------------------------------
 
 @njit(cache=True, nogil=True)
 def recompute(index, closure):
-    """Compute components and rows anew, and report the pairs that are missing then; called again after codes."""
+    """Recompute components and rows, and report the pairs that have disappeared. Call it again after a code."""
     fields = closure.fields
     if fields[STAGE] == RESTING:
         if not fields[KEEPS_EARLIER]:
@@ -99,7 +100,7 @@ def recompute(index, closure):
 
 @njit(cache=True, nogil=True)
 def _keep(index, closure):
-    """Copy components and rows before they are computed anew."""
+    """Copy components and rows before they are recomputed."""
     program, fields = index.program, closure.fields
     count, accepting, states = fields[COMPONENTS], program.sizes[ACCEPTING], program.sizes[STATES]
     fields[LOST_COMPONENTS] = count
@@ -122,7 +123,7 @@ def _keep(index, closure):
 
 @njit(cache=True, nogil=True)
 def _report_missing(index, closure):
-    """Write the pairs of the rows before that are no answers any more; NEED_OUTPUT where there is no room."""
+    """Write the pairs of the old rows that are no longer answers. Return NEED_OUTPUT if there is no room."""
     program, table, fields = index.program, index.table, closure.fields
     count, words, accepting = fields[LOST_COMPONENTS], fields[WORDS], program.sizes[ACCEPTING]
     index.state[OUT] = index.state[EVENT_OUT]
@@ -178,7 +179,7 @@ def _write(index, vertex, word, bits):
 
 @njit(cache=True, nogil=True)
 def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
-    """Apply a delete; PHASE says afterwards what is to do: REFILLING to compute all anew, LOSING to report what was lost."""
+    """Apply a delete. Set PHASE to the next step: REFILLING to recompute everything, LOSING to report the lost pairs."""
     fields, graph = index.state, index.graph
     edge = np.int64(chunk.edge[i])
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
@@ -218,7 +219,7 @@ def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
 
 @njit(cache=True, nogil=True)
 def _divides(index, closure, u, v, transition_class):
-    """Return whether a component falls apart without an edge that has left the graph."""
+    """Return whether a component falls apart now that an edge has left the graph."""
     program, row_of = index.program, index.table.row_of
     states = program.sizes[STATES]
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
@@ -232,12 +233,12 @@ def _divides(index, closure, u, v, transition_class):
 
 @njit(cache=True, nogil=True)
 def _reaches(index, closure, component, source, target):
-    """Return whether a node reaches another within their component, by searches from both that take turns."""
+    """Return whether a node reaches another one within their component. Searches from the two nodes take turns."""
     program, graph, row_of, node = index.program, index.graph, index.table.row_of, closure.node
     classes, states, now = program.sizes[CLASSES], program.sizes[STATES], index.state[NOW]
     if source == target:
         return True
-    # Nodes that a search has met have -2, -3 in place of the component, and are listed from either end of `node`.
+    # Nodes visited by a search have -2 or -3 in place of their component, and are listed from either end of `node`.
     last = closure.fields[NODE_CAPACITY] - 1
     first, count, before, found = np.int64(0), np.int64(1), last, np.int64(1)
     node[0], node[last] = source, target
@@ -270,7 +271,7 @@ def _reaches(index, closure, component, source, target):
             if edge.link < 0:
                 break
             if edge.source_state == 0:
-                edge = past_transition(edge)
+                edge = skip_transition(edge)
                 continue
             beside = edge.source * states + edge.source_state
             if row_of[beside] == component:
@@ -278,7 +279,7 @@ def _reaches(index, closure, component, source, target):
                 node[last - found] = edge.source << 16 | edge.source_state
                 found += 1
             meets |= row_of[beside] == -2
-    closure.fields[WALKED] += 2 * (count + found)  # nodes and links, about
+    closure.fields[WALKED] += 2 * (count + found)  # approximate number of nodes and links
     for i in range(count):
         row_of[(node[i] >> 16) * states + (node[i] & STATE_BITS)] = component
     for i in range(last - found + 1, last + 1):
@@ -288,7 +289,7 @@ def _reaches(index, closure, component, source, target):
 
 @njit(cache=True, nogil=True)
 def _doubt_step(index, closure, u, v, transition_class):
-    """Doubt the bits that came along a step of an edge that has left the graph."""
+    """Doubt the bits that one step over an edge that has left the graph supported."""
     program, table, fields = index.program, index.table, closure.fields
     states, words = program.sizes[STATES], fields[WORDS]
     start = np.int64(program.start_target[transition_class])
@@ -329,7 +330,7 @@ def _is_entered(index, root, component):
 
 @njit(cache=True, nogil=True)
 def _is_linked(index, closure, source, target):
-    """Return whether an edge leads from one component to another; looks at the edges of the smaller one."""
+    """Return whether an edge leads from one component to another, from the edges of the smaller one."""
     program, graph, row_of, first = index.program, index.graph, index.table.row_of, closure.member_first
     classes, states, now = program.sizes[CLASSES], program.sizes[STATES], index.state[NOW]
     if first[source + 1] - first[source] <= first[target + 1] - first[target]:
@@ -353,7 +354,7 @@ def _is_linked(index, closure, source, target):
                 break
             closure.fields[WALKED] += 1
             if edge.source_state == 0:
-                edge = past_transition(edge)
+                edge = skip_transition(edge)
             elif row_of[edge.source * states + edge.source_state] == source:
                 return True
     return False
@@ -361,7 +362,7 @@ def _is_linked(index, closure, source, target):
 
 @njit(cache=True, nogil=True)
 def _unlink(closure, source, target):
-    """Take a component out of the successors of another."""
+    """Remove a component from the successors of another."""
     if source >= closure.fields[SETTLED]:
         return
     end = np.int64(closure.next_end[source])
@@ -384,7 +385,7 @@ def _unlink(closure, source, target):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _doubt(closure, component, bits, source, low, high):
-    """Let a component doubt those bits of the words of a row, which begins at `source`, that it has."""
+    """Doubt the bits of a component that are also in the row which begins at `source`."""
     base = component * closure.fields[WORDS]
     closure.fields[PUSHED] += high - low
     some = ZERO
@@ -396,10 +397,10 @@ def _doubt(closure, component, bits, source, low, high):
 
 @njit(cache=True, nogil=True)
 def _mark_below(index, closure):
-    """Mark the components that those with doubted bits lead to."""
+    """Mark the components that components with doubted bits lead to."""
     fields = closure.fields
     for i in range(fields[QUEUED]):
-        component = np.int64(closure.queue[i])  # nothing was taken from the queue yet, which begins at its front then
+        component = np.int64(closure.queue[i])  # nothing has been taken from the queue yet
         closure.touch[component] = _BELOW
         closure.touched[i] = component
     fields[TOUCHED] = fields[QUEUED]
@@ -420,7 +421,7 @@ def _mark_below(index, closure):
 
 @njit(cache=True, nogil=True)
 def _take_out(index, closure):
-    """Check doubted bits until none is left, and remove those without support."""
+    """Check the doubted bits until none is left. Remove those without support."""
     fields = closure.fields
     words = fields[WORDS]
     while fields[QUEUED] > 0:
@@ -459,9 +460,10 @@ def _take_out(index, closure):
 
 @njit(cache=True, nogil=True)
 def _discard_supported(index, closure, component, low, high, by_all):
-    """Take those bits out of the scratch that a root or a predecessor gives a component: one that is sure of them, or any.
+    """Clear the scratch bits that a root or a predecessor of a component supports. Unless `by_all`, only certain support
+    counts.
 
-    Return whether a predecessor that does not count has some of them.
+    Return whether a predecessor whose support did not count has some of the remaining bits.
     """
     table, fields = index.table, closure.fields
     states, words, now = index.program.sizes[STATES], fields[WORDS], index.state[NOW]
@@ -500,7 +502,7 @@ def _discard_supported(index, closure, component, low, high, by_all):
 
 @njit(cache=True, nogil=True)
 def _enter_again(index, closure):
-    """Enter again what predecessors still give, push it on, and leave in `lost` what is missing."""
+    """Enter and push the bits that predecessors still support. The bits that are missing remain in `lost`."""
     fields = closure.fields
     words = fields[WORDS]
     for i in range(fields[TOUCHED]):
@@ -520,7 +522,7 @@ def _enter_again(index, closure):
             enqueue(closure, component, closure.new, np.int64(0), np.int64(0), words)
     quiet = index.state[QUIET]
     index.state[QUIET] = 1
-    push_on(index, closure)  # nothing is reached that was not before: it lacks no memory
+    push_on(index, closure)  # this reaches nothing new, so there is enough memory
     index.state[QUIET] = quiet
     for i in range(fields[TOUCHED]):
         base = np.int64(closure.touched[i]) * words
@@ -532,7 +534,7 @@ def _enter_again(index, closure):
 
 @njit(cache=True, nogil=True)
 def report_loss(index, closure):
-    """Write the pairs that a delete took; NEED_OUTPUT where there is no room for them."""
+    """Write the pairs that a delete removed. Return NEED_OUTPUT if there is no room for them."""
     program, table, fields = index.program, index.table, closure.fields
     words, states, accepting = fields[WORDS], program.sizes[STATES], program.sizes[ACCEPTING]
     index.state[OUT] = index.state[EVENT_OUT]
@@ -567,7 +569,7 @@ def report_loss(index, closure):
 
 @njit(cache=True, nogil=True)
 def reverse_links(index):
-    """Enter all links in the empty lists by target; return NEED_LINKS where there is no room for all."""
+    """Insert all links into the lists by target, which must be empty. Return NEED_LINKS if there is no room for all."""
     graph, classes = index.graph, index.program.sizes[CLASSES]
     for vertex in range(index.state[VERTICES]):
         for transition_class in range(classes):

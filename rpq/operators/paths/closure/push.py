@@ -1,6 +1,6 @@
-"""Inserting an edge: the bits that are new are pushed along the successors of components, to the fixpoint.
+"""The insertion of an edge: new bits are pushed along the successors of components until nothing changes.
 
-Every function here can be called again after a code that asks for memory: a bit enters a row once, and its pairs are
+Every function can be called again after a code that asks for memory, because a bit enters a row once and its pairs are
 written at that time.
 """
 
@@ -48,8 +48,8 @@ from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
 
 @njit(cache=True, nogil=True)
 def push_edge(index, closure, u, v, forward, inverse):
-    """Follow a new edge in both its directions, to the fixpoint."""
-    code = push_on(index, closure)  # what an interrupted call has left
+    """Push the bits that a new edge supports in both of its directions, until nothing changes."""
+    code = push_on(index, closure)  # first the words that an interrupted call has left
     if code == DONE and forward >= 0:
         code = _push_step(index, closure, u, v, forward)
     if code == DONE and inverse >= 0:
@@ -105,7 +105,7 @@ def _push_step(index, closure, u, v, transition_class):
 
 @njit(cache=True, nogil=True)
 def _component_at(index, closure, vertex, state):
-    """Return the component of a product node, made now if it has none; minus a code where there is no room."""
+    """Return the component of a product node; create it if there is none. Without room, return minus a code."""
     place, fields = vertex * index.program.sizes[STATES] + state, closure.fields
     component = np.int64(index.table.row_of[place])
     if component >= 0:
@@ -130,7 +130,7 @@ def _component_at(index, closure, vertex, state):
 
 @njit(cache=True, nogil=True)
 def push_on(index, closure):
-    """Push the bits that components have not pushed on, first come first served."""
+    """Push the waiting bits of components, in the order in which the components were enqueued."""
     program, graph, fields = index.program, index.graph, closure.fields
     classes, words = program.sizes[CLASSES], fields[WORDS]
     while fields[QUEUED] > 0:
@@ -176,19 +176,19 @@ def push_on(index, closure):
 
 
 class Walk(NamedTuple):
-    """The place of a walk over the successors of a component."""
+    """The position of an iteration over the successors of a component."""
 
     component: np.int64
-    target: np.int64  # -1 behind the last
+    target: np.int64  # -1 after the last one
     next: np.int64  # the next entry of `next`, or the place of the next link
     end: np.int64  # behind the last, of the links of this transition
-    extra: np.int64  # the next of the chain
+    extra: np.int64  # the next entry of the chain
     leave: np.int64  # the next transition, for a component that came later
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def successors(index, closure, component):
-    """Begin a walk over the successors of a component, some of which may come several times."""
+    """Begin an iteration over the successors of a component. The same successor may occur several times."""
     no = np.int64(-1)
     if component < closure.fields[SETTLED]:
         first, end = np.int64(closure.next_first[component]), np.int64(closure.next_end[component])
@@ -199,7 +199,7 @@ def successors(index, closure, component):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def next_successor(index, closure, walk):
-    """Move on to the next successor; its `target` is -1 where there is none."""
+    """Advance to the next successor. `target` is -1 after the last one."""
     program, graph = index.program, index.graph
     component, end, extra, leave = walk.component, walk.end, walk.extra, walk.leave
     place = walk.next
@@ -231,7 +231,7 @@ def next_successor(index, closure, walk):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _offer(index, closure, component, bits, source, low, high):
-    """Give the words from `low` to `high` of a row of bits, which begins at `source`, to a component."""
+    """Add the words from `low` to `high` of the row that begins at `source` to a component."""
     rows, new, target = closure.rows, closure.new, component * closure.fields[WORDS]
     closure.fields[PUSHED] += high - low
     first, last = high, low
@@ -246,7 +246,7 @@ def _offer(index, closure, component, bits, source, low, high):
 
 @njit(cache=True, nogil=True)
 def _accept(index, closure, component, low, high):
-    """Enter the bits of the scratch, which are new to a component, report their pairs, and enqueue it."""
+    """Enter the bits of the scratch words, which are new to a component, report their pairs, and enqueue the component."""
     rows, new = closure.rows, closure.new
     base = component * closure.fields[WORDS]
     if closure.accepting[component] > 0 and index.state[QUIET] == 0:
@@ -264,7 +264,7 @@ def _accept(index, closure, component, low, high):
 
 @njit(cache=True, nogil=True)
 def enqueue(closure, component, bits, source, low, high):
-    """Add words of a row of bits, which begins at `source`, to those that a component pushes when it is its turn."""
+    """Add words of the row that begins at `source` to the words that a component has to push."""
     fresh, fields = closure.fresh, closure.fields
     base = component * fields[WORDS]
     if not closure.is_queued[component]:
@@ -292,7 +292,7 @@ def enqueue(closure, component, bits, source, low, high):
 
 @njit(cache=True, nogil=True)
 def _report(index, closure, component, low, high):
-    """Write the pairs of new bits of a component, for those of its nodes that accept; there is room."""
+    """Write the pairs of new bits of a component for its accepting nodes. There must be room."""
     program, table, roots = index.program, index.table, closure.roots
     pairs, states = index.output.pairs, program.sizes[STATES]
     count = np.int64(0)
@@ -322,7 +322,8 @@ def _report(index, closure, component, low, high):
 
 @njit(cache=True, nogil=True)
 def unshared_bits(index, closure, component, vertex, state, word, bits):
-    """Return those of some new bits of a node that no other accepting state of its vertex has, nor a lower one gets."""
+    """Return the new bits of a node that no other accepting state of its vertex has and that no lower accepting state
+    gets."""
     program, states = index.program, index.program.sizes[STATES]
     for j in range(program.sizes[ACCEPTING]):
         other = np.int64(program.accepting_states[j])

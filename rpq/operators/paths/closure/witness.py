@@ -1,7 +1,7 @@
-"""A path for an answer: rows of bits contain what a root reaches, but not how.
+"""The search for a path of an answer: rows of bits record what a root reaches, but not by which path.
 
-A search breadth first from the root follows edges that stay in the window up to some slide, and leaves out components from
-which the target cannot be reached. A binary search over slides finds a path that lasts as long as the answer does.
+A breadth-first search from the root follows the edges that stay in the window up to some slide, and skips components from
+which the target cannot be reached. A binary search over slides finds a path that lasts as long as the answer.
 """
 
 import numpy as np
@@ -23,8 +23,8 @@ def search_path(index, closure, source, target):
     nodes, before, taken = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
     components = np.empty(room, np.int64)
     steps, length = np.empty(0, np.int64), np.int64(-1)
-    lasting = np.int64(index.state[NOW])  # the last slide of the path that is known
-    beyond = lasting + index.settings[RANGE] + 2  # no path is known to stay up to here; only static edges stay longer
+    lasting = np.int64(index.state[NOW])  # the last slide of the known path
+    beyond = lasting + index.settings[RANGE] + 2  # the upper bound of the search; only static edges stay longer
     least = lasting + 1
     while least < beyond:
         place = _search(index, closure, source, target, least, nodes, components, before, taken)
@@ -48,9 +48,9 @@ def search_path(index, closure, source, target):
 
 @njit(cache=True, nogil=True)
 def _search(index, closure, source, target, least, nodes, components, before, taken):
-    """Search from a root along edges that stay up to a slide; return the place of an accepting node of the target, or -1.
+    """Search from a root along edges that stay up to a slide. Return the place of an accepting node of the target, or -1.
 
-    `taken` has the link to the node at each place, and `before` the place that this comes from, -1 for the root.
+    `taken` contains the link to the node at each place, and `before` the place of its predecessor, -1 for the root.
     """
     program, graph, row_of = index.program, index.graph, index.table.row_of
     classes, states = program.sizes[CLASSES], program.sizes[STATES]
@@ -85,7 +85,7 @@ def _search(index, closure, source, target, least, nodes, components, before, ta
                 if component >= 0 and component >= lowest and slide_of(graph, link) >= least:
                     nodes[count], components[count] = (link >> 32) << 16 | following, component
                     before[count], taken[count] = begun, link
-                    row_of[at] = -2  # it has been met
+                    row_of[at] = -2  # it has been visited
                     count += 1
         begun += 1
     for i in range(count):

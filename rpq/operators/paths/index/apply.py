@@ -68,7 +68,7 @@ from rpq.stream.edges.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, lea
 
 @njit(cache=True, nogil=True)
 def start_clock(index, time):
-    """Set the stream time at the first tuple, without crossing."""
+    """Set the stream time at the first tuple, without crossing a boundary."""
     fields, settings = index.state, index.settings
     fields[HAS_TIME] = 1
     fields[TIME] = time
@@ -79,7 +79,7 @@ def start_clock(index, time):
 
 @njit(cache=True, nogil=True)
 def cross_to(index, slide, order):
-    """Make an absolute slide the current one, and report the rows that leave if required."""
+    """Advance to an absolute slide, and report the rows that leave if required."""
     if index.settings[EXPLICIT]:
         return expire(index, slide, order)
     cross(index, slide)
@@ -106,7 +106,7 @@ def move_clock(index, time, order):
 
 @njit(cache=True, nogil=True)
 def link(index, edge, u, v, forward, inverse):
-    """Enter an edge in the adjacency lists; return NEED_LINKS, with nothing done, where a pool is full."""
+    """Insert an edge into the adjacency lists. If a pool is full, change nothing and return NEED_LINKS."""
     graph, classes = index.graph, index.program.sizes[CLASSES]
     both = 2 if u == v and forward == inverse else 1
     backward = index.state[BACKWARD] != 0
@@ -145,7 +145,7 @@ def _drop_link(lists, i, edge):
 
 @njit(cache=True, nogil=True)
 def unlink(index, edge, u, v, forward, inverse):
-    """Take an edge out of the adjacency lists."""
+    """Remove an edge from the adjacency lists."""
     graph, classes = index.graph, index.program.sizes[CLASSES]
     backward = index.state[BACKWARD] != 0
     if forward >= 0:
@@ -161,7 +161,7 @@ def unlink(index, edge, u, v, forward, inverse):
 
 @njit(cache=True, nogil=True)
 def raise_edge(index, u, v, forward, inverse, slide):
-    """Follow an edge in both its directions, to the fixpoint."""
+    """Raise the cells to which an edge leads in either direction, until nothing changes."""
     code = np.int64(DONE)
     if forward >= 0:
         code = raise_step(index, u, v, forward, slide)
@@ -174,7 +174,8 @@ def raise_edge(index, u, v, forward, inverse, slide):
 
 @njit(cache=True, nogil=True)
 def begin_insert(index, chunk, i, u, v, forward, inverse):
-    """Enter the edge of an insert, or note its later slide; PHASE says afterwards whether cells may grow."""
+    """Enter the edge of an insert, or raise the slide of an edge in the window. PHASE tells afterwards whether cells may
+    grow."""
     fields, settings, graph = index.state, index.settings, index.graph
     edge = np.int64(chunk.edge[i])
     slide = leaving_slide(chunk.timestamp[i], settings[SIZE], settings[SLIDE])
@@ -189,7 +190,7 @@ def begin_insert(index, chunk, i, u, v, forward, inverse):
             graph.within[edge] = max(inside, slide - fields[BASE])
         return np.int64(DONE)
     if settings[JUDGED] and graph.linked[edge] and expiry <= fields[NOW]:
-        # Among its fellows it is the youngest again, whether or not a sweep came first: searches follow this order.
+        # Move it to the end of its list, as if a sweep had removed it first: searches follow this order.
         unlink(index, edge, u, v, forward, inverse)
     if not graph.linked[edge]:
         code = link(index, edge, u, v, forward, inverse)
@@ -234,7 +235,7 @@ def begin_delete(index, chunk, i, u, v, forward, inverse):
 
 @njit(cache=True, nogil=True)
 def _resume(index, u, v, forward, inverse):
-    """Bring the current tuple to its end, from the phase that it has come to."""
+    """Complete the current tuple, from its phase on."""
     fields = index.state
     if fields[PHASE] == INSERTING:
         code = raise_edge(index, u, v, forward, inverse, fields[EDGE_SLIDE])
@@ -271,7 +272,7 @@ def _resume(index, u, v, forward, inverse):
 
 @njit(cache=True, nogil=True)
 def write_paths(index):
-    """Return a witness for each row of the current event, from row NEXT_PATH on."""
+    """Write a witness for each row of the current event, from row NEXT_PATH on."""
     fields, output = index.state, index.output
     steps = np.empty(64, np.int64)
     while fields[NEXT_PATH] < fields[OUT]:
@@ -291,7 +292,7 @@ def write_paths(index):
 
 @njit(cache=True, nogil=True)
 def apply_tuples(index, chunk, count):
-    """Apply the tuples of a chunk from TUPLE on; return DONE, or what Python must do before the next call."""
+    """Apply the tuples of a chunk from TUPLE on. Return DONE, or a code for what Python must do before the next call."""
     fields, program = index.state, index.program
     while fields[TUPLE] < count:
         i = fields[TUPLE]
@@ -334,7 +335,8 @@ def apply_tuples(index, chunk, count):
 
 @njit(cache=True, nogil=True)
 def load_tuples(index, chunk, slides, count):
-    """Enter edges with their relative slides (largest first is cheapest), without crossing or counting."""
+    """Insert edges with their relative slides, without crossing boundaries or counting tuples. Descending slides are the
+    cheapest."""
     fields, program, graph = index.state, index.program, index.graph
     while fields[TUPLE] < count:
         i = fields[TUPLE]

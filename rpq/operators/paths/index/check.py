@@ -27,9 +27,9 @@ def free_slots(index: Index) -> list[int]:
 
 
 def stored_cells(index: Index, *, others: Sequence[int] = ()) -> dict[tuple[int, int, int], tuple[int, int]]:
-    """Return (vertex, state, slot) -> (value, hops) of the live cells; asserts how rows and blocks are stored.
+    """Return the live cells as (vertex, state, slot) -> (value, hops), and assert that rows and blocks are stored correctly.
 
-    The blocks `others` are used by something else.
+    The blocks `others` belong to other structures.
     """
     table, state = index.table, index.state
     states = int(index.program.sizes[STATES])
@@ -75,7 +75,7 @@ def stored_cells(index: Index, *, others: Sequence[int] = ()) -> dict[tuple[int,
 
 
 def edges_of(index: Index, lists: Any) -> dict[tuple[int, int, int, int], int]:
-    """Return (vertex, class, other vertex, edge << 1 | against) -> slide, of the edges in the window."""
+    """Return the edges in the window as (vertex, class, other vertex, edge << 1 | against) -> slide."""
     classes = int(index.program.sizes[CLASSES])
     found = {}
     for i in range(len(lists.start)):
@@ -99,7 +99,7 @@ def _bottlenecks(index: Index, edges: Any) -> dict[tuple[int, int, int], int]:
         if index.settings[layout.SIMPLE]:
             comes_back = index.table.slot_vertex[key[2]] == key[0]
             if comes_back != (key[1] == program.sizes[CLOSING]):
-                return  # a walk comes back to its root in the closing state alone
+                return  # a walk returns to its root only in the closing state
         if value > best.get(key, 0):
             best[key] = value
             waiting.append(key)
@@ -201,7 +201,7 @@ def check_index(index: Index) -> None:
     assert not table.suspect[: state[layout.BLOCKS]].any(), "a cell waits to be looked at between tuples"
     assert not table.taken_out[: state[layout.BLOCKS]].any(), "a cell is noted as taken out between tuples"
     if len(table.new_doubt):
-        blocks = [block for *_, block in _blocks(index)]  # a block that is free may have been left in the middle of a tuple
+        blocks = [block for *_, block in _blocks(index)]  # a free block may have been released in the middle of a tuple
         assert not table.new_doubt[blocks].any(), "a cell is noted as newly doubted between tuples"
     arriving: dict[int, list[tuple[int, int, int]]] = {}
     for (w, c, v, _), slide in edges.items():

@@ -1,33 +1,33 @@
-"""Simple paths in the index: no walk goes on from its root, and what a conflict puts in doubt is marked.
+"""Simple paths in the index: no walk continues from its root, and cells that a conflict puts in doubt are marked.
 
-A simple path from x never visits x again, so under simple path semantics the cells (x, t) of root x stay empty: the
-table holds the *walks that do not come back to their root*. That alone makes it exact where every cycle can be left
-out, and where only the root was in conflict (`a/b*`, `(a|b)/c*`). A simple cycle comes back to x at its end: cell
-(x, closing state) of root x, and of no other root, from which no step leads on (`program.py`). So all that is said
-below of a path to y holds with y = x, and a cycle may lie in doubt like any path.
+A simple path from x never visits x again, so under simple path semantics the cells (x, t) of root x stay empty: the table
+holds the *walks that do not return to their root*. That alone makes it exact where every cycle can be left out, and where
+only the root was in conflict (`a/b*`, `(a|b)/c*`). A simple cycle returns to x at its end, in the cell (x, closing state) of
+root x, which no other root has and from which no step continues (`program.py`). So everything below about a path to y also
+holds with y = x, and a cycle may be in doubt like any path.
 
 State t *makes a conflict after* state r if a non-empty word leads from r to t, and [r] ⊉ [t]. A root *meets a
 conflict* at v while its cell (v, r) is alive and a live cell (u, s) steps to (v, t), where t makes a conflict after r and
 a walk may visit (v, r) and then (u, s): a non-empty word leads from r to s, or they are the same cell. (v, t) is the
 *later* cell. So in `a/b/c*` an edge b is the last of no conflict, unless it leads from a vertex to itself. A cell is
-*in doubt* while a walk of its root may come to it through the later cell of a conflict, or it is one.
+*in doubt* while it is the later cell of a conflict or a walk of its root may reach it through one.
 
 **Why it is exact.** Let a walk of x end in an accepting cell that is not in doubt: then none of its cells is the later
-one of a conflict, so where it visits w in s and again in t, [s] ⊇ [t]. Leave out its cycles from the front: at each
-vertex, go on from where the walk leaves it for the last time. The state r in which the path so made comes to a vertex
-of the walk, and the state q in which the walk does, keep [r] ⊇ [q]: [r] ⊇ [q] ⊇ [q'] where a cycle from q to q' is left
-out, and a step keeps it. At the end q accepts, hence r does. So such a pair has a simple path, and the table answers
-it. Of every other pair (`lanes_in_doubt`: a live accepting cell of it is in doubt) the table only says that a walk exists.
+one of a conflict, so where it visits w in s and again in t, [s] ⊇ [t]. Remove its cycles from the front: at each vertex,
+continue from where the walk leaves it for the last time. The state r in which the resulting path reaches a vertex of the
+walk and the state q in which the walk reaches it satisfy [r] ⊇ [q]: [r] ⊇ [q] ⊇ [q'] where a cycle from q to q' is left out,
+and a step keeps it. At the end q accepts, hence r does. So such a pair has a simple path, and the table answers it. For
+every other pair (`lanes_in_doubt`: a live accepting cell of it is in doubt) the table only shows that a walk exists.
 
-**How it is kept.** `Table.doubt` has a bit a cell, none for dead cells (between tuples), and is closed: an edge in
-the window takes the doubt of a cell to every cell that it leads to. A push takes the doubt of its source along, and
-marks the conflicts of its step; when a cell comes alive, the steps into the other cells of its vertex are looked at
-again. A block that doubt was added to is pushed on as one that grew. An edge refreshed and an edge deleted make no
-doubt. A cell keeps its doubt until it dies or the slide changes, when all doubt is found anew from the conflicts that are
-left (`mark_conflicts`): a bit may be out of date for a while, which costs a search and no answer. Accepting cells that
-an insert puts in doubt are listed (`Queue.to_search`), since a pair that was an answer before has to be searched.
+**How it is maintained.** `Table.doubt` has one bit per cell, which is not set for dead cells (between tuples), and is
+closed: an edge in the window passes the doubt of a cell on to every cell that it leads to. A push carries the doubt of its
+source, and marks the conflicts of its step; when a cell comes alive, the steps into the other cells of its vertex are
+examined again. A block to which doubt was added is pushed like one that grew. Refreshing or deleting an edge creates no
+doubt. A cell keeps its doubt until it dies or the slide changes, when all doubt is recomputed from the remaining conflicts
+(`mark_conflicts`): a bit may be out of date for a while, which costs a search but no answer. Accepting cells that an insert
+puts in doubt are listed (`Queue.to_search`), since a pair that was an answer before has to be searched.
 
-All of it is 64 roots at a time, and costs nothing where no state makes a conflict.
+All of this works on 64 roots at a time, and costs nothing where no state makes a conflict.
 """
 
 import numpy as np
@@ -60,8 +60,8 @@ from rpq.operators.paths.index.rows import (
     next_in_edge,
     node_of,
     nth_block,
-    past_transition,
     row_at,
+    skip_transition,
 )
 from rpq.operators.paths.program import ACCEPTING, CLOSING, STATES
 
@@ -70,15 +70,16 @@ EVERY = np.uint64(2**64 - 1)
 
 @njit(cache=True, nogil=True, forceinline=True)
 def own_slot(index, vertex):
-    """Return the slot of a vertex as a root, whose cell in its own rows is treated alone; -1 where paths may be walks."""
+    """Return the slot of a vertex as a root, whose cell in its own rows is treated separately; -1 where paths may be
+    walks."""
     return np.int64(index.table.slot_of[vertex]) if index.settings[SIMPLE] else np.int64(-1)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def barred_lanes(index, state, number, own):
-    """Return the lanes of block `number` of a row that stay empty, of a vertex that has slot `own` as a root.
+    """Return the lanes of block `number` that stay empty in a row of a vertex whose slot as a root is `own`.
 
-    Only the closing state has the vertex's own lane, and it has no other.
+    In the closing state all lanes but the vertex's own stay empty, in the other states only its own.
     """
     lane = lane_of(own) if number == own >> 6 and own >= 0 else ZERO
     return ~lane if state == index.program.sizes[CLOSING] else lane
@@ -98,13 +99,13 @@ def lanes_in_doubt(index, vertex, number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_bit(words, slot):
-    """Return whether a root is among some, which are given as uint64 a block number; one without a slot is not."""
+    """Return whether a set of roots (uint64 a block number) contains a root. It contains no root without a slot."""
     return slot >= 0 and (words[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO
 
 
 @njit(cache=True, nogil=True)
 def in_doubt(index, slot, target):
-    """Return whether a pair, whose root has that slot, has a walk now and the table does not answer it."""
+    """Return whether a pair has a walk now but the table does not answer it. The root of the pair has that slot."""
     return (lanes_in_doubt(index, target, slot >> 6) >> np.uint64(slot & 63)) & ONE != ZERO
 
 
@@ -120,7 +121,7 @@ def makes_conflicts(index, vertex, state, from_vertex, from_state):
 
 @njit(cache=True, nogil=True)
 def _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number):
-    """Return the lanes for which such a step, taken from a live cell, comes to the later cell of a conflict."""
+    """Return the lanes for which such a step from a live cell reaches the later cell of a conflict."""
     program, table = index.program, index.table
     step = from_state * program.sizes[STATES] + state
     if vertex == from_vertex and program.earlier_loop[step]:
@@ -135,7 +136,7 @@ def _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number):
 
 @njit(cache=True, nogil=True)
 def _later_cells(index, vertex, state, number, lanes):
-    """Return those of some live lanes of a product node that are the later cell of a conflict."""
+    """Return the live lanes of a product node that are the later cell of a conflict."""
     program, table, now = index.program, index.table, index.state[NOW]
     found, passed, loops = ZERO, ZERO, False
     transition = np.int64(-1)
@@ -153,7 +154,7 @@ def _later_cells(index, vertex, state, number, lanes):
         if edge.source != vertex or not loops:
             wanted &= passed
         if edge.source_state == 0 or (wanted == ZERO and not loops):
-            edge = past_transition(edge)
+            edge = skip_transition(edge)
         elif wanted != ZERO:
             block = block_at(index, edge.source, edge.source_state, number)
             if block >= 0:
@@ -162,10 +163,10 @@ def _later_cells(index, vertex, state, number, lanes):
 
 @njit(cache=True, nogil=True)
 def _mark_doubt(index, row, number, block, lanes):
-    """Mark live cells, and list them if they accept."""
+    """Mark live cells as in doubt, and list them if they accept."""
     table, fields = index.table, index.state
     table.doubt[block] |= lanes
-    # Refilling what a delete took out makes no doubt that is new.
+    # Refilling cells that a delete took out creates no new doubt.
     if index.program.accepting[node_of(table, row)[1]] and fields[PHASE] != REFILLING:
         if table.new_doubt[block] == ZERO:
             index.queue.to_search[fields[TO_SEARCH]] = row << 32 | number
@@ -175,7 +176,7 @@ def _mark_doubt(index, row, number, block, lanes):
 
 @njit(cache=True, nogil=True)
 def _schedule_doubt(index, row, number):
-    """Enqueue a row, behind all that grew, to push the doubt of a block."""
+    """Enqueue a row, behind all rows that grew, to push the doubt of a block."""
     program, table = index.program, index.table
     _, state = node_of(table, row)
     if program.leave_first[state + 1] > program.leave_first[state]:
@@ -185,7 +186,7 @@ def _schedule_doubt(index, row, number):
 
 @njit(cache=True, nogil=True)
 def _note_met(index, number, lanes):
-    """Note the roots that meet a conflict."""
+    """Record the roots that meet a conflict."""
     table, fields = index.table, index.state
     lanes &= ~table.conflicted[number]
     table.conflicted[number] |= lanes
@@ -195,9 +196,9 @@ def _note_met(index, number, lanes):
 
 @njit(cache=True, nogil=True)
 def bring_doubt(index, row, count, from_vertex, from_state):
-    """Push the doubt of blocks into a row, and return the pending bits of the blocks to which this added any.
+    """Push the doubt of blocks into a row. Return the pending bits of the blocks whose doubt grew.
 
-    The blocks are those in the queue's scratch, which were just pushed into the row; the step brings its own doubt.
+    The blocks are those in the queue's scratch, which were just pushed into the row. The step adds its own doubt.
     """
     table, queue, now = index.table, index.queue, index.state[NOW]
     vertex, state = node_of(table, row)
@@ -210,7 +211,7 @@ def bring_doubt(index, row, count, from_vertex, from_state):
         block = find(table, row, number)
         if block < 0:
             continue
-        # What the source reaches is alive, but for the cell of a root at itself.
+        # All cells that the source reaches are alive, except the cell of a root at itself.
         open_lanes = ~table.doubt[block] & live(table.values, block, now)
         lanes = table.doubt[source] & open_lanes
         if may_meet:
@@ -227,7 +228,7 @@ def bring_doubt(index, row, count, from_vertex, from_state):
 
 @njit(cache=True, nogil=True)
 def note_conflicts(index, vertex, state, number, lanes):
-    """Mark the cells of a vertex that are the later ones of a conflict now that others of it have come alive."""
+    """Mark the cells of a vertex that have become the later ones of a conflict because other cells of it have come alive."""
     program, table = index.program, index.table
     for i in range(program.later_first[state], program.later_first[state + 1]):
         later_state = np.int64(program.later_state[i])
@@ -244,8 +245,9 @@ def note_conflicts(index, vertex, state, number, lanes):
 
 
 @njit(cache=True, nogil=True)
-def unblocking(index, number, block):
-    """Return the lanes of a live block that an edge leads out of, of the roots with pairs that have a walk and no path."""
+def unblocking_lanes(index, number, block):
+    """Return the lanes of a live block that an edge leads from, for the roots with pairs that have a walk and no simple
+    path."""
     table = index.table
     if table.blocked[number] == ZERO:
         return ZERO
@@ -263,7 +265,7 @@ def _may_unblock(index, u, transition_class):
         if row >= 0:
             for i in range(block_count(table, row)):
                 number, block = nth_block(table, row, i)
-                if unblocking(index, number, block) != ZERO:
+                if unblocking_lanes(index, number, block) != ZERO:
                     return True
     return False
 
@@ -286,7 +288,7 @@ def concerns_doubt(index, u, v, forward, inverse):
 
 @njit(cache=True, nogil=True)
 def live_conflicts(index, found):
-    """Set in `found` (uint64 a block number) the bits of the roots that meet a conflict now. O(size of the index)."""
+    """Set the bits of the roots that meet a conflict now in `found` (uint64 a block number). O(size of the index)."""
     table = index.table
     for row in range(index.state[ROWS]):
         if table.node[row] >= 0:
@@ -300,9 +302,9 @@ def live_conflicts(index, found):
 
 @njit(cache=True, nogil=True)
 def mark_conflicts(index, found):
-    """Set the bits that `live_conflicts` sets, and put in doubt the later cells of these conflicts, and no others.
+    """Set the bits that `live_conflicts` sets, and put exactly the later cells of these conflicts in doubt.
 
-    The caller pushes what is pending. O(size of the index).
+    The caller pushes the pending blocks. O(size of the index).
     """
     table = index.table
     for row in range(index.state[ROWS]):

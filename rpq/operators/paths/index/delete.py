@@ -1,4 +1,4 @@
-"""Deleting an edge: taking out the cells that lost their support, and filling them again.
+"""The deletion of an edge: cells that lost their support are taken out and filled again.
 
 A cell is supported by a predecessor (w, s) through an edge if min(row(w, s), slide(edge)) is no less than the
 cell, and the predecessor is larger, or equal with fewer hops. That order is well founded, so a cell with a
@@ -6,14 +6,13 @@ support has a path from its root; no parent pointer is needed. (The paper keeps 
 below a deleted tree edge; here a cell may have any number of supports and falls only when it has none.)
 
 1. Mark as suspect every cell that the deleted edge may have supported.
-2. Look at suspect cells: one without any support left is taken out, and every cell that it may have
-   supported becomes suspect. That *every* such cell is looked at makes it safe that a saturated hop count
-   supports nothing.
-3. Fill the cells taken out from the predecessors that are left, and push what grew, to the fixpoint. No cell
-   ends higher than it was, so nothing is allocated.
-4. Report the pairs of the cells that stayed empty and that no other accepting state holds.
+2. Check the suspect cells: a cell without support is taken out, and every cell that it may have supported becomes suspect.
+   Because *every* such cell is checked, it is safe that a cell with a saturated hop count supports nothing.
+3. Fill the cells that were taken out from the remaining predecessors, and push the cells that grew, until nothing changes.
+   No cell ends higher than it was, so nothing is allocated.
+4. Report the pairs of the cells that stayed empty and are not alive in another accepting state.
 
-The steps 1 and 2 run to their end before 3: a cell that is still waiting to be looked at must not fill another.
+Steps 1 and 2 are completed before step 3: a cell that is still to be checked must not fill another one.
 """
 
 import numpy as np
@@ -58,7 +57,7 @@ from rpq.operators.paths.program import ACCEPTING, CLASSES, CLOSING
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _suspect(index, waiting, row, number, block, lanes):
-    """Push cells to be looked at on the stack; return its new height."""
+    """Push suspect cells on the stack. Return its new height."""
     if lanes != ZERO:
         if index.table.suspect[block] == ZERO:
             index.queue.suspects[waiting] = row << 32 | number
@@ -69,7 +68,7 @@ def _suspect(index, waiting, row, number, block, lanes):
 
 @njit(cache=True, nogil=True)
 def suspect_step(index, waiting, u, v, transition_class, slide):
-    """Do step 1 for one direction of a deleted edge that lasted to `slide`; return the new height of the stack."""
+    """Do step 1 for one direction of a deleted edge that lasted to `slide`. Return the new height of the stack."""
     program, table = index.program, index.table
     now = index.state[NOW]
     start_target = np.int64(program.start_target[transition_class])
@@ -97,7 +96,7 @@ def suspect_step(index, waiting, u, v, transition_class, slide):
 
 
 @njit(cache=True, nogil=True)
-def _unsupported(index, vertex, state, number, block, lanes):
+def _unsupported_lanes(index, vertex, state, number, block, lanes):
     """Return the lanes of a block that no predecessor supports."""
     table, now = index.table, index.state[NOW]
     edge = in_edges(index, vertex, state)
@@ -120,7 +119,7 @@ def _unsupported(index, vertex, state, number, block, lanes):
 
 @njit(cache=True, nogil=True)
 def take_out(index, waiting):
-    """Do step 2: look at suspect cells until none is left."""
+    """Do step 2: check suspect cells until none is left."""
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
     classes = program.sizes[CLASSES]
     now = fields[NOW]
@@ -134,7 +133,7 @@ def take_out(index, waiting):
         table.suspect[block] = ZERO
         vertex, state = node_of(table, row)
         if lanes != ZERO:
-            lanes = _unsupported(index, vertex, state, number, block, lanes)
+            lanes = _unsupported_lanes(index, vertex, state, number, block, lanes)
         if lanes == ZERO:
             continue
         if table.taken_out[block] == ZERO:
@@ -160,7 +159,7 @@ def take_out(index, waiting):
 
 @njit(cache=True, nogil=True)
 def _refill_block(index, row, number):
-    """Raise the block from all its predecessors; return the largest rank that came in, or -1."""
+    """Raise a block from all its predecessors. Return the largest rank among the raised cells, or -1."""
     table, now = index.table, index.state[NOW]
     block = find(table, row, number)
     vertex, state = node_of(table, row)
@@ -198,7 +197,7 @@ def _refill_block(index, row, number):
 
 @njit(cache=True, nogil=True)
 def refill(index):
-    """Do step 3 up to the fixpoint, which the caller computes."""
+    """Do step 3 except for the pushes, which the caller makes."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
     for i in range(fields[DEPLETED]):
         row = queue.depleted[i] >> 32
@@ -212,7 +211,7 @@ def refill(index):
 
 @njit(cache=True, nogil=True)
 def _report_lost(index, row, number):
-    """Write the pairs of a block that are no answers any more."""
+    """Write the pairs of a block that are no longer answers."""
     program, table, fields = index.program, index.table, index.state
     vertex, state = node_of(table, row)
     if not program.accepting[state] or not table.is_target[vertex] or fields[QUIET]:
@@ -226,7 +225,7 @@ def _report_lost(index, row, number):
             break
         other_block = block_at(index, vertex, lower, number)
         if other_block >= 0:
-            # Taken out there as well: reported there.
+            # It was taken out there too, and is reported there.
             lanes &= ~table.taken_out[other_block]
     write_pairs(index, vertex, number, lanes)
 
@@ -244,7 +243,7 @@ def report_lost(index):
     for i in range(fields[DEPLETED]):
         block = find(table, queue.depleted[i] >> 32, queue.depleted[i] & LOW_HALF)
         if index.settings[JUDGED]:
-            # Cells that stay keep their doubt, whether or not they were taken out meanwhile.
+            # Cells that are alive again keep their doubt.
             table.doubt[block] &= ~table.taken_out[block] | live(table.values, block, fields[NOW])
         table.taken_out[block] = ZERO
     fields[DEPLETED] = 0

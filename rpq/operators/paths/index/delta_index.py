@@ -1,7 +1,7 @@
-"""The Δ index of one query, or of one partition of its roots: calls the kernels, gives them memory, hands out rows.
+"""The Δ index of one query, or of one partition of its roots. It calls the kernels, gives them memory and returns rows.
 
-The layout and the memory are explained in `layout.py`; inserting is in `insert.py`, deleting in
-`delete.py`, slides in `expiry.py`. Which walks make an answer is for the judge to say (`judging.py`).
+`layout.py` explains the layout of the memory; `insert.py` contains the insertion of edges, `delete.py` their deletion,
+`expiry.py` slides. A judge decides which walks make an answer (`judging.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
 
 
 def cell_type(span: int) -> np.dtype | None:
-    """Return the smallest type of cells for windows that touch `span` slides, or None where no type is large enough."""
+    """Return the smallest type of cells for windows that touch `span` slides, or None if no type is large enough."""
     return next((np.dtype(t) for t in CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
 
 
@@ -50,10 +50,10 @@ _END = (1 << 32) - 1
 
 
 class PathDelta(Delta):
-    """Pairs (int64, root << 32 | end) as rows of ids: (root, end), or where they are `turned` (end, root).
+    """Pairs (int64, root << 32 | end) as rows of ids: (root, end), or (end, root) if they are `turned`.
 
-    With witnesses, row r's path is `paths[path_ends[r - 1] : path_ends[r]]`, last step from the root first, a step being
-    edge << 1 | against. With `walk_lengths` (int64 a row) these are a third column (`rows_with_lengths`).
+    With witnesses, the path of row r is `paths[path_ends[r - 1] : path_ends[r]]`, beginning with the last step from the
+    root; a step is edge << 1 | against. `walk_lengths` (int64 a row), if any, are a third column (`rows_with_lengths`).
     """
 
     __slots__ = ("pairs", "path_ends", "paths", "turned", "walk_lengths")
@@ -125,11 +125,11 @@ def id_of_length(length: int) -> int:
 class DeltaIndex:
     """Spanning trees of one query for the roots that `is_root` admits.
 
-    `judge` says which walks make an answer: without one, all do. An index of a reversed expression has targets as its
-    roots; `turned` lets what it reports be rows (source, target) all the same. With `supports`, in-edges are kept from the
-    beginning, not from the first delete on. `capacity` is the initial number of rows and
-    blocks: small ones make every growth path run. Not thread-safe; several indexes may run in several threads, kernels
-    release the GIL.
+    `judge` decides which walks make an answer; without a judge, all do. The roots of an index of a reversed expression are
+    targets; with `turned`, its rows are (source, target) nevertheless. With `supports`, in-edges are maintained from the
+    beginning, not from the first delete on. `capacity` is the initial number of rows and blocks: tests use small ones to
+    reach every growth. The class is not thread-safe, but several indexes may run in several threads, since kernels release
+    the GIL.
     """
 
     def __init__(
@@ -168,16 +168,17 @@ class DeltaIndex:
         settings[layout.SIMPLE] = not self.judge.walks_return
         settings[layout.JUDGED] = self.judge.doubts
         self._waiting: Chunk | None = None  # static edges that the next load enters
-        self._place_of_load: int | None = None  # the tuple of a chunk because of which edges are loaded anew
-        self._apply_chunk: Any = None  # bound when the first chunk comes
+        self._place_of_load: int | None = None  # the tuple of a chunk that makes the index reload its edges
+        self._apply_chunk: Any = None  # bound at the first chunk
         supports = supports or witness or self.judge.doubts
         self.index = new_index(program, settings, self.cell, supports=supports, capacity=capacity)
         self.judge.serve(self)
 
     def _cells_for(self, span: int) -> tuple[np.dtype, int] | None:
-        """Return the narrowest type of cells for a window of so many slides, and the largest slide, or None."""
+        """Return the narrowest type of cells for a window with this number of slides, and the largest slide; None without
+        such a type."""
         cell = cell_type(span)
-        # Above the largest slide there is what never expires.
+        # The value above the largest slide is for cells that never expire.
         return None if cell is None else (cell, int(np.iinfo(cell).max) - (2 if cell == np.int64 else 1))
 
     # --- state -----------------------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ class DeltaIndex:
 
     @property
     def view(self) -> Any:
-        """The arrays as the kernels take them."""
+        """The view of the arrays for kernels."""
         if self._view is None:
             note_capacities(self._index)
             self._view = view(self._index)
@@ -222,7 +223,7 @@ class DeltaIndex:
 
     @property
     def buffer_bytes(self) -> int:
-        """The part of `nbytes` that the buffer for the rows of one chunk takes."""
+        """The part of `nbytes` that the buffer for the rows of one chunk occupies."""
         return sum(array.nbytes for array in self.index.output)
 
     @property
@@ -231,7 +232,7 @@ class DeltaIndex:
         return index_bytes(self.index) + self.judge.nbytes
 
     def live(self) -> tuple[int, int, int]:
-        """Return the numbers of cells, answers and edges that are alive now. O(size of the index)."""
+        """Return the numbers of live cells, answers and edges. O(size of the index)."""
         cells, walks = kernels.count_live(self.view)
         answers = len(self.answers()) if self.state[layout.CONFLICTED] else int(walks)
         return int(cells), answers, self._live_edges()
@@ -240,7 +241,8 @@ class DeltaIndex:
         return int((self._in_window(self.index.graph) > self.state[layout.NOW]).sum())
 
     def _in_window(self, graph: layout.Graph) -> np.ndarray:
-        """Return when each edge leaves the window, relative to the base, which it may do without expiring."""
+        """Return the slide at which each edge leaves the window, relative to the base; an edge may leave the window without
+        expiring."""
         if not len(graph.within):
             return graph.expiry
         return np.where(graph.expiry > self.index.settings[layout.CEILING], graph.within, graph.expiry)
@@ -258,47 +260,49 @@ class DeltaIndex:
         return self.judge.answers_among(self.walks())
 
     def figures(self) -> DoubtFigures:
-        """Return the counts of judging, and the present pairs in doubt. O(pairs in doubt)."""
+        """Return the counts of the judge, and the number of pairs in doubt. O(pairs in doubt)."""
         return self.judge.figures()
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
-        """Set the counts to go on from."""
+        """Set the counts from which to continue."""
         self.judge.set_figures(conflicts=conflicts, searches=searches)
 
     @property
     def aside_roots(self) -> dict[int, int]:
-        """The roots that are set aside, and after how many nodes each was."""
+        """The roots that are set aside, and the number of nodes after which each was set aside."""
         return self.judge.aside_roots
 
     @property
     def may_overrun(self) -> bool:
-        """True if a root can ever go over its budget."""
+        """True if a root can ever exceed its budget."""
         return self.judge.doubts
 
     # --- changes ---------------------------------------------------------------------------------------------
 
     def set_labels(self, forward: np.ndarray, inverse: np.ndarray) -> None:
-        """Set the transition classes of every label id (int16, -1 none); the engine's own arrays, which keep growing."""
+        """Set the transition classes of every label id (int16, -1: none). The arrays are the engine's own, which continue to
+        grow."""
         program = self.index.program._replace(forward=forward, inverse=inverse)
         self.index = self.index._replace(program=program)
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
-        """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
+        """Make room for vertex and edge ids up to these numbers. The flags are the engine's own arrays."""
         index = with_room(self.index, vertices, edges, is_root, is_target)
         if index is not self.index:
             self.index = index
         self.judge.make_room(vertices, edges)
 
     def add_cycles_to(self, spent: np.ndarray, count: int) -> None:
-        """Measure the cycles of the next tuples, which are added to their places in an array (int64)."""
+        """Measure the cycles of the next tuples, and add them to the entries of an array (int64)."""
         self.state[layout.TIMED] = count
         if self.index.spent is not spent:
             self.index = self.index._replace(spent=spent)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes.
+        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`. `delta` returns the changes of the
+        answers.
 
-        The `details`, which other workers need, play no part.
+        The `details` are for other workers, and are ignored.
         """
         self._begin_output()
         self._index.state[layout.TUPLE] = 0
@@ -319,7 +323,7 @@ class DeltaIndex:
                 self.judge.judge_tuple(chunk, int(self.state[layout.TUPLE]))
             else:
                 self.provide(code)
-            if compiling_seconds() > compiled:  # a kernel that was called for the first time: not this tuple's doing
+            if compiling_seconds() > compiled:  # do not count the time for loading a kernel as the time of this tuple
                 self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     @property
@@ -328,7 +332,7 @@ class DeltaIndex:
         return self._index.state.item(layout.EVENTS) != 0
 
     def delta(self, *, before: int | None = None) -> PathDelta:
-        """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        """Return the changes of answers by the last call, or those `before` a tuple of it. The next call overwrites them."""
         output, state = self._index.output, self._index.state
         events = int(state[layout.EVENTS])
         if before is not None:
@@ -346,7 +350,7 @@ class DeltaIndex:
         )
 
     def advance(self, time: int) -> PathDelta:
-        """Move the stream time without a tuple."""
+        """Advance the stream time without a tuple."""
         self._begin_output()
         while (code := int(kernels.advance(self.view, time))) != layout.DONE:
             if code == layout.NEED_CROSSING:
@@ -356,7 +360,7 @@ class DeltaIndex:
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges that expire at these absolute slides; the answers that they make are one event, now."""
+        """Insert edges that expire at these absolute slides. The resulting answers are one event at the current time."""
         self._begin_output()
         (mine,) = slides
         self._load(*self._with_static(chunk, mine - self.state[layout.BASE]), quiet=quiet)
@@ -367,9 +371,9 @@ class DeltaIndex:
         return self.delta()
 
     def grow(self, roots: np.ndarray) -> PathDelta:
-        """Make vertices roots that were none; their answers are one event, at the present time.
+        """Make new roots of vertices. Their answers are one event at the current time.
 
-        Where the guard refuses, they are none.
+        If the memory guard refuses, they do not become roots.
         """
         self.index.table.is_root[roots] = 1
         self._begin_output()
@@ -385,7 +389,7 @@ class DeltaIndex:
         return self.delta()
 
     def drop(self, roots: np.ndarray) -> None:
-        """Drop roots with their trees, without rows. O(size of the index)."""
+        """Remove roots and their trees without reporting rows. O(size of the index)."""
         self.index.table.is_root[roots] = 0
         slots = self.index.table.slot_of[roots]
         mask = np.zeros_like(self.index.table.conflicted)
@@ -395,11 +399,11 @@ class DeltaIndex:
         kernels.drop_trees(self.view, mask)
 
     def load_static(self, chunk: Chunk) -> None:
-        """Add edges that never expire; the next `load`, the first one, enters them."""
+        """Add edges that never expire. The next `load`, which is the first one, inserts them."""
         self._waiting = chunk
 
     def _with_static(self, chunk: Chunk, relative: np.ndarray) -> tuple[Chunk, np.ndarray]:
-        """Return edges and their relative slides, with the static ones; an edge of both kinds is static."""
+        """Return edges and their relative slides, together with the static edges. An edge of both kinds is static."""
         static, self._waiting = self._waiting, None
         if static is None:
             return chunk, relative
@@ -414,11 +418,13 @@ class DeltaIndex:
         return joined, np.concatenate([relative[~is_static], never])
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
-        """Return the absolute slides at which edges leave the window; at or below the current if not in it."""
+        """Return the absolute slides at which edges leave the window; for edges outside the window, values up to the current
+        slide."""
         return self._in_window(self.index.graph)[edges].astype(np.int64) + self.state[layout.BASE]
 
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
-        """Return the steps of a path that answers (source, target), first to last, or None. Keeps supports from now on."""
+        """Return the steps of a path that answers (source, target), first to last, or None. Supports are maintained from now
+        on."""
         if not len(self.judge.answers_among(np.array([source << 32 | target]))):
             return None
         known = self.judge.path_of(source, target)
@@ -432,24 +438,25 @@ class DeltaIndex:
         return steps[:length][::-1] & LOW_HALF if length > 0 else None
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """Make the next load set those of these roots aside that meet a conflict; the values are sizes in nodes."""
+        """Make the next load set aside those of these roots that meet a conflict. The values are sizes in nodes."""
         self.judge.set_aside(roots)
 
     def restore_root(self, root: int) -> bool:
-        """Restore a root and return whether it was set aside; `delta` has its answers. It may go over again."""
+        """Restore a root, and return whether it was set aside. `delta` returns its answers. It may exceed its budget
+        again."""
         self._begin_output()
         return self.judge.restore_root(root)
 
     def take_overruns(self) -> list[Overrun]:
-        """Return the roots that went over their budget since the last call."""
+        """Return the roots that have exceeded their budget since the last call."""
         return self.judge.take_overruns()
 
     def sweep(self) -> None:
-        """Release everything that has left the window."""
+        """Release the memory of everything that has left the window."""
         kernels.sweep(self.view)
 
     def keep_supports(self, edges: Edges) -> None:
-        """Build the index anew with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
+        """Rebuild the index with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
         graph, state = self.index.graph, self.state
         self.request_memory()
         live = np.flatnonzero(graph.expiry > state[layout.NOW])
@@ -487,7 +494,7 @@ class DeltaIndex:
         self._index.state[_OF_OUTPUT] = 0
 
     def cross_table(self, slide: int, order: int) -> None:
-        """Make an absolute slide the current one of the table, with the events of that order."""
+        """Advance the table to an absolute slide, with events of that order."""
         while (code := int(kernels.cross(self.view, slide, order))) != layout.DONE:
             self.provide(code)
 
@@ -498,12 +505,12 @@ class DeltaIndex:
             self.provide(code)
 
     def provide(self, code: int) -> None:
-        """Give a kernel the memory that it asked for; the guard may refuse."""
+        """Give a kernel the memory that it asked for. The memory guard may refuse it."""
         self.request_memory()
         self.index = with_more(self.index, code)
 
     def request_memory(self) -> None:
-        """Tell the guard that more memory is about to be taken; it may refuse."""
+        """Tell the memory guard that more memory is about to be taken. It may refuse."""
         place = self.state[layout.TUPLE] if self._place_of_load is None else self._place_of_load
         self.guard(self.nbytes + self.nbytes // 4, int(place))
 

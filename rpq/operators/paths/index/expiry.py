@@ -1,4 +1,5 @@
-"""Kernels that cross slide boundaries: reports of answers that leave, the sweep, and a new base of the cells."""
+"""Kernels that cross slide boundaries: they report the answers that leave, sweep the index, and change the base of the
+cells."""
 
 import numpy as np
 
@@ -55,15 +56,15 @@ from rpq.operators.paths.index.rows import (
 from rpq.operators.paths.program import CLASSES, STATES
 from rpq.stream.edges.outcomes import INSERTED, REFRESHED
 
-SMALL = 1 << 16  # the number of edges up to which a sweep costs next to nothing
+SMALL = 1 << 16  # the number of edges up to which the cost of a sweep is negligible
 
 
 @njit(cache=True, nogil=True)
 def cross(index, slide):
-    """Make `slide` (absolute) the current one. Cells up to it are dead from here on."""
+    """Advance to an absolute slide. Cells up to it are dead from now on."""
     fields, settings = index.state, index.settings
     passed = slide - fields[BASE]
-    # A difference that overflows is a jump past everything as well.
+    # A difference that overflows also is a jump past everything.
     if passed < 0 or passed > settings[CEILING] - settings[RANGE]:
         _rebase(index, slide, passed)
     fields[NOW] = slide - fields[BASE]
@@ -77,14 +78,15 @@ def cross(index, slide):
 
 @njit(cache=True, nogil=True)
 def is_sweep_due(index, slide):
-    """Return whether enough slides have passed since the last sweep, and another sweep pays."""
+    """Return whether enough slides have passed since the last sweep and another sweep pays off."""
     swept = index.state[SWEPT]
     return (slide - swept >= index.settings[SWEEP_EVERY] and _pays_to_sweep(index)) or slide < swept
 
 
 @njit(cache=True, nogil=True)
 def _pays_to_sweep(index):
-    """Return whether the index is small, or enough edges came since the last sweep to pay for a scan of all of it."""
+    """Return whether the index is small, or enough edges have arrived since the last sweep to justify a scan of the whole
+    index."""
     fields = index.state
     came = fields[OUTCOMES + INSERTED] + fields[OUTCOMES + REFRESHED] - fields[SWEPT_TUPLES]
     return fields[EDGES] <= SMALL or came * 16 >= fields[EDGES]
@@ -116,7 +118,7 @@ def _subtract(values, count, amount, ceiling):
 
 @njit(cache=True, nogil=True)
 def sweep(index):
-    """Collect blocks and rows without a live cell, links of edges that have left, and slots of empty trees."""
+    """Release blocks and rows without a live cell, links of edges that have left, and slots of empty trees."""
     sweep_rows(index)
     graph = index.graph
     lists = index.state[VERTICES] * index.program.sizes[CLASSES]
@@ -133,14 +135,14 @@ def sweep(index):
 
 @njit(cache=True, nogil=True)
 def note_sweep(index):
-    """Record that a sweep was made at this slide."""
+    """Record a sweep at this slide."""
     index.state[SWEPT] = index.state[BASE] + index.state[NOW]
     index.state[SWEPT_TUPLES] = index.state[OUTCOMES + INSERTED] + index.state[OUTCOMES + REFRESHED]
 
 
 @njit(cache=True, nogil=True)
 def sweep_rows(index):
-    """Collect blocks without a live cell, and rows without a block."""
+    """Release blocks without a live cell, and rows without a block."""
     table, fields, directory = index.table, index.state, index.table.directory
     now = fields[NOW]
     for row in range(fields[ROWS]):
@@ -208,11 +210,11 @@ def _sweep_slots(index):
 
 @njit(cache=True, nogil=True)
 def expire(index, slide, order):
-    """Cross to an absolute slide, with a removed row for every answer that dies on the way, boundary by boundary.
+    """Advance to an absolute slide, boundary by boundary, and write a removed row for every answer that expires on the way.
 
     Return NEED_OUTPUT if there is no room for the rows of the next boundary (and for the event of the tuple after it); the
-    next call resumes behind the reported boundaries. A row is scanned only when its lower bound is passed, which is then
-    made exact.
+    next call resumes after the reported boundaries. A row is scanned only after its lower bound has been passed; the scan
+    makes the bound exact.
     """
     fields = index.state
     last = slide - fields[BASE]
@@ -232,24 +234,24 @@ def expire(index, slide, order):
 
 @njit(cache=True, nogil=True)
 def _next_death(index):
-    """Return a relative slide before which no answer dies."""
+    """Return a relative slide before which no answer expires."""
     table, accepting = index.table, index.program.accepting
     first = np.int64(NEVER)
     for row in range(index.state[ROWS]):
         if table.low[row] < first and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
             first = table.low[row]
-    # A bound may be out of date: the answer from which it was computed has died and was reported.
+    # A bound may be out of date: the answer from which it was computed has expired and was reported.
     return max(first, index.state[NOW] + 1)
 
 
 @njit(cache=True, nogil=True)
 def _dying_lanes(index, vertex, state, number, block, dying):
-    """Return the pairs of a block that die at a slide; a pair of several accepting states belongs to the lowest."""
+    """Return the pairs of a block that expire at a slide. A pair with several accepting states belongs to the lowest."""
     table = index.table
     lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
     lanes = unshared_lanes(index, vertex, state, number, lanes, dying - 1, dying)
     if lanes & table.conflicted[number] != ZERO:
-        # The answers of these lanes differ from the table.
+        # In these lanes the answers differ from the table.
         lanes &= ~(table.conflicted[number] & (table.suspended[number] | lanes_in_doubt(index, vertex, number)))
     return lanes
 
@@ -269,7 +271,7 @@ def _count_dying(index, dying):
 
 @njit(cache=True, nogil=True)
 def _report_dying(index, dying):
-    """Write the pairs that die at a slide, and make the lower bounds of their rows exact."""
+    """Write the pairs that expire at a slide, and make the lower bounds of their rows exact."""
     table, accepting = index.table, index.program.accepting
     for row in range(index.state[ROWS]):
         if table.low[row] > dying or table.node[row] < 0:

@@ -1,8 +1,8 @@
-"""Inserting an edge: row operations, pushed along out-edges to the fixpoint.
+"""The insertion of an edge: row operations, pushed along out-edges until nothing changes.
 
 Pacaci et al. (2020), section 3.1, with bottleneck timestamps (the largest over paths of the smallest over
-edges) and for 64 roots at once. Every function here can be called again after a `NEED_` code: raising a
-cell twice changes nothing, and a pair is reported when its cell comes alive, which happens once.
+edges) and for 64 roots at once. Every function can be called again after a `NEED_` code: raising a cell twice changes
+nothing, and a pair is reported when its cell comes alive, which happens once.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ EVERY = np.uint64(2**64 - 1)
 
 
 class Push(NamedTuple):
-    """The part of a row that is pushed to others: `count` of its blocks, which are in the queue's scratch."""
+    """The part of a row that is pushed to others: `count` of its blocks, copied to the queue's scratch memory."""
 
     vertex: int
     state: int
     low: int  # no live cell of the row is below
     count: int  # type: ignore[assignment]  # not the method of tuples
-    rank: int  # the bucket that the row was taken from: what it gives is no larger
+    rank: int  # the bucket of the row, a bound of the pushed values
 
 
 class Step(NamedTuple):
@@ -85,7 +85,7 @@ def has_out(index, vertex, state):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _schedule(index, push, step, row, pending):
-    """Enqueue the row that a step leads to, whose blocks grew."""
+    """Enqueue the row that a step leads to, after some of its blocks grew."""
     table = index.table
     table.low[row] = min(table.low[row], min(push.low, step.slide))
     if has_out(index, step.vertex, step.state):
@@ -95,9 +95,9 @@ def _schedule(index, push, step, row, pending):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _raise_dense(index, push, step, row):
-    """Raise a row that has all the blocks, like `_raise_row`, where paths may be walks.
+    """Raise a row that has all the blocks, like `_raise_row`, if paths may be walks.
 
-    Nearly all steps are of this kind, so nothing is looked at here that they do not need.
+    Nearly all steps are of this kind, so this function does nothing else.
     """
     table, queue = index.table, index.queue
     now = index.state[NOW]
@@ -122,7 +122,8 @@ def _raise_dense(index, push, step, row):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _has_own_cell(index, push, own):
-    """Return whether the pushed row has a live cell in this slot, that of a root: in the closing state it has no other."""
+    """Return whether the pushed row has a live cell in the slot of a root. In the closing state, it can have no other live
+    cell."""
     if own < 0:
         return False
     for i in range(push.count):
@@ -194,7 +195,7 @@ def _raise_row(index, push, step):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def gather(table, queue, row, pending):
-    """Copy the blocks of a row whose number has its bit set to the scratch; return their count."""
+    """Copy the blocks of a row whose numbers have their bits set to the scratch memory. Return the number of blocks."""
     count = 0
     span = np.int64(table.span[row])
     if span > 0:
@@ -239,11 +240,11 @@ def push_row(index, row, rank):
         links = vertex * classes + program.leave_class[leave]
         target_state = np.int64(program.leave_target[leave])
         if target_state == closing:
-            continue  # such steps go along with those into the accepting state, whose edges are the same
+            continue  # such steps are made with those into the accepting state, which have the same edges
         closes = closing >= 0 and program.accepting[target_state] != 0
         start = np.int64(graph.out.start[links])
         end = start + np.int64(graph.out.length[links])
-        # Ask for the target blocks some edges ahead: they are scattered, and the loads would wait one by one.
+        # Prefetch the target blocks some edges ahead: they are scattered, and each load would wait for memory.
         for place in range(start, end):
             target = row_at(index, graph.out.entries[place] >> 32, target_state)
             if target >= 0:
@@ -263,7 +264,7 @@ def push_row(index, row, rank):
                 continue
             code = _raise_row(index, push, step)
             if closes and code == DONE:
-                # Next to none of these comes back to its root.
+                # Hardly any of these returns to its root.
                 own = own_slot(index, step.vertex)
                 if own >= 0 and (pending >> np.uint64((own >> 6) & 63)) & ONE != ZERO:
                     code = _raise_row(index, push, Step(step.vertex, closing, slide))
@@ -282,7 +283,7 @@ def fixpoint(index):
         row = dequeue(index.queue, fields)
         if row < 0:
             return np.int64(DONE)
-        # The bucket that the row was taken from: `dequeue` leaves it in QUEUED.
+        # The bucket of the row, which `dequeue` leaves in QUEUED.
         code = push_row(index, row, fields[QUEUED])
         if code != DONE:
             return code
@@ -327,7 +328,7 @@ def raise_root(index, root, vertex, state, slide):
 
 @njit(cache=True, nogil=True)
 def raise_step(index, u, v, transition_class, slide):
-    """Follow an edge u -> v of a transition class from every tree that holds u in a fitting state."""
+    """Follow an edge u -> v of a transition class in every tree that contains u in a state with such a transition."""
     program, table = index.program, index.table
     if program.start_target[transition_class] >= 0:
         code = raise_root(index, u, v, np.int64(program.start_target[transition_class]), slide)
@@ -346,12 +347,12 @@ def raise_step(index, u, v, transition_class, slide):
 
 # --- whole trees, if not every vertex is a root -------------------------------------------------------------
 #
-# The adjacency lists hold all edges in the window, whoever is a root. So the tree of a vertex that becomes one later is
-# raised from them, and has the cells that it would have had.
+# The adjacency lists contain all edges in the window, whichever vertices are roots. So the tree of a vertex that becomes a
+# root later is built from them, and has the cells that it would have had.
 
 @njit(cache=True, nogil=True)
 def grow_trees(index, roots, count):
-    """Raise the trees of some roots from their first edges, to the fixpoint; codes as `apply_chunk`."""
+    """Build the trees of some roots from their first edges. Returns codes as `apply_chunk` does."""
     program, out = index.program, index.graph.out
     classes = program.sizes[CLASSES]
     for i in range(count):

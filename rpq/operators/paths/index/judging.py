@@ -1,13 +1,13 @@
 """The protocol between an index and its judge.
 
 The table of an index holds walks, and marks the cells whose walks may not make their pair an answer. The *judge* of the
-index decides about these. There are two judges: `NoDoubt`, for which every pair of the table is an answer, and `SimpleJudge`
-(`rpq/operators/paths/simple/simple_judge.py`). Kernels call for the judge only where something is in doubt (they return
-NEED_JUDGE or NEED_CROSSING), so tuples without doubt cost the same with either judge.
+index decides whether these pairs are answers. There are two judges: `NoDoubt`, for which every pair of the table is an
+answer, and `SimpleJudge` (`rpq/operators/paths/simple/simple_judge.py`). Kernels ask for the judge only if something is in
+doubt (they return NEED_JUDGE or NEED_CROSSING), so tuples without doubt cost the same with either judge.
 
 A judge may need much time for some roots, and has a budget for each. A root that exceeds it is *set aside*: it has no
-answers until nothing of it is in doubt any more, or until it is restored. All indexes have the methods for such roots;
-without doubt there are none.
+answers until none of its pairs is in doubt or until it is restored. All indexes have the methods for such roots, even if
+there can be none.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from rpq.stream.window import Window
 
 
 class DoubtFigures(NamedTuple):
-    """Counts of judging.
+    """The counts of a judge.
 
-    Conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside now, and what became of paths,
-    blocked pairs and conflicts. A pair that a delete frees from doubt counts until the slide changes.
+    Conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside now, and the fate of paths, blocked
+    pairs and conflicts. A pair that a delete frees from doubt counts until the slide changes.
     """
 
     conflicts: int = 0
@@ -50,11 +50,11 @@ class JudgedIndex(Protocol):
 
     @property
     def index(self) -> Index:
-        """The arrays as they are now: growth replaces some."""
+        """The current arrays, some of which are replaced when they grow."""
 
     @property
     def view(self) -> Any:
-        """The arrays as the kernels take them."""
+        """The view of the arrays for kernels."""
 
     @property
     def state(self) -> np.ndarray:
@@ -64,28 +64,28 @@ class JudgedIndex(Protocol):
         """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
 
     def cross_table(self, slide: int, order: int) -> None:
-        """Make an absolute slide the current one of the table, with the events of that order."""
+        """Advance the table to an absolute slide, with events of that order."""
 
     def write_paths(self, first: int) -> None:
         """Write the witnesses of the current event, whose rows begin at `first`."""
 
     def provide(self, code: int) -> None:
-        """Give a kernel the memory that it asked for; may be refused."""
+        """Give a kernel the memory that it asked for. The memory guard may refuse it."""
 
     def request_memory(self) -> None:
-        """Announce that more memory is about to be taken; may be refused."""
+        """Tell the memory guard that more memory is about to be taken. It may refuse."""
 
 
 class Judge(Protocol):
     """The decision which walks of a table make their pair an answer."""
 
     walks_return: bool
-    """True if a walk may come back to its root; otherwise kernels keep such walks out of the table."""
+    """True if a walk may return to its root; otherwise kernels exclude such walks from the table."""
     doubts: bool
     """True if cells can be in doubt; then kernels mark them and ask the judge."""
 
     def serve(self, index: JudgedIndex) -> None:
-        """Judge for this index from now on, and for no other; comes before everything else."""
+        """Attach the judge to an index, before any other call. A judge serves one index."""
 
     @property
     def nbytes(self) -> int:
@@ -100,10 +100,10 @@ class Judge(Protocol):
         """Judge the rows of a tuple that the table has applied."""
 
     def cross(self, slide: int, order: int) -> None:
-        """Make an absolute slide the current one, in place of `JudgedIndex.cross_table`, and judge its rows."""
+        """Advance to an absolute slide, in place of `JudgedIndex.cross_table`, and judge the rows."""
 
     def judge_load(self, *, quiet: bool) -> None:
-        """Judge the rows of a load, which are dropped if it is `quiet`."""
+        """Judge the rows of a load. The rows of a `quiet` load are dropped."""
 
     def write_paths(self) -> int:
         """Write the witnesses of the current event from row RESUME on; return a code of the kernels."""
@@ -114,10 +114,10 @@ class Judge(Protocol):
         """Return those of some pairs of the table that are answers."""
 
     def path_of(self, source: int, target: int) -> np.ndarray | None:
-        """Return the steps of the path by which an answer is known, first to last; None where that is the table's walk."""
+        """Return the steps of the known path of an answer, first to last; None if that is the walk of the table."""
 
     def figures(self) -> DoubtFigures:
-        """Return the counts of judging, and the present numbers of pairs in doubt."""
+        """Return the counts of the judge, and the current numbers of pairs in doubt."""
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
         """Set the counts to go on from."""
@@ -126,33 +126,33 @@ class Judge(Protocol):
 
     @property
     def aside_roots(self) -> dict[int, int]:
-        """The roots that are set aside, and the size at which each was."""
+        """The roots that are set aside, and the size at which each was set aside."""
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """Make the next load set those of these roots aside that meet a conflict, with the given sizes."""
+        """Make the next load set aside those of these roots that meet a conflict, with the given sizes."""
 
     def take_overruns(self) -> list[Overrun]:
-        """Return the roots that went over their budget since the last call."""
+        """Return the roots that have exceeded their budget since the last call."""
 
     def restore_root(self, root: int) -> bool:
-        """Restore a root, with rows for its answers, and return whether it was set aside. It may go over again."""
+        """Restore a root, with rows for its answers, and return whether it was set aside. It may exceed its budget again."""
 
     def forget_roots(self, roots: np.ndarray) -> None:
         """Forget vertices that are no longer roots; the table still has their cells."""
 
     def check(self) -> None:
-        """Assert every invariant, between tuples; slow."""
+        """Assert every invariant, between tuples. Slow."""
 
 
 # --- the judge of an index whose table is always right ------------------------------------------------------
 #
 # The table is always right for walks, and for simple paths where the automaton has no states in conflict: then a walk that
-# does not come back to its root always has a simple path (`conflicts.py`). No tuple asks it anything: it costs nothing.
+# does not return to its root always has a simple path (`conflicts.py`). Tuples never call this judge, so it costs nothing.
 
 class NoDoubt:
     """The judge that accepts every pair of the table as an answer and never sets a root aside.
 
-    `walks_return` tells whether walks that come back to their root are in the table.
+    `walks_return` is true if walks that return to their root are in the table.
     """
 
     doubts = False
@@ -162,18 +162,18 @@ class NoDoubt:
         self.walks_return = walks_return
 
     def serve(self, index: JudgedIndex) -> None:
-        """Judge for this index from now on; see `Judge`, as for all methods below."""
+        """Attach the judge to an index. `Judge` describes this method and those below."""
         self._index = index
 
     def make_room(self, vertices: int, edges: int) -> None:
-        """Do nothing: this judge keeps nothing of vertices and edges."""
+        """Do nothing: this judge stores nothing about vertices and edges."""
 
     def judge_tuple(self, chunk: Chunk, i: int) -> None:
         """Raise an `AssertionError`: no kernel asks for this."""
         raise AssertionError("nothing in this index is in doubt")
 
     def cross(self, slide: int, order: int) -> None:
-        """Make an absolute slide the current one, which the table does alone."""
+        """Advance the table to an absolute slide."""
         self._index.cross_table(slide, order)
 
     def judge_load(self, *, quiet: bool) -> None:
@@ -215,7 +215,7 @@ class NoDoubt:
         return False
 
     def forget_roots(self, roots: np.ndarray) -> None:
-        """Do nothing: this judge keeps nothing of roots."""
+        """Do nothing: this judge stores nothing about roots."""
 
     def check(self) -> None:
         """Do nothing: this judge has no state."""

@@ -8,19 +8,19 @@ from rpq.operators.paths.index import apply, expiry, insert, rows, witness
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, chunk, count):
-    """Apply the tuples of a chunk; return DONE, or what Python must do before the next call."""
+    """Apply the tuples of a chunk. Return DONE, or a code for what Python must do before the next call."""
     return apply.apply_tuples(index, chunk, count)
 
 
 @njit(cache=True, nogil=True)
 def load_edges(index, chunk, slides):
-    """Enter the edges of a chunk with these relative slides; codes as `apply_chunk`."""
+    """Insert the edges of a chunk with these relative slides. Returns codes as `apply_chunk` does."""
     return apply.load_tuples(index, chunk, slides, len(slides))
 
 
 @njit(cache=True, nogil=True)
 def write_paths(index):
-    """Write the witnesses of the current event; codes as `apply_chunk`."""
+    """Write the witnesses of the current event. Returns codes as `apply_chunk` does."""
     return apply.write_paths(index)
 
 
@@ -32,31 +32,31 @@ def end_event(index, time, kind, order):
 
 @njit(cache=True, nogil=True)
 def advance(index, time):
-    """Move the stream time; codes as `apply_chunk`."""
+    """Advance the stream time. Returns codes as `apply_chunk` does."""
     return apply.move_clock(index, time, np.int64(0))
 
 
 @njit(cache=True, nogil=True)
 def cross(index, slide, order):
-    """Make an absolute slide the current one; codes as `apply_chunk`."""
+    """Advance to an absolute slide. Returns codes as `apply_chunk` does."""
     return apply.cross_to(index, slide, order)
 
 
 @njit(cache=True, nogil=True)
 def settle(index):
-    """Push what is pending, to the fixpoint; codes as `apply_chunk`."""
+    """Push the pending blocks until nothing changes. Returns codes as `apply_chunk` does."""
     return insert.fixpoint(index)
 
 
 @njit(cache=True, nogil=True)
 def grow_trees(index, vertices):
-    """Raise the trees of vertices that become roots; codes as `apply_chunk`."""
+    """Build the trees of vertices that become roots. Returns codes as `apply_chunk` does."""
     return insert.grow_trees(index, vertices, len(vertices))
 
 
 @njit(cache=True, nogil=True)
 def drop_trees(index, mask):
-    """Clear the trees of roots, a bit for each slot."""
+    """Clear the trees of the roots in a mask with a bit for each slot."""
     insert.drop_trees(index, mask)
 
 
@@ -68,7 +68,7 @@ def sweep(index):
 
 @njit(cache=True, nogil=True)
 def count_live(index):
-    """Return (live cells, answers)."""
+    """Return the numbers of live cells and of answers."""
     return rows.count_live(index)
 
 
@@ -92,5 +92,5 @@ def walk_back(index, source, target):
 
 @njit(cache=True, nogil=True)
 def erase_loops(target, steps, length):
-    """Make a simple path of the steps of `walk_back`; return their number."""
+    """Turn the steps of `walk_back` into a simple path. Return the number of its steps."""
     return witness.erase_loops(target, steps, length)

@@ -1,40 +1,38 @@
 """The memory layout of the Δ index.
 
-Observation 1: only the expiry slide of a node matters, not its timestamp, because all edges of one slide
-leave the window together. Observation 2: trees that hold the same node do the same work. So the spanning
-trees of Pacaci et al. (2020, section 3) are stored by node in place of by root, as a table: row = product
-node (v, t), column = root, cell = the expiry slide up to which the root reaches the node. An edge
-(u, l, v) with δ(s, l) = t is one row operation:
+Observation 1: only the expiry slide of a node matters, not its timestamp, because all edges of one slide leave the window
+together. Observation 2: trees that contain the same node do the same work. So the spanning trees of Pacaci et al. (2020,
+section 3) are stored by node in place of by root, as a table: row = product node (v, t), column = root, cell = the expiry
+slide up to which the root reaches the node. An edge (u, l, v) with δ(s, l) = t is one row operation:
 
     row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))
 
-and the cells that grew are pushed along the out-edges of v, to the fixpoint.
+and the cells that grew are pushed along the out-edges of v, until nothing changes.
 
-* **Cells** are bytes (wider where the window has more than 250 slides), relative to `BASE`, an absolute slide
-  that moves on from time to time (`expiry.rebase`). A cell at or below `NOW` is dead, which is the same as
-  absent: crossing a slide boundary costs one addition. Blocks without a live cell are collected by a sweep
-  every few slides.
-* **Columns** are slots: a vertex gets the lowest free one when an edge makes it a root, and gives it back when
-  none of its first edges is in the window any more. A slot is 64 * block number + lane.
+* **Cells** are bytes (wider where the window has more than 250 slides), relative to `BASE`, an absolute slide that advances
+  from time to time (`expiry.rebase`). A cell at or below `NOW` is dead, which is the same as absent: crossing a slide
+  boundary costs one addition. A sweep every few slides releases the blocks without a live cell.
+* **Columns** are slots: a vertex gets the lowest free slot when an edge makes it a root, and returns it when none of its
+  first edges is in the window. A slot is 64 * block number + lane.
 * **Rows** are cut into blocks of 64 columns. A row that holds more than a third of all block numbers is
   *dense*: its blocks lie side by side in one region, block number i at `base + i`, and a lookup is an addition.
-  Any other row stores only the blocks that hold something, listed in its directory as sorted entries
+  Any other row stores only its blocks that are not empty, listed in its directory as sorted entries
   `block number << 32 | block`. So a row with one root costs one block and eight bytes of directory, a row with most
-  of them no directory at all, and no row more than three times what a list would take. Block 0 is never given out.
-* **The start state** has no incoming transitions (`program.py` sees to that), so the root's own node needs no
-  row: an edge out of s0 sets one cell.
-* **Supports** are kept from the first delete on (until then `hops` is empty): see `delete.py`.
-* **Queue**: a row has a word of pending bits, one for the block numbers that are equal modulo 64. Rows with pending
-  blocks wait in 256 buckets by the largest slide that may be pending; the row with
-  the largest goes first, which saves a quarter of the steps of first-in-first-out. What a row pushes is never
-  larger than what it received, so the buckets are emptied from above in one pass.
+  of them no directory at all, and no row more than three times the memory of a list. Block 0 is never assigned.
+* **The start state** has no incoming transitions (`program.py` ensures that), so the root's own node needs no row: an edge
+  out of s0 sets one cell.
+* **Supports** are maintained from the first delete on; until then, `hops` is empty (`delete.py`).
+* **Queue**: a row has a word of pending bits, one for the block numbers that are equal modulo 64. Rows with pending blocks
+  wait in 256 buckets by the largest slide that may be pending. The row with the largest slide is pushed first, which saves a
+  quarter of the steps of first-in-first-out. A row never pushes larger slides than it received, so the buckets are emptied
+  from above in one pass.
 
 Vertices and edges are the ids of the engine's snapshot graph. The index has its own adjacency lists, by
 (vertex, column of the automaton), and its own expiry slide for every edge, so several queries with
 different windows, and several partitions of the roots of one, can share a snapshot graph.
 
-Kernels take a view of the index (`views.py`), in which every array is a pointer. They never allocate. Where something is
-full they return a `NEED_…` code and leave everything consistent; Python makes it larger and calls the kernel again, which
+Kernels take a view of the index (`views.py`), in which every array is a pointer. They never allocate. If an array is full, a
+kernel returns a `NEED_…` code and leaves everything consistent; Python enlarges the array and calls the kernel again, which
 resumes. `docs/kernels.md` explains how kernels are read and written.
 """
 
@@ -49,7 +47,7 @@ from rpq.compiled.arrays.lists import Lists, grown, lists_bytes, new_lists, with
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.operators.paths.program import CLASSES, STATES, Program
 
-# What a kernel returns: finished, or what Python must do before it goes on.
+# Codes that a kernel returns: it is done, or what Python must do before the next call.
 DONE = 0
 NEED_LINKS = 1
 NEED_ROWS = 2
@@ -58,16 +56,16 @@ NEED_DIRECTORY = 4
 NEED_OUTPUT = 5
 NEED_SUPPORTS = 6
 NEED_PATHS = 7
-NEED_JUDGE = 8  # simple paths: the tuple may change an answer that is in doubt
-NEED_CROSSING = 9  # simple paths: a boundary may
+NEED_JUDGE = 8  # simple paths: the tuple may change an answer in doubt
+NEED_CROSSING = 9  # simple paths: a boundary may change an answer in doubt
 
 # Fields of `Index.state`.
 BASE = 0  # absolute slide of cell value 0
 NOW = 1  # current slide, relative to BASE
 NEXT_BOUNDARY = 2  # stream time at which the next slide begins
 TUPLE = 3  # next tuple of the chunk
-PHASE = 4  # how far that tuple has come
-SLOTS = 5  # slots given out so far (high water)
+PHASE = 4  # the phase of that tuple
+SLOTS = 5  # slots assigned so far (high water mark)
 FREE_SLOT = 6  # the next free slot + 1, 0 for none; `Table.slot_vertex` leads to the others
 ROWS = 7
 FREE_ROWS = 8
@@ -85,13 +83,13 @@ NEXT_PATH = 19  # WITNESSING: the row of the output that gets its path next
 PATHS = 20  # entries in the path buffer
 ADDED = 21
 REMOVED = 22
-OUTCOMES = 23  # how many tuples had each outcome (`rpq.stream.edges.outcomes`), in seven fields
+OUTCOMES = 23  # the number of tuples with each outcome (`rpq.stream.edges.outcomes`), in seven fields
 TIME = 30  # stream time, if HAS_TIME
 HAS_TIME = 31  # 0 before the first tuple
 QUIET = 32  # 1: do not report answers (a rebuild)
 EVENT_OUT = 33  # rows in the output buffer when the current event began
 STEPS = 34  # block steps so far
-VERTICES = 35  # the capacities of the arrays, as Python made them
+VERTICES = 35  # the capacities of the arrays
 EDGES = 36
 ROW_CAPACITY = 37
 BLOCK_CAPACITY = 38
@@ -99,37 +97,37 @@ OUT_CAPACITY = 39
 EVENT_CAPACITY = 40
 PATH_CAPACITY = 41
 PATH_END_CAPACITY = 42
-SUPPORTS = 43  # 1: hop counts are kept, and in-edges
+SUPPORTS = 43  # 1: hop counts and in-edges are maintained
 CONFLICTED = 44  # simple paths: roots in `Table.conflicted`
-CONFLICTS = 45  # simple paths: how often a root came to be one of them
+CONFLICTS = 45  # simple paths: how often a root was added to them
 ENTERED = 46  # 1: the current insert brought an edge that was not in the window
-SWEPT_TUPLES = 47  # inserts when the last sweep was
+SWEPT_TUPLES = 47  # the number of inserts at the last sweep
 STATICS = 48  # 1: there are static edges, and `Graph.within`
-TIMED = 49  # tuples of a chunk whose cycles are added up in `spent`
-BACKWARD = 50  # 1: in-edges are kept
+TIMED = 49  # the number of tuples of a chunk whose cycles are added to `spent`
+BACKWARD = 50  # 1: in-edges are maintained
 STATE_FIELDS = 51
 
 # Fields of `Index.settings`.
 SIZE = 0
 SLIDE = 1
 RANGE = 2  # largest expiry slide of an edge, relative to the current slide
-CEILING = 3  # largest value of a cell that expires; the one above, of static edges, is no slide, and stays
+CEILING = 3  # largest value of a cell that expires; the next one, of static edges, is no slide, and never expires
 RANK_SHIFT = 4  # cell value to bucket
 EXPLICIT = 5
 SWEEP_EVERY = 6  # slides
 WITNESS = 7
-SIMPLE = 8  # no walk goes on from its root, nor ends there unless the program has a closing state
+SIMPLE = 8  # 1: no walk continues from its root, or ends there unless the program has a closing state
 JUDGED = 9  # simple paths, and the automaton has states in conflict
 UNLISTED = 10  # 1: edges are in no adjacency lists, and the index has a sweep of its own
 SETTINGS_FIELDS = 11
 
-# Values of `Index.state[PHASE]`: what is still to do for the current tuple.
+# Values of `Index.state[PHASE]`: the next step for the current tuple.
 IDLE = 0  # nothing
-INSERTING = 1  # raise what the edge leads to
-REFILLING = 2  # push what a delete filled again
-LOSING = 3  # report the pairs that it took
+INSERTING = 1  # raise the cells to which the edge leads
+REFILLING = 2  # push the cells that were filled after a delete
+LOSING = 3  # report the pairs that the delete removed
 WITNESSING = 4  # write a path for each new row
-JUDGING = 5  # simple paths: look at what is in doubt
+JUDGING = 5  # simple paths: judge the pairs in doubt
 
 # Masks of packed integers.
 POINTER = (1 << 31) - 1  # the edge of a link shifted by one, the block of a directory entry
@@ -143,18 +141,18 @@ class Graph(NamedTuple):
     """The part of the snapshot graph that this index walks."""
 
     expiry: np.ndarray  # cell type an edge: its expiry slide, 0 once deleted, CEILING + 1 if it is static
-    within: np.ndarray  # cell type an edge: the expiry slide from the window of one that is static; length 0 without such
+    within: np.ndarray  # cell type an edge: the expiry slide in the window if it is also static; length 0 if none is
     linked: np.ndarray  # uint8 an edge: 1 while adjacency lists name it
     out: Lists  # vertex * classes + class -> target << 32 | edge << 1 | against
-    into: Lists  # the same from the target; empty until supports are kept, or bits see a delete
+    into: Lists  # the same from the target; empty until supports are maintained, or the index of bits gets a delete
 
 
 class Table(NamedTuple):
     """The rows, blocks and slots of the table."""
 
     values: np.ndarray  # cell type, 64 a block
-    hops: np.ndarray  # uint8, 64 a block; length 0 until supports are kept; of lengths: the cells as they were reported
-    suspect: np.ndarray  # uint64 a block: cells to be looked at; length 0 likewise
+    hops: np.ndarray  # uint8, 64 a block; length 0 until supports are maintained; of lengths: the reported cells
+    suspect: np.ndarray  # uint64 a block: suspect cells; length 0 likewise
     taken_out: np.ndarray  # uint64 a block: cells that the current delete took out; length 0 likewise
     doubt: np.ndarray  # uint64 a block: cells in doubt (see `conflicts.py`); length 0 where nothing is judged
     new_doubt: np.ndarray  # uint64 a block: accepting cells that the current insert put in doubt; length 0 likewise
@@ -166,19 +164,19 @@ class Table(NamedTuple):
     span: np.ndarray  # int32 a row: blocks in its region, 0 if it is not dense
     directory: Lists  # row -> its blocks, if it is not dense
     slot_of: np.ndarray  # int32 a vertex, -1 none
-    slot_vertex: np.ndarray  # int32 a slot; of a free one -1 - (the next free slot + 1), with 0 for none
+    slot_vertex: np.ndarray  # int32 a slot: its vertex, or for a free slot -1 - (the next free slot + 1), with 0 for none
     is_root: np.ndarray  # uint8 a vertex: may be a root (source restriction, partition)
     is_target: np.ndarray  # uint8 a vertex: answers may end here
     free_rows: np.ndarray  # int32, stack
     free_regions: np.ndarray  # int32 a region class: first free region, chained through `chain`
     chain: np.ndarray  # int32 a block: next free region of the same class, -1 none
     conflicted: np.ndarray  # uint64 a block number: roots that have met a conflict (see `rpq/operators/paths/simple`)
-    suspended: np.ndarray  # uint64 a block number: those of them that are set aside: over the budget, without answers
+    suspended: np.ndarray  # uint64 a block number: those of them that are set aside, and have no answers
     blocked: np.ndarray  # uint64 a block number: those that have pairs in doubt without a simple path
 
 
 class Queue(NamedTuple):
-    """Rows with pending blocks, and room for the blocks of the row that is being pushed."""
+    """Rows with pending blocks, and scratch memory for the blocks of the row that is being pushed."""
 
     head: np.ndarray  # int32 a bucket: first row or -1
     next: np.ndarray  # int32 a row
@@ -192,7 +190,7 @@ class Queue(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Answer changes, as they are found."""
+    """The changes of answers, in the order in which they are found."""
 
     pairs: np.ndarray  # int64: source vertex << 32 | target vertex
     event_time: np.ndarray  # int64 an event
@@ -204,7 +202,7 @@ class Output(NamedTuple):
 
 
 class Index(NamedTuple):
-    """All arrays that a kernel of the index needs."""
+    """All arrays that the kernels of the index need."""
 
     program: Program
     graph: Graph
@@ -214,27 +212,29 @@ class Index(NamedTuple):
     state: np.ndarray  # int64[STATE_FIELDS]
     settings: np.ndarray  # int64[SETTINGS_FIELDS]
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles
-    spent: np.ndarray  # int64 a tuple of a chunk: cycles, to which are added those that it takes here
+    spent: np.ndarray  # int64 a tuple of a chunk: cycles, to which the index adds its own
 
 
 def block_numbers(vertices: int) -> int:
-    """Return how many block numbers a row may have; a dense row has room for up to one and a half times that."""
+    """Return the number of block numbers that a row may have. A dense row has room for up to one and a half times as
+    many."""
     return 3 * (vertices // 64 + 1) // 2 + 1
 
 
 # --- the arrays made empty, made longer, emptied again ------------------------------------------------------
 #
-# Every function takes an `Index` and returns the one that replaces it; arrays that need no change are shared.
+# Every function takes an `Index` and returns the one that replaces it, which shares the arrays that do not change.
 
 _NEVER = np.iinfo(np.int64).max
 
 
 def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, supports: bool, capacity: int) -> Index:
-    """Return an empty index with room for `capacity` rows and blocks; `supports` keeps hop counts and in-edges."""
+    """Return an empty index with room for `capacity` rows and blocks, and with `supports` also for hop counts and
+    in-edges."""
     witness, judged = bool(settings[WITNESS]), bool(settings[JUDGED])
     state = np.zeros(STATE_FIELDS, np.int64)
     state[QUEUED] = -1
-    state[BLOCKS] = 1  # block 0 means none
+    state[BLOCKS] = 1  # block 0 represents no block
     state[NEXT_BOUNDARY] = _NEVER
     return Index(
         program=program,
@@ -246,8 +246,8 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
             into=new_lists(0, capacity if supports else 0),
         ),
         table=Table(
-            values=_aligned(capacity * LANES, cell),
-            hops=_aligned(capacity * LANES if supports else 0, np.dtype(np.uint8)),
+            values=_aligned_cells(capacity * LANES, cell),
+            hops=_aligned_cells(capacity * LANES if supports else 0, np.dtype(np.uint8)),
             suspect=np.zeros(capacity if supports else 0, np.uint64),
             taken_out=np.zeros(capacity if supports else 0, np.uint64),
             doubt=np.zeros(capacity if judged else 0, np.uint64),
@@ -298,13 +298,13 @@ def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, support
 
 
 def index_bytes(index: Index) -> int:
-    """Return bytes held."""
+    """Return the number of bytes held."""
     parts = (*index.table, *index.graph, *index.queue, *index.output)
     return sum(lists_bytes(part) if isinstance(part, Lists) else part.nbytes for part in parts)
 
 
 def note_capacities(index: Index) -> None:
-    """Tell the kernels, which see pointers, how long the arrays are."""
+    """Store the lengths of the arrays for kernels, which see only pointers."""
     state = index.state
     state[VERTICES] = len(index.table.slot_of)
     state[EDGES] = len(index.graph.expiry)
@@ -320,7 +320,7 @@ def note_capacities(index: Index) -> None:
 
 
 def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> Index:
-    """Return an index with room for vertex and edge ids up to these numbers; the same object where it had room."""
+    """Return an index with room for vertex and edge ids up to these numbers; the same object if it has room."""
     graph, table, queue = index.graph, index.table, index.queue
     classes, states = (int(index.program.sizes[field]) for field in (CLASSES, STATES))
     fit = vertices <= len(table.slot_of) and edges <= len(graph.expiry)
@@ -349,7 +349,8 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
 
 
 def without_cells(index: Index, edges: int) -> Index:
-    """Return the same memory without edges and trees, but with supports and room for `edges` edges in its lists."""
+    """Return an index that reuses the memory, without edges and trees, but with supports and room for `edges` edges in its
+    lists."""
     graph, table, state = index.graph, index.table, index.state
     for field in (SLOTS, FREE_SLOT, ROWS, FREE_ROWS):
         state[field] = 0
@@ -365,7 +366,7 @@ def without_cells(index: Index, edges: int) -> Index:
             into=new_lists(len(graph.out.start), room),
         ),
         table=table._replace(
-            hops=_aligned(blocks * LANES, np.dtype(np.uint8)),
+            hops=_aligned_cells(blocks * LANES, np.dtype(np.uint8)),
             suspect=np.zeros(blocks, np.uint64),
             taken_out=np.zeros(blocks, np.uint64),
             row_of=np.full_like(table.row_of, -1),
@@ -382,12 +383,12 @@ def without_cells(index: Index, edges: int) -> Index:
 
 
 def with_in_edges(index: Index, room: int) -> Index:
-    """Return an index with empty lists of in-edges, which have room for so many entries."""
+    """Return an index with empty lists of in-edges that have room for this number of entries."""
     return index._replace(graph=index.graph._replace(into=new_lists(len(index.graph.out.start), room)))
 
 
 def without_rows(index: Index, capacity: int) -> Index:
-    """Return an index with the same edges and slots, and without rows and hop counts; with room for `capacity` rows."""
+    """Return an index with the same edges and slots, but without rows and hop counts, and with room for `capacity` rows."""
     state = index.state
     empty = new_index(index.program, index.settings, index.table.values.dtype, supports=False, capacity=capacity)
     for field in (ROWS, FREE_ROWS):
@@ -457,10 +458,10 @@ def _with_blocks(index: Index) -> Index:
     with_doubt = more if index.settings[JUDGED] else 0
     hops = table.hops
     if with_supports:
-        hops = _aligned((blocks + more) * LANES, hops.dtype, hops)
+        hops = _aligned_cells((blocks + more) * LANES, hops.dtype, hops)
     return index._replace(
         table=table._replace(
-            values=_aligned((blocks + more) * LANES, table.values.dtype, table.values),
+            values=_aligned_cells((blocks + more) * LANES, table.values.dtype, table.values),
             hops=hops,
             suspect=_longer(table.suspect, with_supports, 0),
             taken_out=_longer(table.taken_out, with_supports, 0),
@@ -506,8 +507,9 @@ def _longer(array: np.ndarray, more: int, fill: int) -> np.ndarray:
     return np.concatenate([array, np.full(more, fill, array.dtype)]) if more else array
 
 
-def _aligned(count: int, dtype: np.dtype, content: np.ndarray | None = None) -> np.ndarray:
-    """Return `count` cells that start at a cache line, so that a block of bytes is one; untouched beyond the content."""
+def _aligned_cells(count: int, dtype: np.dtype, content: np.ndarray | None = None) -> np.ndarray:
+    """Return `count` cells that start at a cache line, so that a block of bytes is one cache line. Cells beyond the content
+    are uninitialised."""
     raw = np.empty(count * dtype.itemsize + LANES, np.uint8)
     offset = -raw.ctypes.data % LANES
     array = raw[offset : offset + count * dtype.itemsize].view(dtype)

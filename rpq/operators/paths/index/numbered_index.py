@@ -1,9 +1,9 @@
 """The Δ index over windows that do not depend on time: count windows and unbounded ones.
 
-A count window is a window of time over the numbers of inserts. So this is a Δ index whose timestamps are numbers: a chunk
-enters it with the number of the last insert in place of each tuple's time, and rows get the time of their tuple back. The
-rows that the index reports at a boundary, before the insert that crosses it, belong to the event of that insert: the rows of
-both are netted. In an unbounded window all inserts have the number 0, so that no boundary is ever crossed.
+A count window is a time window over the numbers of inserts. So this is a Δ index whose timestamps are numbers: in a chunk,
+the number of the last insert replaces the time of each tuple, and afterwards rows get the time of their tuple. The rows that
+the index reports at a boundary, before the insert that crosses it, belong to the event of that insert: the rows of both are
+netted. In an unbounded window all inserts have the number 0, so that no boundary is ever crossed.
 
 The inserts that are numbered are those with labels of the expression, unless it is one of several that are evaluated over
 one window (`numbers_of`).
@@ -36,12 +36,12 @@ _SIZE = 0
 _STEP = 1  # 0: the window is unbounded
 _NUMBER = 2  # of the last insert
 _TIME = 3  # the stream time
-_OWN_LABELS = 4  # 0: `numbered` says which labels are numbered; 1: those of the expression are
-_OUTCOMES = 5  # inserts with the outcomes INSERTED and REFRESHED; the last
+_OWN_LABELS = 4  # 0: inserts of the labels in `numbered` are numbered; 1: those of the labels of the expression
+_OUTCOMES = 5  # the numbers of inserts with the outcomes INSERTED and REFRESHED; the last field
 
 
 class _Numbering(NamedTuple):
-    """The numbers of inserts: how far they have come, and when each edge leaves."""
+    """The numbers of inserts: the last number, and the slide at which each edge leaves."""
 
     leaves: np.ndarray  # int64 an edge: the slide at which it leaves, in numbers
     numbered: np.ndarray  # uint8 a label
@@ -49,14 +49,14 @@ class _Numbering(NamedTuple):
 
 
 class NumberedIndex(DeltaIndex):
-    """A Δ index over a count window, or an unbounded one; `number` is that of the last insert."""
+    """A Δ index over a count window or an unbounded window."""
 
     def __init__(
         self, program: Program, window: CountWindow | UnboundedWindow, *, explicit: bool = False, **options: Any
     ) -> None:
         counts = isinstance(window, CountWindow)
         numbers = window.numbers if isinstance(window, CountWindow) else _NOTHING
-        # Rows that expire silently may come back with the insert; then neither is reported.
+        # Rows that expire silently may return with the insert; then neither change is reported.
         super().__init__(program, numbers, explicit=counts, **options)
         self._counts = counts
         self._is_silent = counts and not explicit
@@ -66,9 +66,9 @@ class NumberedIndex(DeltaIndex):
             progress=np.array([numbers.size, numbers.slide if counts else 0, 0, NOT_HELD, 1, 0, 0], np.int64),
         )
         self._numbering_view: Any = view(self._numbering)
-        self._times = np.zeros(0, np.int64)  # of each tuple of the chunk, the stream time with it
-        self._single: tuple[Chunk, Chunk, Any] | None = None  # a chunk of one tuple, which comes again and again
-        self._call: Any = None  # bound when the first chunk comes
+        self._times = np.zeros(0, np.int64)  # the stream time at each tuple of the chunk
+        self._single: tuple[Chunk, Chunk, Any] | None = None  # the columns of a chunk of one tuple, which are reused
+        self._call: Any = None  # bound at the first chunk
         self._net: PathDelta | None = None
         self._overruns: list[Overrun] = []
 
@@ -78,7 +78,7 @@ class NumberedIndex(DeltaIndex):
         return super().nbytes + self._numbering.leaves.nbytes
 
     def live(self) -> tuple[int, int, int]:
-        """Return the numbers of cells, answers and edges that are alive now. O(size of the index)."""
+        """Return the numbers of live cells, answers and edges. O(size of the index)."""
         cells, answers, _ = super().live()
         return cells, answers, int((self._numbering.leaves > self.current).sum())
 
@@ -97,16 +97,16 @@ class NumberedIndex(DeltaIndex):
         self._numbering.progress[_NUMBER] = number
 
     def numbers_of(self, numbered: np.ndarray) -> None:
-        """Set the label ids (uint8, a flag each) whose inserts are numbered: one window serves several expressions.
+        """Set the flags (uint8) of the label ids whose inserts are numbered, if one window serves several expressions.
 
-        The caller keeps the array and goes on filling it; it is as long as the other arrays of labels.
+        The caller owns the array and continues to fill it; it is as long as the other arrays of labels.
         """
         self._numbering.progress[_OWN_LABELS] = 0
         self._numbering = self._numbering._replace(numbered=numbered)
         self._numbering_view = view(self._numbering)
 
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
-        """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
+        """Make room for vertex and edge ids up to these numbers. The flags are the engine's own arrays."""
         super().make_room(vertices, edges, is_root, is_target)
         leaves = self._numbering.leaves
         if (more := edges - len(leaves)) > 0:
@@ -114,7 +114,7 @@ class NumberedIndex(DeltaIndex):
             self._numbering_view = view(self._numbering)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""
+        """Apply the tuples of a chunk, whose edges are in `edges`. `delta` returns the changes of the answers."""
         count = len(chunk.timestamp)
         if self._single is not None and self._single[0] is chunk:
             _, numbered, numbered_view = self._single
@@ -129,46 +129,48 @@ class NumberedIndex(DeltaIndex):
             self._call = bound(_number, *arguments)
         self._call(*arguments)
         super().apply(numbered, numbered_view, edges)
-        # An insert that comes to an edge which it would evict refreshes it.
+        # An insert of an edge that it would evict refreshes the edge.
         self.state[layout.OUTCOMES : layout.OUTCOMES + 2] = self._numbering.progress[_OUTCOMES:]
 
     def advance(self, time: int) -> PathDelta:
-        """Move the stream time without a tuple: nothing leaves."""
+        """Advance the stream time without a tuple: nothing leaves."""
         self._numbering.progress[_TIME] = max(time, self.time)
         self._times = np.zeros(0, np.int64)
         super().advance(self.number)
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges that leave at these slides, in numbers; the answers that they make are one event, now."""
+        """Insert edges that leave at these slides, in numbers. The resulting answers are one event at the current time."""
         (mine,) = slides
         program = self.index.program
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
         is_inside = is_read & (mine > self.current)
-        np.maximum.at(self._numbering.leaves, chunk.edge[is_inside], mine[is_inside])  # of parallel edges the last to leave
+        np.maximum.at(self._numbering.leaves, chunk.edge[is_inside], mine[is_inside])  # the last of parallel edges to leave
         self._times = np.zeros(0, np.int64)
         inner = mine if self._counts else np.where(mine == NEVER, 1, 0)
         return super().load(chunk, inner, quiet=quiet)
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
-        """Return the slides at which edges leave, in numbers; at or below the current one if not in it."""
+        """Return the slides at which edges leave, in numbers; for edges outside the window, values up to the current
+        slide."""
         found: np.ndarray = self._numbering.leaves[edges]
         return found
 
     def grow(self, roots: np.ndarray) -> PathDelta:
-        """Make vertices roots that were none; their answers are one event, at the present time."""
+        """Make new roots of vertices. Their answers are one event at the current time."""
         self._times = np.zeros(0, np.int64)
         grown = super().grow(roots)
-        grown.orders = np.zeros_like(grown.orders)  # present answers precede any tuple
+        grown.orders = np.zeros_like(grown.orders)  # these answers precede any tuple
         return grown
 
     def restore_root(self, root: int) -> bool:
-        """Restore a root and return whether it was set aside; `delta` has its answers. It may go over again."""
+        """Restore a root, and return whether it was set aside. `delta` returns its answers. It may exceed its budget
+        again."""
         self._times = np.zeros(0, np.int64)
         return super().restore_root(root)
 
     def take_overruns(self) -> list[Overrun]:
-        """Return the roots that went over their budget since the last call."""
+        """Return the roots that have exceeded their budget since the last call."""
         self._note_overruns()
         taken, self._overruns = self._overruns, []
         return taken
@@ -181,9 +183,9 @@ class NumberedIndex(DeltaIndex):
         return super().has_rows and len(self.delta()) > 0
 
     def delta(self, *, before: int | None = None) -> PathDelta:
-        """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        """Return the changes of answers by the last call, or those `before` a tuple of it. The next call overwrites them."""
         if self._net is None:
-            self._net = self._netted(super().delta(before=before))
+            self._net = self._net_rows(super().delta(before=before))
         return self._net
 
     def _begin_output(self) -> None:
@@ -203,7 +205,7 @@ class NumberedIndex(DeltaIndex):
     def _time_of(self, place: int) -> int:
         return int(self._times[place]) if 0 <= place < len(self._times) else self.time
 
-    def _netted(self, raw: PathDelta) -> PathDelta:
+    def _net_rows(self, raw: PathDelta) -> PathDelta:
         """Return rows with the times of their tuples, without those that an eviction removes and its insert adds again."""
         if not len(raw.ends):
             return raw
@@ -219,7 +221,7 @@ class NumberedIndex(DeltaIndex):
         mask = np.zeros(len(raw), bool)
         mask[WeightedRows(raw.ids.values, weights, events).net_places()[0]] = True
         if self._is_silent:
-            mask &= ~self._silent(raw, is_eviction)
+            mask &= ~self._silent_rows(raw, is_eviction)
         ends = ends_after_filter(mask, raw.ends)
         some = np.diff(ends, prepend=0) > 0
         added = np.repeat(raw.kinds > 0, raw.lengths())
@@ -238,8 +240,9 @@ class NumberedIndex(DeltaIndex):
             walk_lengths=None if raw.walk_lengths is None else raw.walk_lengths[mask],
         )
 
-    def _silent(self, raw: PathDelta, is_eviction: np.ndarray) -> np.ndarray:
-        """Return which rows only an eviction removes, except those of a root that is set aside then, which are reported."""
+    def _silent_rows(self, raw: PathDelta, is_eviction: np.ndarray) -> np.ndarray:
+        """Return the mask of the rows that only an eviction removes, without the rows of a root that it sets aside, which
+        are reported."""
         silent = np.repeat(is_eviction, raw.lengths())
         self._note_overruns()
         if self._overruns:
@@ -250,7 +253,7 @@ class NumberedIndex(DeltaIndex):
 
 
 def _current_paths(raw: PathDelta, added: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the witnesses of the rows that are kept, and where they end."""
+    """Return the witnesses of the remaining rows, and their ends."""
     lengths = np.zeros(len(raw.pairs), np.int64)
     lengths[added] = np.diff(raw.path_ends[added], prepend=0)
     path_mask = np.repeat(mask, lengths)
@@ -259,7 +262,7 @@ def _current_paths(raw: PathDelta, added: np.ndarray, mask: np.ndarray) -> tuple
 
 @njit(cache=True, nogil=True)
 def _number(index, chunk, numbered, numbering, times, count):
-    """Assign numbers to the inserts of a chunk, which replace times, and note the stream time of each."""
+    """Assign numbers to the inserts of a chunk in place of times, and record the stream time of each tuple."""
     forward, inverse = index.program.forward, index.program.inverse
     progress, leaves = numbering.progress, numbering.leaves
     size, step, number, time = progress[_SIZE], progress[_STEP], progress[_NUMBER], progress[_TIME]

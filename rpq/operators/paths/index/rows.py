@@ -68,7 +68,7 @@ def find(table, row, number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def block_count(table, row):
-    """Return how many blocks a row has."""
+    """Return the number of blocks of a row."""
     span = np.int64(table.span[row])
     return span if span > 0 else np.int64(table.directory.length[row])
 
@@ -122,7 +122,7 @@ def node_of(table, row):
 
 @njit(cache=True, nogil=True)
 def make_row(index, vertex, state):
-    """Return a new empty row for a product node; minus a `NEED_` code where there is no room."""
+    """Return a new empty row for a product node, or minus a `NEED_` code if there is no room."""
     table, fields = index.table, index.state
     if fields[FREE_ROWS] > 0:
         fields[FREE_ROWS] -= 1
@@ -149,7 +149,7 @@ def region_size(region_class):
 
 @njit(cache=True, nogil=True)
 def _region_class(blocks):
-    """Return the smallest class whose regions have room for that many blocks."""
+    """Return the smallest class whose regions have room for this number of blocks."""
     region_class = np.int64(0)
     while region_size(region_class) < blocks:
         region_class += 2 if region_class == 0 else 1
@@ -390,7 +390,7 @@ def unshared_lanes(index, vertex, state, number, lanes, lower, higher):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def write_pairs(index, vertex, number, lanes):
-    """Append a row to the output for each lane; there is room for 64."""
+    """Append a row to the output for each lane. There must be room for 64 rows."""
     table, output, fields = index.table, index.output, index.state
     out = fields[OUT]
     while lanes != ZERO:
@@ -414,7 +414,7 @@ def report_new(index, vertex, state, number, lanes):
 
 @njit(cache=True, nogil=True)
 def end_event(index, time, kind, order):
-    """Bind the rows since the last event to a time and an operation; there is room for one event."""
+    """End the event of the rows since the last event, with a time and an operation. There must be room for one event."""
     fields, output = index.state, index.output
     rows = fields[OUT] - fields[EVENT_OUT]
     if rows > 0:
@@ -428,7 +428,7 @@ def end_event(index, time, kind, order):
         fields[ADDED if kind > 0 else REMOVED] += rows
 
 
-# --- the walk over the edges into a product node: deletes, conflicts, witnesses and searches look back along it
+# --- the walk over the edges into a product node: deletes, conflicts, witnesses and searches follow it backward
 #
 #     edge = in_edges(index, vertex, state)
 #     while True:
@@ -447,15 +447,15 @@ class InEdge(NamedTuple):
     source: int
     source_state: int  # 0: the source is the root itself, which has no row
     slide: int  # the relative expiry slide of the edge
-    transition: int  # place in `Program.enter_source`
-    next: int  # place of the next link of this transition
+    transition: int  # the place in `Program.enter_source`
+    next: int  # the place of the next link of this transition
     left: int  # the number of remaining links of this transition
-    direction: int  # 1: in the order in which the edges came, -1: the latest first
+    direction: int  # 1: in the order in which the edges arrived, -1: the latest first
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def in_edges(index, vertex, state, direction=1):
-    """Return a walk over the edges into a product node, before the first."""
+    """Return an iteration over the edges into a product node, before its first edge."""
     before = np.int64(index.program.enter_first[state]) - 1
     zero = np.int64(0)
     return InEdge(np.int64(-1), zero, zero, zero, before, zero, zero, np.int64(direction))
@@ -485,8 +485,8 @@ def next_in_edge(index, vertex, state, edge, above):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def past_transition(edge):
-    """Return the walk after all edges of the present transition."""
+def skip_transition(edge):
+    """Return the iteration after all edges of the current transition."""
     return InEdge(
         edge.link, edge.source, edge.source_state, edge.slide, edge.transition, edge.next, np.int64(0), edge.direction
     )
@@ -496,7 +496,7 @@ def past_transition(edge):
 
 @njit(cache=True, nogil=True)
 def count_live(index):
-    """Return (live cells, answers)."""
+    """Return the numbers of live cells and of answers."""
     table, program, now = index.table, index.program, index.state[NOW]
     cells = 0
     answers = 0

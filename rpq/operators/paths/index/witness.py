@@ -1,4 +1,4 @@
-"""A path for an answer, read off the index by walking predecessors back to the root."""
+"""A path for an answer, found in the index by following predecessors back to the root."""
 
 import numpy as np
 
@@ -10,10 +10,11 @@ from rpq.operators.paths.program import ACCEPTING, STATES
 
 @njit(cache=True, nogil=True)
 def walk_back(index, source, target, steps):
-    """Write the steps of a path from `source` to `target`, last first; return their number, or -1 for no answer.
+    """Write the steps of a path from `source` to `target`, last first. Return their number, or -1 if the pair is not an
+    answer.
 
-    Starts at the accepting state that lives longest and follows supports, so that the path lasts as long as
-    the answer does. A step is `edge << 1 | against`, and above its 32 bits the vertex before it. Needs the `into` lists.
+    The path begins at the accepting state that lives longest and follows supports, so it lasts as long as the answer. The
+    lower 32 bits of a step are `edge << 1 | against`, the upper ones the vertex before it. The `into` lists are required.
     """
     program, table = index.program, index.table
     slot = np.int64(table.slot_of[source])
@@ -37,11 +38,12 @@ def walk_back(index, source, target, steps):
 
 @njit(cache=True, nogil=True)
 def _follow_supports(index, source, slot, vertex, state, steps):
-    """Return the steps back to the root, each to the latest predecessor that supports the cell; -1 where a cell has none.
+    """Follow from each cell the latest predecessor that supports it, back to the root. Return the number of steps, or -1 if
+    a cell has no support.
 
-    A support is strictly larger, or as large with fewer hops: no node is met twice, so nothing need be remembered.
-    Only a cell whose hop count is saturated may have none. O(length × degree), mostly less: the edge that a row
-    is due to is the latest.
+    A support is strictly larger, or as large with fewer hops, so no node is visited twice and no visits need to be recorded.
+    Only a cell whose hop count is saturated may have no support. O(length × degree), usually less, since the edge that last
+    raised a row is the latest one.
     """
     table = index.table
     length = np.int64(0)
@@ -77,14 +79,15 @@ def _follow_supports(index, source, slot, vertex, state, steps):
 
 @njit(cache=True, nogil=True)
 def _search_back(index, source, slot, target, end_state, steps):
-    """Return the same by a depth-first search over the live cells of the root, better predecessors first.
+    """Return the same as `_follow_supports` by a depth-first search over the live cells of the root, better predecessors
+    first.
 
-    It visits a product node once, and cannot fail, because a live cell has a path.
+    It visits a product node at most once, and cannot fail, because a live cell has a path.
     """
     table, states = index.table, index.program.sizes[STATES]
     now = index.state[NOW]
     visited = np.zeros(index.state[ROWS], np.uint8)
-    trail = np.empty(64, np.int64)  # the node of each depth
+    trail = np.empty(64, np.int64)  # the node at each depth
     trail[0] = target * states + end_state
     visited[row_at(index, target, end_state)] = 1
     depth = 0
@@ -101,7 +104,7 @@ def _search_back(index, source, slot, target, end_state, steps):
                 break
             if edge.source_state == 0:
                 if edge.source == source and edge.slide >= own_value:
-                    # The root itself: nothing is better.
+                    # The root itself is the best predecessor.
                     if depth >= len(steps):
                         steps = np.concatenate((steps, np.empty_like(steps)))
                     steps[depth] = edge.link
@@ -113,7 +116,7 @@ def _search_back(index, source, slot, target, end_state, steps):
             value = np.int64(table.values[cell])
             if min(edge.slide, value) < own_value:
                 continue
-            # A predecessor that is strictly larger, or nearer to one, gives the cell its support.
+            # The best predecessor is strictly larger, or the nearest to one that is.
             hops = np.int64(table.hops[cell]) if index.state[SUPPORTS] else np.int64(0)
             if value > own_value:
                 hops = np.int64(-1)
@@ -149,7 +152,7 @@ def erase_loops(target, steps, length):
         if vertex == target and place < length - 1:
             break
         for later in range(place):
-            # Go on from where the walk leaves the vertex for the last time.
+            # Continue from where the walk leaves the vertex for the last time.
             if steps[later] >> 32 == vertex:
                 place = later
                 break

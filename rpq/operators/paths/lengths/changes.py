@@ -253,7 +253,7 @@ def suspect_expired(index, progress, slide):
 
 
 @njit(cache=True, nogil=True)
-def _unsupported(index, progress, vertex, state, number, block, lanes):
+def _unsupported_lanes(index, progress, vertex, state, number, block, lanes):
     """Return the lanes of a block that no predecessor supports."""
     table = index.table
     edge = in_edges(index, vertex, state)
@@ -282,7 +282,7 @@ def _take_out_block(index, progress, row, number, block):
     table.suspect[block] = ZERO
     vertex, state = node_of(table, row)
     if lanes != ZERO:
-        lanes = _unsupported(index, progress, vertex, state, number, block, lanes)
+        lanes = _unsupported_lanes(index, progress, vertex, state, number, block, lanes)
     if lanes == ZERO:
         return
     if table.taken_out[block] == ZERO:

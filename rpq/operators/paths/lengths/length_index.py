@@ -189,9 +189,9 @@ class LengthIndex(DeltaIndex):
 class NumberedLengthIndex(NumberedIndex, LengthIndex):
     """The same over a count window, or an unbounded one."""
 
-    def _netted(self, raw: PathDelta) -> PathDelta:
+    def _net_rows(self, raw: PathDelta) -> PathDelta:
         """Return rows with the times of their tuples, net of evictions; in each event old lengths come before new ones."""
-        net = super()._netted(raw)
+        net = super()._net_rows(raw)
         kinds, orders = np.repeat(net.kinds, net.lengths()), np.repeat(net.orders, net.lengths())
         place = np.lexsort((kinds > 0, orders))
         if not len(place) or (place[1:] > place[:-1]).all():

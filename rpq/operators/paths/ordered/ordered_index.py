@@ -147,7 +147,7 @@ class OrderedIndex(DeltaIndex):
             i = int(self.state[layout.TUPLE])
             if code in (NEED_LATE, NEED_DELETE, NEED_WITNESS):
                 if code == NEED_LATE:
-                    self._raise_late(self._entered_at(i))
+                    self._raise_late(self._entry_place(i))
                 elif code == NEED_DELETE:
                     self._delete(int(chunk.edge[i]))
                 if self.index.settings[layout.WITNESS] and code != NEED_DELETE:
@@ -158,7 +158,7 @@ class OrderedIndex(DeltaIndex):
             if compiling_seconds() > compiled:
                 self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
 
-    def _entered_at(self, i: int) -> int:
+    def _entry_place(self, i: int) -> int:
         """Return the place of the entry of a tuple, which is the last entry of its time."""
         line = self._timeline
         first, count = int(line.fields[FIRST]), int(line.fields[COUNT])

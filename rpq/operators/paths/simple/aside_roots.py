@@ -1,14 +1,14 @@
-"""Roots whose simple paths take too long: the budget, and the treatment of a root that exceeds it.
+"""Roots whose simple paths take too long to find: the budget, and the treatment of a root that exceeds it.
 
-The budget is the number of nodes expanded for one root in one tuple or at one boundary. A root beyond it is *set aside*: its
-answers, in doubt or not, leave with `-` rows (under implicit window semantics too, except those that the table lets expire
-at that boundary), and it has no answers until it meets no conflict any more or is restored. It returns, with `+` rows, at
-the delete or the boundary that removes its last conflict. The state file names the roots that are set aside. It does not
-contain the paths: they are searched again, without a budget, and may differ, so near the budget a restored engine may set a
-root aside that the saved one would not have, or the reverse.
+The budget is the number of nodes expanded for one root in one tuple or at one boundary. A root that exceeds it is *set
+aside*: all of its answers, in doubt or not, leave with `-` rows (also under implicit window semantics, except for answers
+that expire at that boundary), and it has no answers until its conflicts are gone or it is restored. It returns, with `+`
+rows, at the delete or the boundary that removes its last conflict. The state file names the roots that are set aside. It
+does not contain the paths: a restored engine searches them again, without a budget, and may find others. Near the budget, it
+may therefore set a root aside that the saved engine would not have set aside, or the reverse.
 
-The kernels set a root aside immediately (`Table.suspended`) and note it as *overdrawn*. This module reports its rows,
-records the root, and clears the note, all within the same tuple or boundary.
+The kernels set a root aside immediately (`Table.suspended`) and mark it as *overdrawn*. This module reports its rows,
+records the root, and clears the mark, all within the same tuple or boundary.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from rpq.operators.paths.simple.known_paths import KnownPaths
 
 
 class AsideRoots:
-    """The roots of an index that are set aside, in `sizes` with the number of nodes at which each was.
+    """The roots of an index that are set aside. `sizes` maps each to the number of nodes at which it was set aside.
 
-    `overruns` are those that went over the budget since the list was last emptied, `waiting` those that the next load sets
-    aside.
+    `overruns` are the roots that have exceeded the budget since the list was last emptied, `waiting` those that the next
+    load sets aside.
     """
 
     def __init__(self, index: JudgedIndex, known: KnownPaths, rows: EventRows) -> None:
@@ -43,7 +43,7 @@ class AsideRoots:
         self.waiting: dict[int, int] = {}
 
     def set_waiting_aside(self) -> None:
-        """Set those of the waiting roots aside that meet a conflict, without rows."""
+        """Set aside the waiting roots that meet a conflict, without rows."""
         table = self._index.index.table
         meeting = {root: size for root, size in self.waiting.items() if holds_root(table, table.conflicted, root)}
         self.waiting = {}
@@ -51,7 +51,8 @@ class AsideRoots:
         self.sizes.update(meeting)
 
     def restore(self, root: int) -> np.ndarray | None:
-        """Restore a root that is set aside; return the pairs that the table answers for it, None if it was not."""
+        """Restore a root that is set aside. Return the pairs that the table answers for it, or None if it was not set
+        aside."""
         if self.sizes.pop(root, None) is None:
             return None
         table = self._index.index.table
@@ -60,13 +61,13 @@ class AsideRoots:
         return judge.pairs_of(self._index.view, mask)
 
     def restore_clean(self, order: int, time: int | None = None) -> None:
-        """Restore roots that are set aside and meet no conflict any more, with an event of that order."""
+        """Restore the roots that no longer meet a conflict, with an event of that order."""
         if not self.sizes:
             return
         table, view = self._index.index.table, self._index.view
         found = np.zeros_like(table.suspended)
         conflicts.live_conflicts(view, found)
-        # Among them the bits of roots that a sweep has just taken the slots from.
+        # These include the bits of roots whose slots a sweep has just released.
         clean = table.suspended & ~found
         for root in [r for r in self.sizes if slot_of(table, r) < 0 or holds_root(table, clean, r)]:
             del self.sizes[root]
@@ -79,13 +80,13 @@ class AsideRoots:
     # --- roots that the kernels found to be over the budget --------------------------------------------------
 
     def overdrawn(self) -> list[int]:
-        """Return the roots that went over the budget at this tuple or boundary."""
+        """Return the roots that exceeded the budget at this tuple or boundary."""
         return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
 
     def lost_answers(self, *, inserted: bool) -> np.ndarray:
-        """Return the answers that the roots had before this tuple or boundary, which the current event has to remove.
+        """Return the answers that the roots had before this tuple or boundary and that the current event has to remove.
 
-        Those that the event removes already and those that the table has let expire are left out.
+        Answers that the event already removes and answers that have expired are omitted.
         """
         roots = self.overdrawn()
         if not roots:
@@ -105,10 +106,11 @@ class AsideRoots:
         """Remove the rows of overdrawn roots from the current event."""
         roots = self.overdrawn()
         if roots:
-            self._rows.keep(~np.isin(self._rows.pairs() >> 32, roots))
+            self._rows.retain(~np.isin(self._rows.pairs() >> 32, roots))
 
     def note(self, place: int, time: int | None = None) -> None:
-        """Record that overdrawn roots are set aside since a tuple of the chunk, now or at a boundary; forget their paths."""
+        """Record that the overdrawn roots are set aside, and forget their paths. The event belongs to a tuple of the chunk
+        or to a boundary."""
         roots = self.overdrawn()
         if not roots:
             return
@@ -122,7 +124,7 @@ class AsideRoots:
         self._known.fields[store.OVERDRAWN] = 0
 
 
-# --- the rows of the current event, from which a judge takes some away and to which it adds others ----------
+# --- the rows of the current event, from which a judge removes rows and to which it adds others ----------
 #
 # A kernel that reports answers leaves its event open: the rows are in the output of the index from EVENT_OUT to OUT. They
 # become an event, with a time and a kind, when it is ended.
@@ -134,11 +136,11 @@ class EventRows:
         self._index = index
 
     def pairs(self) -> np.ndarray:
-        """Return the pairs, source << 32 | target, as a part of the output."""
+        """Return the pairs, source << 32 | target, as a view of the output."""
         index = self._index.index
         return index.output.pairs[index.state[layout.EVENT_OUT] : index.state[layout.OUT]]
 
-    def keep(self, mask: np.ndarray) -> None:
+    def retain(self, mask: np.ndarray) -> None:
         """Keep only the rows at which `mask` (boolean) is true."""
         pairs, state = self.pairs(), self._index.state
         rows = pairs[mask]
@@ -155,7 +157,8 @@ class EventRows:
         state[layout.OUT] = start + len(pairs)
 
     def end(self, kind: int, order: int, time: int | None = None) -> None:
-        """End the event, of a kind (1 added, -1 removed), now or at a boundary, with witnesses if these are wanted."""
+        """End the event of a kind (1: added, -1: removed), at the tuple or at a boundary, with witnesses if the index has
+        them."""
         index, state = self._index, self._index.state
         if state[layout.EVENTS] + 2 > len(index.index.output.event_time):
             index.provide(layout.NEED_OUTPUT)
@@ -178,7 +181,7 @@ def holds_root(table: Table, mask: np.ndarray, root: int) -> bool:
 
 
 def mask_of(table: Table, roots: Iterable[int]) -> np.ndarray:
-    """Return the mask of those of some roots that have a slot."""
+    """Return the mask of the roots that have a slot."""
     mask = np.zeros_like(table.conflicted)
     for root in roots:
         slot = slot_of(table, root)
@@ -188,18 +191,18 @@ def mask_of(table: Table, roots: Iterable[int]) -> np.ndarray:
 
 
 def roots_in(table: Table, mask: np.ndarray) -> set[int]:
-    """Return the roots that a mask holds. O(slots)."""
+    """Return the roots in a mask. O(slots)."""
     slots = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
     return set(table.slot_vertex[slots].tolist())
 
 
 def count(mask: np.ndarray) -> int:
-    """Return how many there are. O(slots)."""
+    """Return the number of roots in a mask. O(slots)."""
     return int(np.unpackbits(mask.view(np.uint8)).sum())
 
 
 def release(index: Index, roots: np.ndarray) -> None:
-    """Free the roots of a mask from conflicts."""
+    """Remove the conflicts of the roots in a mask."""
     table = index.table
     for mask in (table.conflicted, table.suspended, table.blocked):
         mask &= ~roots

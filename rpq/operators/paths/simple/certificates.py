@@ -1,17 +1,17 @@
-"""The facts about pairs in doubt: for each, a simple path, or the fact that none exists now.
+"""The known facts about pairs in doubt: for each a simple path, or the fact that there is none now.
 
-A hash table from pair (source << 32 | target) to an *entry*. An entry with a path is an answer,
-until the first edge of the path expires (`slide`) or is deleted; an entry without one is *blocked*. The steps of all
-paths lie in one pool, and those over the same edge are chained, so that a deleted edge finds the paths it breaks; the
-blocked entries of a root are chained too. Nothing is unlinked when an entry changes: a step counts only while it lies in
-the present path of its entry, a blocked entry only while it is blocked. `rebuilt` drops what no longer counts.
+A hash table from pair (source << 32 | target) to an *entry*. An entry with a path is an answer until an edge of the path
+expires (`slide`) or is deleted; an entry without a path is *blocked*. The steps of all paths lie in one pool, and those over
+the same edge are chained, so that a deleted edge finds the paths that it breaks; the blocked entries of a root are chained
+too. Nothing is unlinked when an entry changes: a step counts only while it is in the current path of its entry, and a link
+of a blocked entry only while it is blocked. `rebuilt` removes everything that no longer counts.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from rpq.compiled.arrays.hashing import first_candidate, id_at, mixed, new_table, next_candidate, put
+from rpq.compiled.arrays.hashing import first_candidate, id_at, mix, new_table, next_candidate, put
 from rpq.compiled.kernel_cache import njit
 
 EMPTY = -1
@@ -20,51 +20,51 @@ BLOCKED = np.iinfo(np.int64).min
 """The slide of an entry without a path."""
 
 # Fields of `Certificates.fields`.
-USED = 0  # entries given out, those among them that are gone
+USED = 0  # number of entries, and of those among them that were removed
 TOP = 1  # steps in the pool
-CAPACITY = 2  # entries that there is room for
+CAPACITY = 2  # capacity for entries
 POOL = 3  # capacity of the pool
 STAMP = 4  # number of the tuple or boundary that is being judged
 NEXT = 5  # next row of the event to be judged
 ROWS_END = 6  # rows of the event that stay
 SEARCHES = 7
-OVERDRAWN = 8  # roots in `over`
+OVERDRAWN = 8  # number of roots in `over`
 STEP_OF = 9  # chain: the next step to look at, + 1; 0: not begun
 UNBLOCKED = 10  # blocked pairs for which a path was found
-BROKEN = 11  # paths that broke
+BROKEN = 11  # paths that were broken
 REPLACED = 12  # of those, how many were replaced by another
-STAGE = 13  # how far the judging of an insert has come
+STAGE = 13  # the stage of judging an insert
 TABLE = 14  # entries of the hash table
 FIELDS = 15
 
-# Values of `Certificates.fields[STAGE]`: what is still to be judged of the current insert.
+# Values of `Certificates.fields[STAGE]`: the part of the current insert that is judged next.
 ITS_ROWS = 0
-ITS_DOUBT = 1  # the pairs that it put in doubt
+ITS_DOUBT = 1  # the pairs that the insert puts in doubt
 WHAT_IT_UNBLOCKS = 2
 
 
 class Certificates(NamedTuple):
-    """Entries, paths, and the work of roots so far."""
+    """Entries, paths, and the work spent on each root."""
 
     table: np.ndarray  # int32: from hashes of pairs to entries, see `rpq/compiled/arrays/hashing.py`
     key: np.ndarray  # int64 an entry: pair, EMPTY or GONE
     slide: np.ndarray  # int64 an entry: the absolute slide at which the path expires, or BLOCKED
-    first: np.ndarray  # int64 an entry: its path begins here in the pool
-    length: np.ndarray  # int64 an entry: steps of its path
-    born: np.ndarray  # int64 an entry: stamp at which it became an answer
-    looked: np.ndarray  # int64 an entry: stamp at which it was last searched
-    origins: np.ndarray  # uint64 an entry: `search.origins`, if it is blocked
+    first: np.ndarray  # int64 an entry: the start of its path in the pool
+    length: np.ndarray  # int64 an entry: the number of steps of its path
+    born: np.ndarray  # int64 an entry: the stamp at which it became an answer
+    looked: np.ndarray  # int64 an entry: the stamp at which it was last searched
+    origins: np.ndarray  # uint64 an entry: the result of `search.origins` if it is blocked
     following: np.ndarray  # int64 an entry: next blocked entry of its root, -1 none
-    listed: np.ndarray  # uint8 an entry: it is in the chain of its root
-    step: np.ndarray  # int64 the pool: edge << 1 | against
-    owner: np.ndarray  # int64 the pool: entry
-    chain: np.ndarray  # int64 the pool: next step over the same edge, -1 none
-    edge_chain: np.ndarray  # int64 an edge: first step over it
+    listed: np.ndarray  # uint8 an entry: whether it is in the chain of its root
+    step: np.ndarray  # int64 a step of the pool: edge << 1 | against
+    owner: np.ndarray  # int64 a step of the pool: its entry
+    chain: np.ndarray  # int64 a step of the pool: the next step over the same edge, or -1
+    edge_chain: np.ndarray  # int64 an edge: the first step over it
     root_chain: np.ndarray  # int64 a vertex: first blocked entry of a root
     spent: np.ndarray  # int64 a vertex: nodes expanded for it as a root
-    spent_at: np.ndarray  # int64 a vertex: at that stamp
-    over: np.ndarray  # int64 a vertex: list of roots that went over the budget
-    over_work: np.ndarray  # int64 a vertex: what they had spent
+    spent_at: np.ndarray  # int64 a vertex: the stamp of that number
+    over: np.ndarray  # int64 a vertex: the list of roots that exceeded the budget
+    over_work: np.ndarray  # int64 a vertex: the nodes expanded for each of these roots
     fields: np.ndarray  # int64[FIELDS]
 
 
@@ -101,7 +101,7 @@ def new_certificates(capacity: int, pool: int, vertices: int, edges: int) -> Cer
 
 
 def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certificates:
-    """Return the same entries without obsolete ones, with room for more entries and steps."""
+    """Return the entries that are not obsolete, with room for more entries and steps."""
     entries = int((old.key >= 0).sum())
     steps = int(old.length[old.key >= 0].sum())
     capacity = max(16, 2 * (entries + room))
@@ -119,7 +119,7 @@ def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certific
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _probe(certificates, h, key):
-    """Return the place of a pair in the table; a negative one, for `put`, if it is not there."""
+    """Return the place of a pair in the table, or, if it is absent, the negative place for `put`."""
     entries = certificates.fields[TABLE]
     place = first_candidate(certificates.table, entries, h)
     while place >= 0 and certificates.key[id_at(certificates.table, place)] != key:
@@ -130,21 +130,21 @@ def _probe(certificates, h, key):
 @njit(cache=True, nogil=True)
 def entry_of(certificates, key):
     """Return the entry of a pair, or -1."""
-    place = _probe(certificates, mixed(np.uint64(key)), key)
+    place = _probe(certificates, mix(np.uint64(key)), key)
     return id_at(certificates.table, place) if place >= 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
 def has_room(certificates, steps):
-    """Return whether one more entry with a path of that many steps fits."""
+    """Return whether there is room for one more entry with a path of this number of steps."""
     fields = certificates.fields
     return fields[USED] < fields[CAPACITY] and fields[TOP] + steps <= fields[POOL]
 
 
 @njit(cache=True, nogil=True)
 def enter(certificates, key):
-    """Return the entry of a pair, made (blocked) if there is none; there is room."""
-    h = mixed(np.uint64(key))
+    """Return the entry of a pair. If there is none, create a blocked one; there must be room."""
+    h = mix(np.uint64(key))
     place = _probe(certificates, h, key)
     if place >= 0:
         return id_at(certificates.table, place)
@@ -175,7 +175,7 @@ def block(certificates, entry):
 
 @njit(cache=True, nogil=True)
 def certify(certificates, entry, path, length, slide):
-    """Mark an entry as an answer until an absolute slide, with the first steps of `path`; there is room."""
+    """Mark an entry as an answer until an absolute slide, with the first steps of `path`. There must be room."""
     fields = certificates.fields
     top = fields[TOP]
     certificates.slide[entry] = slide
@@ -192,7 +192,7 @@ def certify(certificates, entry, path, length, slide):
 
 @njit(cache=True, nogil=True)
 def remove(certificates, entry):
-    """Forget an entry."""
+    """Remove an entry."""
     certificates.key[entry] = GONE
     certificates.slide[entry] = BLOCKED
     certificates.length[entry] = 0
@@ -200,7 +200,7 @@ def remove(certificates, entry):
 
 @njit(cache=True, nogil=True)
 def holds(certificates, place):
-    """Return whether a step of the pool lies in the present path of its entry."""
+    """Return whether a step of the pool is in the current path of its entry."""
     entry = certificates.owner[place]
     first = certificates.first[entry]
     return certificates.key[entry] >= 0 and first <= place and place < first + certificates.length[entry]

@@ -1,8 +1,8 @@
-"""Judging the walk answers that are in doubt: the kernels.
+"""The kernels that judge the walk answers in doubt.
 
-Every function returns DONE or, where the store or the output is full, what Python must provide before it is called
-again; it then resumes. A root that spends more than its budget is suspended on the spot ("set aside" in messages):
-nothing more is searched for it, and Python sees to its rows.
+Every function returns DONE or, if the store or the output is full, a code for the memory that Python must provide before it
+calls the function again, which then resumes. A root that exceeds its budget is suspended immediately ("set aside" in
+messages): nothing more is searched for it, and Python writes its rows.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from rpq.compiled.arrays.lanes import LANES, live
 from rpq.compiled.intrinsics import trailing_zeros
 from rpq.compiled.kernel_cache import njit
-from rpq.operators.paths.index.conflicts import forget_new_doubt, has_bit, in_doubt, unblocking
+from rpq.operators.paths.index.conflicts import forget_new_doubt, has_bit, in_doubt, unblocking_lanes
 from rpq.operators.paths.index.layout import (
     BASE,
     CEILING,
@@ -69,12 +69,12 @@ from rpq.operators.paths.simple.certificates import (
 from rpq.operators.paths.simple.search import FOUND, LENGTH, NONE, OVER, WORK, best_value, find_path, origins, vertex_bit
 
 NEED_ROOM = 32
-"""The store is full."""
+"""The code for a full store."""
 
 
 @njit(cache=True, nogil=True)
 def _search(index, certificates, scratch, pair, budget):
-    """Search a path for a pair and enter what was found; return DONE or NEED_ROOM."""
+    """Search a path for a pair and store the result. Return DONE or NEED_ROOM."""
     source = pair >> 32
     slot = np.int64(index.table.slot_of[source])
     fields = certificates.fields
@@ -114,16 +114,16 @@ def _search(index, certificates, scratch, pair, budget):
     if slide <= index.settings[CEILING]:
         slide += index.state[BASE]
     else:
-        slide = np.int64(1 << 62)  # static edges alone
+        slide = np.int64(1 << 62)  # only static edges
     certify(certificates, entry, scratch.path, length, slide)
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
 def judge_new(index, certificates, scratch, budget):
-    """Keep those rows of the current event, pairs with a new walk, that have a simple path.
+    """Remove the rows without a simple path from the current event, whose rows are pairs with a new walk.
 
-    A pair of a suspended root gets a blocked entry, which says that it was no answer before.
+    A pair of a suspended root gets a blocked entry, because it was not an answer before.
     """
     table, output, state, fields = index.table, index.output, index.state, certificates.fields
     if fields[NEXT] < state[EVENT_OUT]:
@@ -152,7 +152,8 @@ def judge_new(index, certificates, scratch, budget):
 
 @njit(cache=True, nogil=True)
 def judge_lost(index, certificates):
-    """Keep those rows of the current event, pairs without a walk, that were answers: all that were not in doubt are."""
+    """Remove the rows that were not answers from the current event, whose rows are pairs that lost their walk. A pair that
+    was not in doubt was an answer."""
     table, output, state = index.table, index.output, index.state
     end = state[EVENT_OUT]
     for row in range(state[EVENT_OUT], state[OUT]):
@@ -173,7 +174,7 @@ def judge_lost(index, certificates):
 
 @njit(cache=True, nogil=True)
 def search_doubted(index, certificates, scratch, budget):
-    """Search the pairs that came into doubt and have no entry yet: they were answers while there was none."""
+    """Search the pairs that came into doubt and have no entry yet. They were answers until now."""
     table, state = index.table, index.state
     for i in range(state[TO_SEARCH]):
         row, number = index.queue.to_search[i] >> 32, index.queue.to_search[i] & LOW_HALF
@@ -197,7 +198,7 @@ def search_doubted(index, certificates, scratch, budget):
 
 @njit(cache=True, nogil=True)
 def _unblock_root(index, certificates, scratch, root, u, budget):
-    """Search the blocked pairs of a root that a new edge out of u may help; those that have a path become rows."""
+    """Search the blocked pairs of a root that a new edge out of u may unblock. Pairs with a path become rows."""
     output, state = index.output, index.state
     stamp = certificates.fields[STAMP]
     slot = np.int64(index.table.slot_of[root])
@@ -251,7 +252,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
             continue
         for i in range(block_count(table, row)):
             number, block = nth_block(table, row, i)
-            lanes = unblocking(index, number, block)
+            lanes = unblocking_lanes(index, number, block)
             while lanes != ZERO:
                 lane = trailing_zeros(lanes)
                 lanes &= lanes - ONE
@@ -265,7 +266,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
 
 @njit(cache=True, nogil=True)
 def judge_insert(index, certificates, scratch, u, v, forward, inverse, budget):
-    """Judge the changes by a new edge u -> v of these transition classes (-1: none)."""
+    """Judge the changes that a new edge u -> v of these transition classes makes (-1: none)."""
     fields = certificates.fields
     code = np.int64(DONE)
     if fields[STAGE] == ITS_ROWS:
@@ -287,9 +288,9 @@ def judge_insert(index, certificates, scratch, u, v, forward, inverse, budget):
 
 @njit(cache=True, nogil=True)
 def _replace(index, certificates, scratch, entry, budget):
-    """Look for another path in place of one that broke; a pair without one is a row of the event.
+    """Search another path in place of a broken one. A pair without a path becomes a row of the event.
 
-    None is needed where the pair is in doubt no more.
+    A pair that is no longer in doubt needs no path.
     """
     output, state, fields = index.output, index.state, certificates.fields
     if state[OUT] >= state[OUT_CAPACITY]:
@@ -332,7 +333,7 @@ def replace_through(index, certificates, scratch, edge, budget):
             code = _replace(index, certificates, scratch, certificates.owner[place], budget)
             if code != DONE:
                 return code
-        # Zero would begin anew, with a chain of steps that hold nothing any more.
+        # Zero would start again, with a chain of obsolete steps.
         fields[STEP_OF] = following + 1
     certificates.edge_chain[edge] = -1
     return np.int64(DONE)
@@ -353,7 +354,7 @@ def replace_expired(index, certificates, scratch, capacity, budget):
 
 @njit(cache=True, nogil=True)
 def write_paths(index, certificates):
-    """Return a simple path for each row of the current event, from row NEXT_PATH on."""
+    """Write a simple path for each row of the current event, from row NEXT_PATH on."""
     state, output = index.state, index.output
     steps = np.empty(64, np.int64)
     while state[NEXT_PATH] < state[OUT]:
@@ -391,7 +392,7 @@ def next_expiry(certificates, capacity):
 
 @njit(cache=True, nogil=True)
 def forget_certain(index, certificates, capacity):
-    """Remove the entries of pairs that are in doubt no more: the table answers them, or they have no walk."""
+    """Remove the entries of pairs that are no longer in doubt: the table answers them, or they have no walk."""
     for entry in range(capacity):
         pair = certificates.key[entry]
         if pair >= 0:
@@ -402,7 +403,7 @@ def forget_certain(index, certificates, capacity):
 
 @njit(cache=True, nogil=True)
 def has_answers(index, certificates, pairs):
-    """Return which of some pairs with a walk have a simple path, and a root that is not suspended."""
+    """Return for each of some pairs with a walk whether it has a simple path and a root that is not suspended."""
     table = index.table
     found = np.ones(len(pairs), np.bool_)
     for i in range(len(pairs)):

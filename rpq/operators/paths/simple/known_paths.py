@@ -1,6 +1,5 @@
-"""The memory of a judge of simple paths, between tuples and during one, and the growth of its arrays.
-
-That is the certificates (`certificates.py`) and the room that a search needs (`search.py`).
+"""The memory of a judge of simple paths and the growth of its arrays: the certificates (`certificates.py`), which persist
+between tuples, and the scratch memory of a search (`search.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from rpq.operators.paths.simple.search import new_scratch
 
 
 class KnownPaths:
-    """The certificates of an index; `room` is for how many more pairs at least there is room after each growth."""
+    """The certificates of an index. After each growth there is room for at least `room` more pairs."""
 
     def __init__(self, index: JudgedIndex, *, room: int) -> None:
         self._index = index
@@ -46,7 +45,7 @@ class KnownPaths:
 
     @property
     def capacity(self) -> int:
-        """The number of entries that there is room for."""
+        """The capacity for entries."""
         return len(self._certificates.key)
 
     @property
@@ -64,13 +63,13 @@ class KnownPaths:
             self._scratch_view = view(self._scratch)
 
     def begin(self) -> None:
-        """Begin another tuple, boundary or load, for which every root may spend its budget."""
+        """Begin a tuple, a boundary or a load, in which every root may spend its whole budget."""
         self.fields[store.STAMP] += 1
         self.fields[[store.NEXT, store.ROWS_END, store.STEP_OF]] = 0
         self.fields[store.STAGE] = store.ITS_ROWS
 
     def run(self, kernel: Callable[..., int], *arguments: int) -> None:
-        """Call a kernel with the index, the certificates, the room for a search and arguments until it is done."""
+        """Call a kernel with the index, the certificates, the scratch memory and further arguments until it is done."""
         while (code := int(kernel(self._index.view, self.view, self._scratch_view, *arguments))) != layout.DONE:
             if code == judge.NEED_ROOM:
                 self._index.request_memory()
@@ -81,16 +80,16 @@ class KnownPaths:
                 self._index.provide(code)
 
     def run_over_all(self, kernel: Callable[..., int], *arguments: int) -> None:
-        """Call a kernel as `run` does that goes over all entries, with how many there may be now."""
+        """Call a kernel that processes all entries as `run` does, with the current capacity for entries."""
         self.run(lambda *given: kernel(*given[:3], self.capacity, *given[3:]), *arguments)
 
     def of_roots(self, roots: list[int]) -> np.ndarray:
-        """Return the entries of some roots (boolean)."""
+        """Return which entries belong to some roots, as a boolean array."""
         key = self._certificates.key
         return (key >= 0) & np.isin(key >> 32, roots)
 
     def forget(self, entries: np.ndarray) -> None:
-        """Forget some pairs (boolean)."""
+        """Remove the entries that a boolean array selects."""
         certificates = self._certificates
         certificates.key[entries] = GONE
         certificates.slide[entries] = BLOCKED

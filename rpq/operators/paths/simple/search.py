@@ -1,22 +1,22 @@
 """The search for one simple path.
 
-`connect` looks for a walk from the end of a path to a target, past the vertices of the path, from both ends at once
-and breadth first: the side with fewer nodes waiting takes the next step. There are three outcomes.
+`_connect` searches a walk from the end of a path to a target that avoids the vertices of the path. The search is
+breadth-first from both ends at once: the side with fewer waiting nodes takes the next step. There are three outcomes.
 
-* One side runs dry: there is no such walk, hence no simple path. The cost is that of the smaller side: where
-  the only way to y leads through y, the side of the root dries up at once.
-* The walk that was found visits no vertex twice, or does not after its cycles are left out and still spells a word.
-  A shortest walk is simple but for vertices that it visits in states that are in conflict, so this is the rule.
-* Otherwise the path is made longer by one edge in every possible way, depth first, and each of these is
-  connected in turn. This is the part that is exponential in the worst case (the problem is NP-hard); memory is
-  that of one path. It counts the nodes that it expands against a budget.
+* One side has no more nodes to expand: there is no such walk, hence no simple path. The cost is that of the smaller side:
+  where every walk passes through the target, the side of the root ends at once.
+* The walk visits no vertex twice, or it visits none twice after its cycles are removed and still spells a word. This is the
+  usual outcome, since a shortest walk repeats a vertex only in states that are in conflict.
+* Otherwise the path is extended by one edge in every possible way, depth first, and each extended path is connected in turn.
+  This part is exponential in the worst case (the problem is NP-hard) and needs the memory of one path. It counts the nodes
+  that it expands against a budget.
 
-A cycle is a path whose target is the root: the side of the target begins in the closing state there, the side of the root
-ends at any step into an accepting state, and neither comes to the root otherwise.
+A cycle is a path whose target is the root: the side of the target begins there in the closing state, the side of the root
+ends at any step into an accepting state, and neither side visits the root otherwise.
 
-The side of the target keeps to live cells of the root. The first attempt takes only edges that last as long as
-the root's best walk to the target, so the path found usually lasts as long as any could. What is found, and what it costs,
-does not depend on slots or hop counts, hence not on which other roots are in the same index.
+The side of the target visits only live cells of the root. The first attempt takes only edges that last as long as the root's
+best walk to the target, so the path usually lasts as long as possible. The path and the cost do not depend on slots or hop
+counts, hence not on the other roots in the same index.
 """
 
 from typing import NamedTuple
@@ -40,13 +40,13 @@ OVER = 3
 # Fields of `Scratch.fields`.
 STAMP = 0
 WORK = 1  # nodes expanded
-LENGTH = 2  # steps of the path found
-DRIED = 3  # nodes that the side of the root reached before it ran dry, 0 if it did not
+LENGTH = 2  # steps of the path that was found
+DRIED = 3  # nodes that the side of the root reached if it expanded all of them, else 0
 SCRATCH_FIELDS = 4
 
 
 class Scratch(NamedTuple):
-    """Room for one search; a node is vertex * states + state."""
+    """Scratch memory of one search; a node is vertex * states + state."""
 
     seen_ahead: np.ndarray  # int64 a node: stamp of the search that reached it
     seen_back: np.ndarray  # int64 a node
@@ -68,7 +68,7 @@ class Scratch(NamedTuple):
 
 
 def new_scratch(vertices: int, states: int) -> Scratch:
-    """Return room for vertex ids below a number."""
+    """Return scratch memory for vertex ids below a number."""
     nodes = max(1, vertices * states)
 
     def room(count: int) -> np.ndarray:
@@ -104,7 +104,7 @@ def value_at(index, vertex, state, slot):
 
 @njit(cache=True, nogil=True)
 def best_value(index, slot, target):
-    """Return the relative slide up to which the root of a slot has a walk that answers (root, target)."""
+    """Return the relative slide up to which the root of a slot has an answering walk to the target."""
     best = np.int64(0)
     for i in range(index.program.sizes[ACCEPTING]):
         best = max(best, value_at(index, target, np.int64(index.program.accepting_states[i]), slot))
@@ -121,7 +121,7 @@ def _next_state(program, state, transition_class):
 
 @njit(cache=True, nogil=True)
 def _join(index, scratch, depth, start, middle, target):
-    """Write the walk through a node that both sides reached behind the path, without cycles; return FOUND or UNDECIDED."""
+    """Append the walk through a node that both sides reached to the path, without cycles. Return FOUND or UNDECIDED."""
     program = index.program
     states = program.sizes[STATES]
     length = np.int64(0)
@@ -140,7 +140,7 @@ def _join(index, scratch, depth, start, middle, target):
         node = scratch.from_back[node]
         scratch.walk_vertex[length] = node // states
         length += 1
-    # Leave out what lies between two visits of a vertex.
+    # Remove the steps between two visits of a vertex.
     size = np.int64(0)
     for i in range(length):
         vertex = scratch.walk_vertex[i]
@@ -171,7 +171,7 @@ def _join(index, scratch, depth, start, middle, target):
 
 @njit(cache=True, nogil=True)
 def _connect(index, scratch, depth, slot, target, floor, budget):
-    """Complete the path that ends at `scratch.node[depth]`, over edges that last to `floor` or longer."""
+    """Complete the path that ends at `scratch.node[depth]` over edges that last to `floor` or longer."""
     program, graph = index.program, index.graph
     classes, states = program.sizes[CLASSES], program.sizes[STATES]
     fields = scratch.fields
@@ -252,7 +252,7 @@ def _connect(index, scratch, depth, slot, target, floor, budget):
 
 @njit(cache=True, nogil=True)
 def _extend(index, scratch, slot, target, floor, budget):
-    """Try every longer path, depth first; leaves `used` as it found it."""
+    """Try every longer path, depth first. `used` is unchanged afterwards."""
     program, graph = index.program, index.graph
     classes, states = program.sizes[CLASSES], program.sizes[STATES]
     depth = np.int64(0)
@@ -309,16 +309,18 @@ def _extend(index, scratch, slot, target, floor, budget):
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def vertex_bit(vertex):
-    """Return the bit of a vertex in a word that stands for a set of them."""
+    """Return the bit of a vertex in a word that represents a set of vertices."""
     return np.uint64(1) << ((np.uint64(vertex) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
 
 
 @njit(cache=True, nogil=True)
 def origins(scratch, states):
-    """Return, after NONE, bits of the vertices one of which has an edge that makes a path; all, if not known.
+    """Return, after NONE, the bits of vertices from one of which a new edge must lead to make a path; all bits if they are
+    unknown.
 
-    Where the side of the root ran dry, it reached all that is reached without coming through the target: a path must leave
-    that by a new edge. This holds until such an edge comes, since an edge that goes only makes the set smaller.
+    If the side of the root expanded all its nodes, it reached all vertices that are reachable without passing through the
+    target, and a path must leave this set by a new edge. This holds until such an edge arrives, since the removal of an edge
+    only makes the set smaller.
     """
     count = scratch.fields[DRIED]
     if count == 0 or count > 64:
@@ -331,7 +333,8 @@ def origins(scratch, states):
 
 @njit(cache=True, nogil=True)
 def find_path(index, scratch, source, target, budget):
-    """Search a simple path that answers (source, target); return NONE, FOUND (in `scratch.path`) or OVER the budget."""
+    """Search a simple path that answers (source, target). Return NONE, FOUND (the path is in `scratch.path`) or OVER the
+    budget."""
     slot = np.int64(index.table.slot_of[source])
     scratch.fields[LENGTH] = 0
     scratch.fields[DRIED] = 0
@@ -350,7 +353,7 @@ def find_path(index, scratch, source, target, budget):
         outcome = _connect(index, scratch, np.int64(0), slot, target, now + 1, budget)
     if outcome == UNDECIDED:
         outcome = _extend(index, scratch, slot, target, now + 1, budget)
-        # What dried up there was a side behind a longer path.
+        # The side that ended there began behind a longer path.
         scratch.fields[DRIED] = 0
     scratch.used[source] = 0
     return outcome

@@ -1,40 +1,38 @@
-"""Simple path semantics for pairs that conflicts put in doubt: what this does, why it is exact, where it differs from
-the paper.
+"""Simple path semantics for pairs that conflicts put in doubt: the method, why it is exact, and how it differs from the
+paper.
 
-The table of the index holds the walks that do not come back to their root, and marks the cells in doubt: those to which
-a walk may come through the later state of a conflict (`rpq/operators/paths/index/conflicts.py`, where it is proved that
-every other answer has a simple path). A pair none of whose accepting cells is in doubt is answered by the table, at the
-table's cost, whatever conflicts its root meets elsewhere. A pair with one in doubt is a candidate, since every simple path
-is a walk of the table; it is *certified* by a simple path, or *blocked*: a complete search found that there is none now
-(`search.py`). What was found is kept (`certificates.py`), so a pair is looked at again only when
+The table of the index represents the walks that do not return to their root, and marks the cells in doubt: those that a walk
+may reach through the later state of a conflict (`rpq/operators/paths/index/conflicts.py`, where it is proved that every
+other answer has a simple path). A pair none of whose accepting cells is in doubt is answered by the table, at the table's
+cost, whatever conflicts its root meets elsewhere. A pair with such a cell in doubt is a candidate, since every simple path
+is a walk of the table. It is *certified* by a simple path, or *blocked*: a complete search found that there is none now
+(`search.py`). The results are stored (`certificates.py`), so a pair is examined again only when
 
 * an edge of its path expires or is deleted: another path is searched, and the pair leaves if there is none;
-* it is blocked, and an edge is inserted whose source its root reaches. A new simple path must use the new edge, and
-  what comes before that edge is a walk of the table. Where the last search found that the root reaches only a few
-  vertices without coming through the target, the edge must go out from one of them (`search.origins`).
-  Refreshing an edge makes no path;
-* its walk goes: every simple path is a walk of the table, so the pair leaves with it;
-* it is in doubt no more: then the table answers it, and what was known of it is dropped.
+* it is blocked, and an edge is inserted whose source its root reaches. A new simple path must use the new edge, and its part
+  before that edge is a walk of the table. If the last search found that the root reaches only a few vertices without passing
+  through the target, the edge must lead from one of them (`search.origins`). Refreshing an edge creates no path;
+* its walk disappears: every simple path is a walk of the table, so the pair leaves too;
+* it is no longer in doubt: the table answers it, and its entry is removed.
 
-A pair that an insert puts in doubt has answered what the table said, so it is certified without a row; only pairs of
-this tuple can turn out to be blocked. An insert that brings no doubt, adds no pair in doubt and leads on from no root
-with blocked pairs is not judged at all. When the slide changes, doubt is found anew from the conflicts that are left;
-so what is searched does not depend on when a sweep happens to come. Roots do not look at each other, so they may be
-divided over threads.
+A pair that an insert puts in doubt was an answer of the table before, so it is certified without a row; only new pairs of
+this tuple can turn out to be blocked. An insert that creates no doubt, adds no pair in doubt and is reached from no root
+with blocked pairs is not judged at all. When the slide changes, doubt is recomputed from the remaining conflicts, so the
+searches do not depend on the times of sweeps. Roots are independent of each other, so they may be divided over threads.
 
 **Where this differs from Pacaci et al. (2020, section 4).** They build a tree of paths for each root, with markings:
 a node is marked while none of its descendants is in a conflict, and a path that meets a marked node is pruned; a
-conflict found later unmarks the ancestors and takes up what was pruned there. An expired subtree is hung on again under
-another prefix, and each of its nodes may then be in conflict with that prefix. Here nothing depends on what was
-pruned, when, or on the order of the edges: candidates come from the table, which has no memory of paths, and a
-path is believed only as a whole. And a walk through the root itself is no conflict here, because the table has none:
-`a/b*`, `a/b*/c*`, `(a|b)/c*` never need a search. Like a marking, doubt keeps what no conflict reaches at the cost of
-the table, but it is a bit a cell that is pushed with the cell, 64 roots at a time, not the memory of a traversal. What
-is in doubt costs one search a pair, whose first attempt nearly always succeeds, where the published algorithm grows
-trees node by node. Of a pair with several accepting states each cell must be free of doubt: such a pair could be left
-to the table while one of them is, but would have to be found again when that one dies first.
+conflict found later unmarks the ancestors and takes up what was pruned there. An expired subtree is attached again under
+another prefix, and each of its nodes may then be in conflict with that prefix. Here nothing depends on what was pruned,
+when, or on the order of the edges: candidates come from the table, which stores no paths, and a path is only checked as a
+whole. A walk through the root itself is no conflict here, because the table contains none: `a/b*`, `a/b*/c*`, `(a|b)/c*`
+never need a search. Like a marking, doubt leaves the pairs that no conflict reaches at the cost of the table, but it is a
+bit per cell that is pushed with the cell, for 64 roots at a time, not a record of a traversal. A pair in doubt costs one
+search, whose first attempt nearly always succeeds, where the published algorithm grows trees node by node. If a pair has
+several accepting states, the cells of all of them must be free of doubt. One such cell would suffice for the table to answer
+the pair, but the pair would have to be found again if that cell expired first.
 
-`aside_roots.py` explains what becomes of roots whose searches take too long.
+`aside_roots.py` explains the treatment of roots whose searches take too long.
 """
 
 from __future__ import annotations
@@ -60,8 +58,8 @@ _UNLIMITED = np.iinfo(np.int64).max
 class SimpleJudge:
     """The judge of an index under simple path semantics, whose automaton has states in conflict.
 
-    `budget` is the number of nodes that may be expanded for one root and one tuple or boundary; `room` is for how many more
-    pairs in doubt at least there is room after each growth.
+    `budget` is the number of nodes that may be expanded for one root and one tuple or boundary. After each growth there is
+    room for at least `room` more pairs in doubt.
     """
 
     walks_return = False
@@ -73,7 +71,7 @@ class SimpleJudge:
         self._cleaned = 0
 
     def serve(self, index: JudgedIndex) -> None:
-        """Judge for this index from now on; see `Judge`, as for all methods below."""
+        """Attach the judge to an index. `Judge` describes this method and those below."""
         self._index = index
         self.known = KnownPaths(index, room=self._room)
         self._rows = EventRows(index)
@@ -97,7 +95,7 @@ class SimpleJudge:
             self._judge_delete(chunk, i)
         else:
             self._judge_insert(chunk, i)
-        # The rows have their paths and their events: nothing is left of the tuple but to go on to the next.
+        # The rows have their paths and their events, so the tuple is done.
         state = self._index.state
         state[layout.PHASE] = layout.WITNESSING
         state[layout.NEXT_PATH] = state[layout.OUT]
@@ -132,7 +130,7 @@ class SimpleJudge:
         """Reduce the rows of a load to those of simple paths."""
         self._aside.set_waiting_aside()
         self.known.begin()
-        # What was searched one tuple after the other and is now restored at once is no reason to set a root aside.
+        # A load repeats the searches of many tuples at once, which must not count against the budget.
         budget = _UNLIMITED if quiet else self.budget
         self.known.run(judge.judge_new, budget)
         self.known.run(judge.search_doubted, budget)
@@ -140,11 +138,12 @@ class SimpleJudge:
         self._aside.note(-1)
 
     def cross(self, slide: int, order: int) -> None:
-        """Make an absolute slide the current one, stopping wherever a path expires."""
+        """Advance to an absolute slide, stopping at each slide at which a path expires."""
         index, state = self._index, self._index.state
         while state[layout.CONFLICTED] and self._slide < slide:
             if index.index.program.sizes[ACCEPTING] > 1:
-                # A pair leaves doubt with the accepting cell that was in doubt: from then on the table reports its end.
+                # A pair is no longer in doubt when its accepting cell in doubt expires: the table then reports the end of
+                # the pair.
                 judge.forget_certain(index.view, self.known.view, self.known.capacity)
             stop = min(slide, int(judge.next_expiry(self.known.view, self.known.capacity)))
             if self._aside.sizes:
@@ -161,9 +160,9 @@ class SimpleJudge:
         self.known.begin()
         self.known.run_over_all(judge.replace_expired, self.budget)
         if not self._index.index.settings[layout.EXPLICIT]:
-            # Silent, but for roots that are set aside here: their answers before the boundary leave with a row, all
-            # of them, whichever was looked at first.
-            rows.keep(np.isin(rows.pairs() >> 32, aside.overdrawn()))
+            # No rows are reported except for roots that are set aside here: all of their answers before the boundary leave
+            # with a row, whichever was examined first.
+            rows.retain(np.isin(rows.pairs() >> 32, aside.overdrawn()))
         rows.append(aside.lost_answers(inserted=False))
         aside.note(order // 2, time)
         rows.end(-1, order, time)
@@ -176,7 +175,7 @@ class SimpleJudge:
     # --- present state ---------------------------------------------------------------------------------------
 
     def answers_among(self, walks: np.ndarray) -> np.ndarray:
-        """Return those of some pairs of the table that have a simple path, and a root that is not set aside."""
+        """Return those of some pairs of the table that have a simple path and a root that is not set aside."""
         if not self._index.state[layout.CONFLICTED]:
             return walks
         return walks[judge.has_answers(self._index.view, self.known.view, walks)]
@@ -205,7 +204,7 @@ class SimpleJudge:
         )
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
-        """Set the counts to go on from."""
+        """Set the counts from which to continue."""
         self._index.state[layout.CONFLICTS] = conflicts
         self.known.fields[store.SEARCHES] = searches
 
@@ -213,15 +212,15 @@ class SimpleJudge:
 
     @property
     def aside_roots(self) -> dict[int, int]:
-        """The roots that are set aside now, and the size at which each was."""
+        """The roots that are set aside now, and the number of nodes at which each was set aside."""
         return dict(self._aside.sizes)
 
     def set_aside(self, roots: dict[int, int]) -> None:
-        """Make the next load set those aside that meet a conflict."""
+        """Make the next load set aside those of these roots that meet a conflict."""
         self._aside.waiting = roots
 
     def take_overruns(self) -> list[Overrun]:
-        """Return the roots that went over their budget since the last call."""
+        """Return the roots that have exceeded their budget since the last call."""
         taken, self._aside.overruns = self._aside.overruns, []
         return taken
 
@@ -239,7 +238,7 @@ class SimpleJudge:
         return True
 
     def forget_roots(self, roots: np.ndarray) -> None:
-        """Forget their paths and conflicts, and that they were set aside."""
+        """Forget the paths and conflicts of roots, and that they were set aside."""
         index, gone = self._index.index, roots.tolist()
         self.known.forget(self.known.of_roots(gone))
         release(index, mask_of(index.table, gone))
@@ -254,23 +253,23 @@ class SimpleJudge:
         return int(state[layout.BASE] + state[layout.NOW])
 
     def _next_edge_expiry(self) -> int:
-        """Return the next slide at which an edge leaves the window: no conflict ends before. O(edges)."""
+        """Return the next slide at which an edge leaves the window. No conflict ends earlier. O(edges)."""
         expiry, state = self._index.index.graph.expiry, self._index.state
         later = expiry[(expiry > state[layout.NOW]) & (expiry <= self._index.index.settings[layout.CEILING])]
         return int(state[layout.BASE]) + int(later.min()) if len(later) else np.iinfo(np.int64).max
 
     def _find_doubt_anew(self) -> None:
-        """Find the pairs in doubt after the window has moved past some conflicts; the table answers the others.
+        """Recompute the pairs in doubt after some conflicts have left the window; the table answers all other pairs.
 
-        Done whenever the slide changes, not when a sweep happens to come: what is searched for must depend on the stream
-        alone, because of the budget.
+        Call this whenever the slide changes, not at sweeps: because of the budget, the searches must depend on the stream
+        alone.
         """
         index = self._index
         found = np.zeros_like(index.index.table.conflicted)
         conflicts.mark_conflicts(index.view, found)
         while (code := int(kernels.settle(index.view))) != layout.DONE:
             index.provide(code)
-        conflicts.forget_new_doubt(index.view)  # none of it is new
+        conflicts.forget_new_doubt(index.view)  # no doubt is new
         table = index.index.table
         clean = table.conflicted & ~found & ~table.suspended
         self._cleaned += count(clean)
@@ -278,7 +277,7 @@ class SimpleJudge:
         judge.forget_certain(index.view, self.known.view, self.known.capacity)
 
     def _release_if_empty(self, root: int) -> None:
-        """Free a root from its conflicts if it has lost its last first edge: the next sweep may take its slot."""
+        """Remove the conflicts of a root that has lost the last of its first edges: the next sweep may release its slot."""
         index = self._index.index
         program, graph, table = index.program, index.graph, index.table
         if not holds_root(table, table.conflicted, root):
@@ -295,7 +294,7 @@ class SimpleJudge:
             release(index, mask_of(table, [root]))
 
     def check(self) -> None:
-        """Assert that certificates, doubt and roots set aside fit together."""
+        """Assert that the certificates, the doubt and the roots that are set aside are consistent."""
         index, certificates = self._index.index, self.known.certificates
         table, accepting = index.table, index.program.accepting
         aside = self._aside.sizes.keys()
@@ -312,9 +311,9 @@ class SimpleJudge:
 
 
 def judge_for(query: Query, program: Program, *, room: int) -> Judge:
-    """Return a new judge, for one index; one that searches only where the automaton has states in conflict.
+    """Return a new judge for one index. It searches only if the automaton has states in conflict.
 
-    `room` is for how many more pairs in doubt at least there is room after each growth.
+    After each growth there is room for at least `room` more pairs in doubt.
     """
     if query.paths == "walk":
         return NoDoubt()

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rpq.compiled.arrays.hashing import home_of, mixed
+from rpq.compiled.arrays.hashing import home_of, mix
 from rpq.compiled.arrays.tagged_hashing import (
     first_tagged,
     next_tagged,
@@ -59,7 +59,7 @@ AHEAD = 8
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _record_hash(node, vertex):
-    return mixed(np.uint64(node << 32 | vertex))
+    return mix(np.uint64(node << 32 | vertex))
 
 
 @njit(cache=True, nogil=True)

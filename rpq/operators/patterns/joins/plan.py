@@ -413,14 +413,14 @@ def with_label(shaped: ShapedPart, name: str) -> ShapedPart:
     >>> with_label(part, "?p").columns, with_label(part, "?p").part.slots
     (('?o', '?p'), ('?1', '?label', '?0'))
     """
-    return shaped._replace(part=_labelled(shaped.part), columns=(*shaped.columns, name))
+    return shaped._replace(part=_with_label_column(shaped.part), columns=(*shaped.columns, name))
 
 
 _LABEL = "?label"
 
 
 @lru_cache(maxsize=1 << 10)
-def _labelled(part: Part) -> Part:
+def _with_label_column(part: Part) -> Part:
     if len(part.atoms) > 1:
         raise ValueError("a label is that of the edge of one atom")
     columns = len(part.columns)

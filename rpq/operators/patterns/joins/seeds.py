@@ -192,7 +192,7 @@ def _drop_entry(conditions, number):
     entry = conditions.entry[number]
     group = conditions.group[entry.group]
     _put(conditions.entries, conditions.state.entry_mask, entry.group << 32 | (entry.node + 1), np.int64(0))
-    group.first_entry = _without(conditions.entry, group.first_entry, number)
+    group.first_entry = _unlink(conditions.entry, group.first_entry, number)
     entry.next = conditions.state.free_entry
     conditions.state.free_entry = number
     group.entries -= 1
@@ -207,13 +207,13 @@ def _drop_group(conditions, number):
         conditions.open_group[group.relation] = 0
     else:
         node = conditions.node[group.target]
-        node.first_group = _without(conditions.group, node.first_group, number)
+        node.first_group = _unlink(conditions.group, node.first_group, number)
     group.next = conditions.state.free_group
     conditions.state.free_group = number
 
 
 @njit(cache=True, nogil=True)
-def _without(records, first, number):
+def _unlink(records, first, number):
     """Remove a record from the chain of records that begins with `first`; return the first one of the others."""
     if first == number:
         return records[number].next

@@ -31,7 +31,7 @@ from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.ordered.ordered_index import ordered_index_over
 from rpq.operators.paths.path_trees import words_of
-from rpq.operators.paths.program import Compiled
+from rpq.operators.paths.program import CompiledExpression
 from rpq.operators.paths.simple.simple_judge import judge_for
 from rpq.operators.patterns.relations.constants import Constants
 from rpq.operators.patterns.relations.relation import RelationStore, neighbours
@@ -184,7 +184,7 @@ class PathRelation:
         self.is_static = is_static_stream(content.stream)
         self._labels_of = None if content.stream == STATIC_ALONE else content.stream
         self._graphs = content.graphs or ()
-        self._compiled = Compiled(automaton_of(expression), closes=content.closes)
+        self._compiled = CompiledExpression(automaton_of(expression), closes=content.closes)
         program = self._compiled.program
         options: dict[str, Any] = {"explicit": True, "capacity": capacity, "guard": guard}
         if content.order is not None:

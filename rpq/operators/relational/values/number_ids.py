@@ -18,7 +18,7 @@ from rpq.compiled.arrays.hashing import (
     clear,
     first_candidate,
     id_at,
-    mixed,
+    mix,
     new_table,
     next_candidate,
     put,
@@ -129,7 +129,7 @@ class NumberIds:
         self._view = view(numbers)
         _fill_table(self._view)
 
-    def keep(self, places: np.ndarray) -> np.ndarray:
+    def retain(self, places: np.ndarray) -> np.ndarray:
         """Remove all numbers but those at `places`; return the places that became free. O(numbers)."""
         if not len(self):
             return np.zeros(0, np.int64)
@@ -252,7 +252,7 @@ def _quotient_in_units(dividend, divisor):
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def _hash(kind, high, low):
-    return mixed(mixed(np.uint64(low)) + np.uint64(high) + np.uint64(kind))
+    return mix(mix(np.uint64(low)) + np.uint64(high) + np.uint64(kind))
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -197,10 +197,10 @@ class TermIds:
         assert self._vertices is not None
         return self._vertices.names_of(vertices)
 
-    def keep(self, used: np.ndarray) -> np.ndarray:
+    def retain(self, used: np.ndarray) -> np.ndarray:
         """Remove terms and unpin vertices whose ids are not in `used`; return the ids that became free. O(terms)."""
         numbers = used[used >= FIRST_NUMBER] - FIRST_NUMBER
-        gone = self._numbers.keep(numbers) + FIRST_NUMBER
+        gone = self._numbers.retain(numbers) + FIRST_NUMBER
         if not (self._ids or self._pinned or self._aliases):
             return gone
         used_ids = set(np.unique(used[(used >= FIRST) & (used < FIRST_NUMBER)]).tolist())

@@ -96,9 +96,9 @@ class ValueOrder:
         values = np.zeros(1, np.int64), np.zeros(1, np.int64)
         self._labels = Labels(high, rank, term_high, term_rank, *values, room=np.ones(2, np.int64))
         self.view = view(self._labels)
-        self._only: dict[int, int] = {}
+        self._ids_by_high: dict[int, int] = {}
         """The id of the first term with a `high`."""
-        self._tied: dict[int, list[tuple[Any, int]]] = {}
+        self._ties: dict[int, list[tuple[Any, int]]] = {}
         """By `high`: (order key, id) of tied terms in order."""
         self._keys: dict[int, Any] = {}
         """The order keys of tied terms, by id."""
@@ -110,7 +110,7 @@ class ValueOrder:
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes held."""
-        of_ties = 100 * len(self._only) + 300 * len(self._keys) + self._texts.nbytes
+        of_ties = 100 * len(self._ids_by_high) + 300 * len(self._keys) + self._texts.nbytes
         return sum(array.nbytes for array in self._labels) + of_ties
 
     def include(self, ids: np.ndarray) -> None:
@@ -214,13 +214,13 @@ class ValueOrder:
         """Assign ranks to the new terms that are tied; the order keys of some are `known`."""
         fresh: dict[int, list[int]] = {}
         for identity, high in zip(ids, highs, strict=True):
-            if self._only.setdefault(high, identity) != identity:
+            if self._ids_by_high.setdefault(high, identity) != identity:
                 fresh.setdefault(high, []).append(identity)
         for high, some in fresh.items():
-            tied = self._tied.get(high)
+            tied = self._ties.get(high)
             if tied is None:
-                tied = self._tied[high] = []
-                some.append(self._only[high])
+                tied = self._ties[high] = []
+                some.append(self._ids_by_high[high])
             others = [identity for identity in some if identity not in known]
             texts = self._terms.texts(np.array(others, np.int64))
             known.update((identity, order_key(str(text))) for identity, text in zip(others, texts, strict=True))
@@ -266,7 +266,7 @@ class ValueOrder:
 
     def forget(self, fresh: np.ndarray) -> None:
         """Discard the labels of ids, which now denote other terms."""
-        if not self._only and not len(self._texts):
+        if not self._ids_by_high and not len(self._texts):
             return
         if len(fresh) <= _SINGLE:
             for identity in fresh.tolist():
@@ -302,14 +302,14 @@ class ValueOrder:
         """Discard a term that Python ranked."""
         key = self._keys.pop(identity, None)
         if key is None:
-            del self._only[high]
+            del self._ids_by_high[high]
             return
-        tied = self._tied[high]
+        tied = self._ties[high]
         del tied[bisect_left(tied, (key, identity))]
         if tied:
-            self._only[high] = tied[0][1]
+            self._ids_by_high[high] = tied[0][1]
         else:
-            del self._tied[high], self._only[high], self._values[high]
+            del self._ties[high], self._ids_by_high[high], self._values[high]
 
     def check(self, ids: np.ndarray) -> None:
         """Assert that the labels of these ids have the order of their terms."""

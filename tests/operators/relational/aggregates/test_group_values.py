@@ -164,7 +164,7 @@ def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
             assert set(+answer) == rows
         node._check()
         ids = [terms.intern(term) for row in present for term in row]
-        node.forget(terms.keep(np.concatenate([np.fromiter(node.ids(), np.int64), np.array(ids, np.int64)])))
+        node.forget(terms.retain(np.concatenate([np.fromiter(node.ids(), np.int64), np.array(ids, np.int64)])))
     assert node.nbytes > 0 and node.entries >= len(+answer) - (not keys)
 
 
@@ -183,12 +183,12 @@ def test_labels_have_the_order_of_terms(seed, monkeypatch):
         order.check(np.array([*live]))
         if chance.random() < 0.3:
             live = {*chance.sample(sorted(live), len(live) // 2)}
-            order.forget(terms.keep(np.array([*live])))
+            order.forget(terms.retain(np.array([*live])))
     texts = {terms.text(one): order.label(one) for one in live}
     assert sorted(texts, key=texts.__getitem__) == sorted(texts, key=order_key)
     assert order.nbytes > 0
-    order.forget(terms.keep(np.zeros(0, np.int64)))
-    assert not order._only and not order._tied and not order._keys
+    order.forget(terms.retain(np.zeros(0, np.int64)))
+    assert not order._ids_by_high and not order._ties and not order._keys
     assert not len(order._texts)
 
 

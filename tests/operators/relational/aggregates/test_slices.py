@@ -108,7 +108,7 @@ def test_rows_at_positions_are_those_of_all_rows_sorted(order, kinds, seed, monk
             assert +answer == rows and min(answer.values(), default=0) >= 0
         node._check()
         ids = [identity for row in present for identity in row]
-        node.forget(terms.keep(np.concatenate([np.fromiter(node.ids(), np.int64), np.array(ids, np.int64)])))
+        node.forget(terms.retain(np.concatenate([np.fromiter(node.ids(), np.int64), np.array(ids, np.int64)])))
     assert node.nbytes > 0 and node.entries >= len(present)
     if kinds in (None, [DOUBLE]) and "v" not in columns:
         assert isinstance(node._rows, OrderedRows)
