@@ -25,7 +25,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
-from rpq import automata
+import rpq.automata as automata
 from rpq.automata.expressions import Expression, Inverse, Label
 from rpq.automata.parser import parse_name
 from rpq.automata.symbols import LabelSymbol, bare_name_end, starts_name, write_name
