@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from rpq.cli.request import RunSettings
 from rpq.errors import InputError, RpqError, did_you_mean
 from rpq.kafka.topic_names import is_topic, one_cluster, topics_in
-from rpq.language.edge_steps import labels_of_end
+from rpq.language.edge_variables import labels_of_end
 from rpq.language.query import Query
 from rpq.readers import Batch, ColumnNames, EdgeRules, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events

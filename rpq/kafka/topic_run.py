@@ -319,8 +319,9 @@ def run_topics(
     }
     sink: Sink
     if rows is None:
-        given = ((query.name, query.columns, outputs[query.name]) for query in queries)
-        tables = answer_tables(given, names_queries=len(queries) > 1)
+        tables = answer_tables(
+            ((query.name, query.columns, outputs[query.name]) for query in queries), names_queries=len(queries) > 1
+        )
         database = PostgresTables(tables, identity=identity, differences=_differences, replaces=replace)
         sink = TableOutputs(tables, database, label=tables[0].name.place, check=check)
     else:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from rpq import automata
+import rpq.automata as automata
 from rpq.language.pattern import looks_like_a_pattern
 from rpq.language.time_order import Order
 

@@ -25,14 +25,13 @@ from functools import cached_property
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
-from rpq import automata
+import rpq.automata as automata
 from rpq.automata.expressions import Expression, Inverse, Label
 from rpq.automata.parser import parse_name
 from rpq.automata.symbols import LabelSymbol, bare_name_end, starts_name, write_name
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import parse_expression_prefix, with_hint
-from rpq.language.edge_steps import is_one_step
-from rpq.language.edge_variables import Filter, Value, read_filter, value_of
+from rpq.language.edge_variables import Filter, Value, is_one_step, read_filter, value_of
 from rpq.language.time_order import TimeOrder, time_order
 from rpq.stream.edges.edge_ends import Ends
 from rpq.stream.names.stream_labels import EDGE_ENDS, EdgeEnd

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from rpq import automata
+import rpq.automata as automata
 from rpq.errors import QueryError
 from rpq.language.notation import (
     CHOICES,

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, Self
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.errors import QueryError
 from rpq.language.conditions import condition_of
-from rpq.language.edge_steps import step_of
-from rpq.language.edge_variables import Filter, Value
+from rpq.language.edge_variables import Filter, Value, step_of
 from rpq.stream.edges.edge_ends import ALL, Ends
 from rpq.stream.names.stream_labels import EdgeEnd, LabelName, label_in, text_of
 from rpq.stream.window import AnyWindow, Window

@@ -103,8 +103,10 @@ class WarmUp(ShippedObject):
         self._threads = threads
 
     def __call__(self, tasks: Any) -> list[tuple[str, float, str | None]]:
-        options = {"vertices": self._vertices, "threads": self._threads}
-        return [(socket.gethostname(), *warm_up_once(self._queries, **options)) for _ in tasks]
+        return [
+            (socket.gethostname(), *warm_up_once(self._queries, vertices=self._vertices, threads=self._threads))
+            for _ in tasks
+        ]
 
 
 class KernelLoader(ShippedObject):

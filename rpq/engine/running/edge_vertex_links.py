@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.engine.running.condition_sets import ConditionSets
-from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
+from rpq.language.edge_variables import ALWAYS, EdgeStep, step_of
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.edges.edge_versions import PriorVersions
 from rpq.stream.edges.edges_by_id import PriorEdges

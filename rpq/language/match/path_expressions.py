@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import NoReturn
 
-from rpq import automata
+import rpq.automata as automata
 from rpq.errors import WhereError
 from rpq.language.conditions import TUPLE_COLUMNS, check_types, condition_text, parse_expression
 from rpq.language.match.condition_trees import condition_nodes, conjuncts, own_condition

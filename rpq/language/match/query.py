@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Self
 from rpq.automata.symbols import ConditionLabel
 from rpq.errors import QueryError
 from rpq.language.conditions import condition_of
-from rpq.language.edge_steps import step_of
-from rpq.language.edge_variables import Filter, Value
+from rpq.language.edge_variables import Filter, Value, step_of
 from rpq.language.hypercube import Hypercube, undivided
 from rpq.language.match.syntax import Dialect, parse
 from rpq.language.match.translation import Translation, translate

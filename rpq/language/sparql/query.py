@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
-from rpq import automata
+import rpq.automata as automata
 from rpq.automata.expressions import Label
 from rpq.automata.symbols import LabelSymbol
 from rpq.automata.transforms import accepts_empty

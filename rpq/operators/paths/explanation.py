@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from rpq import automata
+import rpq.automata as automata
 from rpq.automata.dfa import edge_labels, state_positions
 from rpq.operators.paths.program import CompiledExpression
 

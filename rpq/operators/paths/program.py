@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq import automata
+import rpq.automata as automata
 from rpq.automata.dfa import reachability, suffix_containment
 from rpq.automata.symbols import LabelSymbol
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Self
 
-from rpq import automata
+import rpq.automata as automata
 from rpq.automata import Concatenation, Expression, ExpressionError
 from rpq.automata.expressions import SizeError
 from rpq.language.pattern import Atom, Blank, Constant, Term, Variable

@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from rpq import automata
+import rpq.automata as automata
 from rpq.automata.expressions import Expression, Inverse, Label, NegatedSet, SizeError
 from rpq.automata.symbols import LabelSymbol, Symbol
 from rpq.errors import ExpressionError, QueryError

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from rpq import automata
+import rpq.automata as automata
 from rpq.automata.dfa import DFA
 from rpq.automata.symbols import LabelSymbol
 from rpq.language.pattern import Atom, Constant

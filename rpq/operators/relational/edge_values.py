@@ -21,8 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import WhereError
-from rpq.language.edge_steps import ALWAYS, step_of
-from rpq.language.edge_variables import Filter, Value
+from rpq.language.edge_variables import ALWAYS, Filter, Value, step_of
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.language.pattern import edge_column
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type

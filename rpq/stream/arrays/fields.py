@@ -49,7 +49,11 @@ class FieldError(Exception):
 
 
 def quote_value(value: str | bytes) -> str:
-    """Quote a value for a message; long values are abbreviated."""
+    """Quote a value for a message; long values are abbreviated.
+
+    >>> quote_value("x"), len(quote_value(1000 * "x"))
+    ("'x'", 62)
+    """
     if len(value) <= 60:
         return repr(value)
     return repr(value[:57]) + "..."
