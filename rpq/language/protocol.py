@@ -299,7 +299,7 @@ class RunningQuery(ABC):
     """True if there are answers over an empty graph, which are reported with the time of the first tuple."""
 
     term_texts: Texts | None = None
-    """A function that returns the terms of ids in rows, if not all of them are ids of vertices; columns then have types."""
+    """The terms of ids in rows, if not all of them are ids of vertices; columns then have types."""
 
     nets_events: bool = False
     """True if deltas are net within events of several tuples (`ChunkDetails.first`); otherwise the evaluation nets them."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.arrays.hashing import first_candidate, id_at, mixed, new_table, next_candidate, put
 from rpq.compiled.kernel_cache import njit
 from rpq.rows.column_kernels import Names, Region
 from rpq.rows.delta import Delta, IdRows
@@ -257,7 +258,7 @@ def _few_columns(
     if texts is None:
         names = vertices.names_of_few(ids)
         return [names[:, at].tolist() for at in columns_at]
-    terms = texts(ids.ravel())
+    terms = texts.texts(ids.ravel())
     return [terms[at :: len(columns_at)] for at in columns_at]
 
 
@@ -373,9 +374,9 @@ def _stable_terms(ids: np.ndarray, texts: Texts) -> tuple[np.ndarray, pa.Array]:
     lowest, highest = int(ids.min(initial=0)), int(ids.max(initial=0))
     if highest - lowest < ids.size:  # mostly ids of vertices, with few others
         places, used = _compact((ids - lowest).reshape(-1), highest - lowest + 1)
-        return places.reshape(ids.shape), pa.array(texts(used + np.int32(lowest)), pa.string())
-    used, places = np.unique(ids, return_inverse=True)
-    return places.reshape(ids.shape).astype(np.int32), pa.array(texts(used), pa.string())
+        return places.reshape(ids.shape), texts.terms(used + np.int32(lowest))
+    places, used = _compact_sparse(ids.reshape(-1), new_table(ids.size))
+    return places.reshape(ids.shape), texts.terms(used)
 
 
 def _are_of_both_kinds(numbered: list[tuple[int, Delta]]) -> bool:
@@ -393,8 +394,8 @@ def _renumber(ids: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray]:
         places, used = _compact(ids.reshape(-1), vertices)
         return places.reshape(ids.shape), used
     # A few rows among many vertices: avoid arrays as long as the dictionary.
-    used, places = np.unique(ids, return_inverse=True)
-    return places.reshape(ids.shape).astype(np.int32), used
+    places, used = _compact_sparse(ids.reshape(-1), new_table(ids.size))
+    return places.reshape(ids.shape), used
 
 
 @njit(cache=True, nogil=True)
@@ -424,4 +425,25 @@ def _compact(ids, vertices):
             used[count] = v
             count += 1
         places[i] = place[v]
+    return places, used[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def _compact_sparse(ids, table):
+    """Return what `_compact` returns, by an empty hash table: ids may be any."""
+    used = np.empty(len(ids), np.int32)
+    places = np.empty(len(ids), np.int32)
+    entries = len(table)
+    count = np.int64(0)
+    for i in range(len(ids)):
+        found = first_candidate(table, entries, mixed(np.uint64(ids[i])))
+        while found >= 0 and used[id_at(table, found)] != ids[i]:
+            found = next_candidate(table, entries, found)
+        if found < 0:
+            put(table, found, count)
+            used[count] = ids[i]
+            places[i] = count
+            count += 1
+        else:
+            places[i] = id_at(table, found)
     return places, used[:count].copy()

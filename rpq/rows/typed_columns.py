@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,6 @@ ColumnKind = Literal["vertex", "count", "text", "value", "time", "result"]
 The values of edges have the types of their properties, or that of timestamps, and so do results, which are aggregates of
 them (`ValueColumns`)."""
 
-Texts = Callable[[np.ndarray], list[str | None]]
-"""A function that returns the terms of ids, None for unbound ones."""
-
 WITNESS_COLUMNS = ("path", "path_times")
 """The columns of witnesses: a path as JSON, and the times of its edges."""
 
@@ -34,6 +31,16 @@ _WIDE = Context(prec=80)
 _FEW_TERMS = 16
 """The number of terms up to which a regular expression is faster than a kernel."""
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
+
+
+class Texts(Protocol):
+    """The terms of ids in rows. Rows of queries that have equal ones, and equal columns, are put together."""
+
+    def texts(self, ids: np.ndarray) -> list[str | None]:
+        """Return the terms of a few ids, None for unbound ones. O(ids)."""
+
+    def terms(self, ids: np.ndarray) -> pa.Array:
+        """Return the terms of ids as an array of texts, null for unbound ones. O(ids)."""
 
 
 class TypedColumns(tuple[str, ...]):

@@ -62,6 +62,9 @@ QUESTIONS = {
     "renamed": "SELECT (?z AS ?m) ?x { ?x <a> ?z . ?z <b> ?y }",
     "unbound": "SELECT ?x ?y { ?x <a> ?z OPTIONAL { ?z <b> ?y } }",
     "counts": "SELECT ?y (COUNT(*) AS ?n) (MAX(?x) AS ?most) { ?x <a> ?y } GROUP BY ?y",
+    # Vertices, numbers that groups compute, a term of the query, and unbound variables.
+    "mixed": """SELECT ?x ?y (AVG(STRLEN(STR(?x))) AS ?mean) (SAMPLE(?word) AS ?some)
+        { ?x <a> ?y OPTIONAL { ?y <b> ?z BIND("word" AS ?word) } } GROUP BY ?x ?y""",
 }
 COLUMNS = ("source", "target", "label", "timestamp", "op")
 BATCHES = st.lists(

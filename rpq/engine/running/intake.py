@@ -215,8 +215,8 @@ class Intake:
 
     def finish(self, named_chunk: NamedChunk) -> IntakeChunk:
         """Make room for the tuples, and return them: the last step."""
-        begun, source, target, fresh = named_chunk
-        tuples, first, labels, _, keeps_all = begun
+        nameless, source, target, fresh = named_chunk
+        tuples, first, labels, _, keeps_all = nameless
         label, has_reader, of_streams, is_named, _, named_tuples = labels
         count = len(label)
         try:

@@ -216,7 +216,7 @@ class Reports:
         rows = places.reshape(-1, self._columns) if self._columns else np.zeros((len(net) + len(whole), 0), np.int64)
         saved = {
             "told": self.rows.tolist(),
-            "names": vertices.names_of(used).to_pylist() if self._texts is None else self._texts(used),
+            "names": vertices.names_of(used).to_pylist() if self._texts is None else self._texts.texts(used),
             "rows": rows[: len(net)].tolist(),
             "weights": net.weights.tolist(),
         }

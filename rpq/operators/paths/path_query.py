@@ -133,11 +133,15 @@ _LARGEST_COUNT = 2**56
 
 
 class LengthTexts:
-    """A function that returns the texts of ids in rows with lengths: the names of vertices, and lengths."""
+    """The texts of ids in rows with lengths: the names of vertices, and lengths."""
 
     vertices: VertexDictionary
 
-    def __call__(self, ids: np.ndarray) -> list[str | None]:
+    def terms(self, ids: np.ndarray) -> pa.Array:
+        """Return the texts as an array. O(ids)."""
+        return pa.array(self.texts(ids), pa.string())
+
+    def texts(self, ids: np.ndarray) -> list[str | None]:
         """Return the texts. O(ids)."""
         is_vertex = ids >= 0
         texts = (-1 - ids.astype(np.int64)).astype(str).astype(object)
@@ -176,7 +180,7 @@ class PathQuery(RunningQuery):
         is_whole = Division(resources.threads, resources.share).is_whole
         self.is_divided = not is_whole or query.sources is not None or query.targets is not None
         if query.has_length:
-            # One for all queries of an engine: rows with the same function are put together in the order of time.
+            # One for all queries of an engine: rows with the same texts are put together in the order of time.
             self.term_texts = resources.shared.setdefault("texts of lengths", LengthTexts())
 
     @property

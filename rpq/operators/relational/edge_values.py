@@ -142,7 +142,7 @@ class RunningEdgeValues(RunningPattern):
         self._terms = TermIds() if terms is None else terms
         self._own_columns = question.columns if own_columns is None else own_columns
         is_typed = isinstance(self._own_columns, ValueColumns)
-        self.term_texts = self._texts if is_typed else None
+        self.term_texts = self._terms if is_typed else None
         self.holds_vertices = is_typed
         of_edges = {edge_column(name) for name in pattern.edge_variables}
         self._differing = [place for place, name in enumerate(columns) if name not in of_edges]
@@ -351,9 +351,6 @@ class RunningEdgeValues(RunningPattern):
                 yield f"?{of_edges[name]}", vertices.edges.identities(np.array([identity]))[0].as_py()
 
     # --- terms -----------------------------------------------------------------------------------------------
-
-    def _texts(self, ids: np.ndarray) -> list[str | None]:
-        return self._terms.texts(ids)
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
         return np.array([self._terms.intern(text) for text in texts], np.int32)

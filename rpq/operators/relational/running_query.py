@@ -52,7 +52,7 @@ from rpq.operators.relational.nodes import (
 )
 from rpq.operators.relational.planning import ConjunctionPart, EveryLabel, Read, plan_network
 from rpq.operators.relational.report_clock import ReportClock
-from rpq.operators.relational.values.term_ids import FIRST, SharedTermIds, TermIds
+from rpq.operators.relational.values.term_ids import FIRST, QueryTerms, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import UNBOUND, WeightedRows, as_changes, concatenate
 from rpq.stream.chunk import Chunk
@@ -160,6 +160,7 @@ class RunningSparql(HostedQuery):
         self.is_divided = True  # which vertices terms of its own are
         self._pool = pool
         self._terms = pool.terms
+        self.term_texts = QueryTerms(self._terms)
         self._operators = pool.of(self._host.thread)
         windows = report_windows_of(question)
         self._report_steps = None if question.report == "change" else report_steps(question.report, windows)
@@ -595,10 +596,6 @@ class RunningSparql(HostedQuery):
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
         return np.array([self._terms.intern(text) for text in texts], np.int32)
-
-    def term_texts(self, ids: np.ndarray) -> list[str | None]:
-        """Return the terms of ids in its rows; None is an unbound variable."""
-        return self._terms.texts(ids)
 
     @property
     def nbytes(self) -> int:

@@ -11,6 +11,7 @@ If vertices are integers, the text of a vertex is its decimal notation.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from threading import RLock
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from rpq.operators.relational.values.number_ids import NumberIds, Numbers, computed_text, quotients
 from rpq.rows.weighted_rows import UNBOUND
+from rpq.stream.arrays.numpy_arrays import arrow_array
 from rpq.stream.names.vertices import VertexDictionary, as_vertex
 
 FIRST = 1 << 30
@@ -26,8 +28,11 @@ FIRST = 1 << 30
 FIRST_NUMBER = FIRST + (1 << 29)
 """The first id of numbers that groups compute, whose texts are written when they are read."""
 
-_FEW = 1_000
-"""The number of new vertices up to which comparing them one by one is faster than the calls of NumPy."""
+_FEW = 16
+"""The number of ids up to which reading their terms one by one is faster than an array."""
+_MOST_CACHED = 1 << 17
+_MOST_BYTES = (1 << 31) - 1
+"""The size of texts from which on they need wider offsets."""
 
 
 class TermIds:
@@ -71,7 +76,7 @@ class TermIds:
             return
         if self._cache:
             reused: Iterable[int]
-            if len(fresh) < _FEW:
+            if len(fresh) <= len(self._cache):
                 reused = self._cache.keys() & fresh.tolist()
             else:
                 cached = np.fromiter(self._cache, np.int64, len(self._cache))
@@ -181,16 +186,40 @@ class TermIds:
         text = self.text
         if len(ids) < _FEW or self._vertices is None:
             return [text(identity) for identity in ids.tolist()]
-        found = np.empty(len(ids), object)
-        is_vertex, is_number = (ids >= 0) & (ids < FIRST), ids >= FIRST_NUMBER
-        names = self._vertices.names_of(ids[is_vertex])
-        found[is_vertex] = names.to_pylist() if self._vertices.kind == "string" else names.cast(pa.string()).to_pylist()
-        if is_number.any():
-            found[is_number] = self._numbers.terms(ids[is_number] - FIRST_NUMBER).to_pylist()
-        others = ~(is_vertex | is_number)
-        found[others] = [text(identity) for identity in ids[others].tolist()]
-        texts: list[str | None] = found.tolist()
+        texts: list[str | None] = self.terms(ids).to_pylist()
         return texts
+
+    def terms(self, ids: np.ndarray) -> pa.Array:
+        """Return the terms of ids as an array of texts, null for unbound ones. O(ids)."""
+        is_vertex, is_number = (ids >= 0) & (ids < FIRST), ids >= FIRST_NUMBER
+        parts, rows = [], []
+        for are_wanted, terms_of in (
+            (~(is_vertex | is_number), self._terms_of_others),
+            (is_vertex, self._terms_of_vertices),
+            (is_number, self._terms_of_numbers),
+        ):
+            places = np.flatnonzero(are_wanted)
+            if len(places) == len(ids):
+                return terms_of(ids)
+            if len(places):
+                parts.append(terms_of(ids[places]))
+                rows.append(places)
+        if sum(part.nbytes for part in parts) >= _MOST_BYTES:
+            parts = [part.cast(pa.large_string()) for part in parts]
+        order = np.empty(len(ids), np.int32)
+        order[np.concatenate(rows)] = np.arange(len(ids), dtype=np.int32)
+        return pa.concat_arrays(parts).take(arrow_array(order))
+
+    def _terms_of_vertices(self, ids: np.ndarray) -> pa.Array:
+        assert self._vertices is not None
+        names = self._vertices.names_of(ids)
+        return names if self._vertices.kind == "string" else names.cast(pa.string())
+
+    def _terms_of_numbers(self, ids: np.ndarray) -> pa.Array:
+        return self._numbers.terms(ids - FIRST_NUMBER)
+
+    def _terms_of_others(self, ids: np.ndarray) -> pa.Array:
+        return pa.array([self.text(identity) for identity in ids.tolist()], pa.string())
 
     def names(self, vertices: np.ndarray) -> pa.Array:
         """Return the names of vertices in the stream."""
@@ -248,6 +277,21 @@ class SharedTermIds(TermIds):
         with self._lock:
             return super().texts(ids)
 
+    def terms(self, ids: np.ndarray) -> pa.Array:
+        with self._lock:
+            return super().terms(ids)
 
-_FEW = 16
-_MOST_CACHED = 1 << 17
+
+@dataclass(frozen=True, eq=False)
+class QueryTerms:
+    """The terms of ids in the rows of one query, which are not put together with those of others that share the ids."""
+
+    ids: TermIds
+
+    def texts(self, ids: np.ndarray) -> list[str | None]:
+        """Return the terms of ids, None for unbound ones. O(ids)."""
+        return self.ids.texts(ids)
+
+    def terms(self, ids: np.ndarray) -> pa.Array:
+        """Return the terms of ids as an array of texts, null for unbound ones. O(ids)."""
+        return self.ids.terms(ids)
