@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 
 import rpq
 from rpq.workloads import named_queries
-from rpq.workloads.bench import measure, plots
+from rpq.workloads.bench import command, measure, plots
 from rpq.workloads.bench.command import EXPERIMENTS, bench
 from rpq.workloads.bench.comparisons import query_sets
 from rpq.workloads.bench.comparisons.query_sets import VARIED
@@ -218,6 +219,8 @@ def test_sets_of_patterns_bring_the_same_rows_however_they_are_evaluated(run):
     assert [record["queries"] for record in by_figure["concerned"]] == [60]
     assert [record["registered"] for record in by_figure["13b"]] == [12, 24, 36, 48, 60]
     assert [record["selectivity"] for record in by_figure["12b"] if record["algorithm"] == "INC"] == [*VARIED["12b"][1]]
+    (apart,) = [one for one in by_figure["12c"] if (one["queries"], one["algorithm"]) == (60, "nothing shared")]
+    assert (apart["updates"] < 1_000) == (apart.get("ended") == "stopped after 0.025 s of CPU"), apart
     usual = [record for records in by_figure.values() for record in records if record["algorithm"] == "nothing shared"]
     usual = [{**one, "figure": ""} for one in usual if one["data"] == "ldbc" and one["queries"] == 60 and one["length"] == 5]
     usual = [one for one in usual if one["selectivity"] == 0.25 and one["overlap"] == 0.35]
@@ -309,6 +312,20 @@ def test_all_experiments_continue_after_one_that_fails_and_after_an_interruption
     assert json.loads((tmp_path / "automata.json").read_text())["complete"] is True
     ran = CliRunner().invoke(bench, [*options, "nothing"])
     assert ran.exit_code == 2 and "no such experiment" in ran.output
+
+
+def test_all_experiments_know_the_brokers_and_the_data_if_there_are_any(tmp_path, monkeypatch):
+    commands = []
+    monkeypatch.setattr("rpq.workloads.bench.machine.commit_of_checkout", lambda: "another")
+    ran = SimpleNamespace(returncode=0)
+    monkeypatch.setattr(command, "subprocess", SimpleNamespace(run=lambda words, check: commands.append(words[3:]) or ran))
+    place = ["--output", str(tmp_path)]
+    for options in ([], ["--kafka", "host:9092", "--data", str(tmp_path), "--seconds", "2"]):
+        assert CliRunner().invoke(bench, ["all", "--only", "latency", *place, *options]).exit_code == 0
+    assert commands == [
+        ["bench", "latency", *place, "--resume"],
+        ["bench", "latency", *place, "--resume", "--data", str(tmp_path), "--seconds", "2.0", "--kafka", "host:9092"],
+    ]
 
 
 def test_without_the_extra_there_is_no_plot_and_no_store(run, tmp_path, monkeypatch):

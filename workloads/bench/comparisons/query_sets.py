@@ -577,6 +577,7 @@ def _run_engine(
         satisfied |= set().union(*(pc.unique(one["query"]).to_pylist() for one in tables))
         found.append({"updates": first + piece.num_rows, "seconds": spent, "rows": rows, "satisfied": len(satisfied)})
         if spent > seconds:
+            found[-1] |= {} if found[-1]["updates"] == table.num_rows else {"ended": f"stopped after {seconds:g} s of CPU"}
             break
     evaluation = engine._evaluation
     nbytes = evaluation.running.hosts[0].nbytes + evaluation.graph.nbytes + evaluation.vertices.nbytes
