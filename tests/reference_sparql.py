@@ -31,6 +31,7 @@ A binding is a dict from names of variables to terms; a bag of bindings a list. 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -515,34 +516,46 @@ def conjunctions(triples: Iterable[Triple]) -> list[list[Triple]]:
     return [own, *apart]
 
 
-def reads_nodes(triples: Sequence[Triple]) -> bool:
-    """Return whether some path of a conjunction joins all nodes with themselves, because nothing there binds its ends.
+def nodes_read(triples: Sequence[Triple]) -> set[Constant | None]:
+    """Return which terms have to be nodes in a conjunction: None is any, because a path joins all nodes with themselves.
 
-    Bound are ends of what cannot be empty, and the other end of a path that has a constant or a bound end. A path is by
-    itself which has a literal at an end (then its nodes are read) or a variable that is a predicate too, and of others the
-    fifth and those behind it. So is a triple whose predicate is one of its ends.
+    Paths that can be empty make one of all the terms that they join through variables. Nothing is asked if one of these
+    stands in a triple that cannot be empty, as a path between two constants cannot. Otherwise a constant among them has to
+    be a node if some path joins two variables, and without a constant all nodes are asked for. A path is by itself which
+    has a literal at an end (then all nodes are) or a variable that is a predicate too, and of others the fifth and those
+    behind it. So is a triple whose predicate is one of its ends.
     """
     triples = [triple for triple in triples if triple.path not in (triple.subject, triple.object)]
     predicates = {triple.path for triple in triples if not isinstance(triple.path, Expression)}
     bound: set[Term] = set()
-    empty: list[Triple] = []
+    together: list[list[set[Term]]] = []  # the ends of paths, which share variables
+    number = 0
     for triple in triples:
         ends = {triple.subject, triple.object}
         if not can_be_empty(triple.expression):
             bound |= ends
         elif any(isinstance(end, Constant) and len(end.meanings) > 1 for end in ends):
-            return True
-        elif len(empty) == 4 or predicates & ends:
-            if not any(isinstance(end, Constant) for end in ends):
-                return True
+            return {None}
+        elif number == 4 or predicates & ends:
+            if not has_constant(ends):
+                return {None}
         else:
-            empty.append(triple)
-    for _ in triples:
-        for triple in empty:
-            ends = {triple.subject, triple.object}
-            if bound & ends or any(isinstance(end, Constant) for end in ends):
-                bound |= ends
-    return not all({triple.subject, triple.object} & bound for triple in empty)
+            number += 1
+            others = [one for one in together if any(not has_constant(ends & more) and ends & more for more in one)]
+            together = [one for one in together if one not in others] + [[ends, *itertools.chain(*others)]]
+    groups = [(set().union(*one), any(not has_constant(ends) for ends in one)) for one in together]
+    for terms, _ in groups:
+        constants = {term for term in terms if isinstance(term, Constant)}
+        bound |= constants if len(constants) > 1 else set()
+    found: set[Constant | None] = set()
+    for terms, joins_variables in groups:
+        if not terms & bound and joins_variables:
+            found |= {next((term for term in terms if isinstance(term, Constant)), None)}
+    return found
+
+
+def has_constant(ends: Iterable[Term]) -> bool:
+    return any(isinstance(end, Constant) for end in ends)
 
 
 # --- EXISTS ---------------------------------------------------------------------------------------------------------
@@ -727,12 +740,12 @@ class SparqlPattern:
         return () if self.query.form == "ASK" else made
 
     @cached_property
-    def _readers_of_nodes(self) -> set[str | None]:
-        """The windows all of whose nodes are read, and so the edges of all labels."""
+    def _nodes_read(self) -> set[tuple[str | None, Constant | None]]:
+        """The windows whose nodes are read, and so the edges of all labels, each with a node, None for all."""
         found = set()
         for triples, window in basic_patterns(Group((self.query.select,))):
             patterns = conjunctions(triples) if self.paths == "walk" else [list(triples)]
-            found |= {window for pattern in patterns if reads_nodes(pattern)}
+            found |= {(window, node) for pattern in patterns for node in nodes_read(pattern)}
         return found
 
     def labels_read(self, window: str | None) -> Labels:
@@ -742,7 +755,7 @@ class SparqlPattern:
             basic = [triples for triples, own in basic_patterns(Group((self.query.select,))) if own == window]
             steps = [triple for triples in basic for pattern in conjunctions(triples) for triple in pattern]
             paths = [one.expression for one in steps if one.subject != one.object or not can_be_empty(one.expression)]
-        paths += [NegatedSet(())] if window in self._readers_of_nodes else []
+        paths += [NegatedSet(()) for own, _ in self._nodes_read if own == window]
         named = {label for path in paths for label in labels_in(path)}
         never_named = max(named, default="") + "?"
         used = {label for label in {*named, never_named} for path in paths if is_relevant(path, label)}
@@ -755,8 +768,9 @@ class SparqlPattern:
         if self.paths == "walk":
             atoms = [one for triple in atoms for one in split(triple.subject, triple.expression, triple.object)]
             atoms = [one for one in atoms if one.subject != one.object or not can_be_empty(one.path)]
-        if self._readers_of_nodes:
-            atoms = [*atoms, Triple(Blank("source"), NegatedSet(()), Blank("target"))]
+        for _, node in self._nodes_read:
+            for ends in [(node or Blank("source"), Blank("target")), (Blank("source"), node or Blank("target"))]:
+                atoms.append(Triple(ends[0], NegatedSet(()), ends[1]))
         return {ends for atom in atoms for ends in accepted(*atom, label)}
 
     def solutions(self, graphs: Graphs, now: str | None = None, named: Sequence[str] = ()) -> Counter[Solution]:

@@ -8,7 +8,10 @@ paths. So the solutions are those with a nonempty path between different ends, a
                                          ∪    ?x <type> <Animal>, with ?c = Animal
 
 The second branch needs no nodes where an end is a constant, or stands in another atom over the same window. Otherwise the
-nodes are those of all edges of the window, which are read for that alone.
+nodes are those of all edges of the window, which are read for that alone. A constant that takes the place of a variable has
+to be a node if the variable stands in another atom whose path may be empty and which does not name a constant:
+
+    ?x <a>? ?y . ?y <b>? <z>    has no solution ?x = ?y = <z> where <z> is no node
 """
 
 from __future__ import annotations
@@ -87,15 +90,15 @@ def _divide(atoms: Sequence[WindowAtom], fresh: Callable[[], Blank]) -> Operator
         elif any(isinstance(term, Constant) and len(vertices_of(term)) > 1 for term in ends):
             apart.append(division.with_literals(one))
         elif branched == MOST_BRANCHED or predicates & {*ends}:
-            apart.append(division.divide([one], frozenset(), 0))
+            apart.append(division.divide([one], (), 0))
         else:
             together.append(one)
             branched += 1
-    return make_join(division.divide(together, frozenset(), 0), *apart)
+    return make_join(division.divide(together, (), 0), *apart)
 
 
-Known = frozenset[tuple[Term, str | None]]
-"""Variables that other parts of the join bind to nodes, each with the window of these nodes."""
+Nodes = tuple[tuple[Term, str | None], ...]
+"""Terms that have to be nodes, each with the window whose graph is meant."""
 
 
 class _Division:
@@ -104,48 +107,48 @@ class _Division:
     def __init__(self, fresh: Callable[[], Blank]) -> None:
         self._fresh = fresh
 
-    def divide(self, atoms: Sequence[WindowAtom], known: Known, done: int) -> Operator:
-        """Return the solutions of atoms, of which the first `done` join nonempty paths only."""
+    def divide(self, atoms: Sequence[WindowAtom], nodes: Nodes, done: int) -> Operator:
+        """Return the solutions of atoms in which some terms are nodes; the first `done` atoms join nonempty paths only."""
         places = [number for number, one in enumerate(atoms) if number >= done and _may_be_empty(one)]
-        if not places:
-            return Conjunction(tuple(atoms))
-        bound = known | {
+        bound = {
             (term, other.window)
             for number, other in enumerate(atoms)
             if number < done or not _may_be_empty(other)
             for term in (other.atom.subject, other.atom.object)
-            if not isinstance(term, Constant)
         }
+        if not places:
+            return make_join(Conjunction(tuple(atoms)), *(self.nodes(*node) for node in nodes if node not in bound))
+        bound |= {*nodes}
         # An atom with a bound end comes first, because it binds its other end.
         place = min(places, key=lambda number: (not _is_bound(atoms[number], bound), number))
         one, others = atoms[place], [*atoms[:place], *atoms[place + 1 :]]
         subject, object_ = one.atom.subject, one.atom.object
         if subject == object_:
-            if isinstance(subject, Constant) or (subject, one.window) in bound:
-                return self.divide(others, known, done)
-            return make_join(self.nodes(subject, one.window), self.divide(others, known | {(subject, one.window)}, done))
+            is_node = isinstance(subject, Constant) or (subject, one.window) in bound
+            return self.divide(others, nodes if is_node else (*nodes, (subject, one.window)), done)
         branches = [one, *others]  # the nonempty one is among those that bind
         if isinstance(subject, Constant) and isinstance(object_, Constant):
-            return self.divide(branches, known, done + 1)
-        nonempty = _differ(self.divide(branches, known, done + 1), _formula(subject), _formula(object_))
-        return make_union(nonempty, self._with_one_end(one, others, bound, known, done))
+            return self.divide(branches, nodes, done + 1)
+        nonempty = _differ(self.divide(branches, nodes, done + 1), _formula(subject), _formula(object_))
+        return make_union(nonempty, self._with_one_end(one, others, bound, nodes, done))
 
     def _with_one_end(
-        self, one: WindowAtom, others: Sequence[WindowAtom], bound: Known, known: Known, done: int
+        self, one: WindowAtom, others: Sequence[WindowAtom], bound: set[tuple[Term, str | None]], nodes: Nodes, done: int
     ) -> Operator:
         """Return the solutions in which the path of an atom is empty, so that its two ends are one."""
         kept, replaced = one.atom.subject, one.atom.object
         is_better = not isinstance(kept, Constant) and (kept, one.window) not in bound and (replaced, one.window) in bound
         if isinstance(replaced, Constant) or is_better:
             kept, replaced = replaced, kept
+        windows = [] if _is_bound(one, bound) else [one.window]
+        if isinstance(kept, Constant):
+            windows = [other.window for other in others if replaced in _variable_ends(other) and _may_be_empty(other)]
+        added = [(kept, window) for window in windows if not bound & {(kept, window), (replaced, window)}]
+        renamed = [(kept if term == replaced else term, window) for term, window in nodes]
         rest = [_with_term(other, replaced, kept) for other in others]
-        known = frozenset((kept if term == replaced else term, window) for term, window in known)
+        inner = self.divide(rest, tuple(dict.fromkeys([*renamed, *added])), done)
         name = name_of(replaced)
         assert name is not None
-        if _is_bound(one, bound):
-            inner = self.divide(rest, known, done)
-        else:
-            inner = make_join(self.nodes(kept, one.window), self.divide(rest, known | {(kept, one.window)}, done))
         return Extend(inner, name, _formula(kept), is_joined=True)
 
     def with_literals(self, one: WindowAtom) -> Operator:
@@ -176,11 +179,15 @@ class _Division:
         return make_union(nonempty, itself, of_nodes)
 
     def nodes(self, term: Term, window: str | None) -> Operator:
-        """Return the nodes of the graph of a window, each once, as the values of a variable."""
+        """Return the nodes of the graph of a window, each once, as the values of a variable.
+
+        Where the term is a constant, return one solution if it is a node, otherwise none.
+        """
+        columns = () if isinstance(term, Constant) else (_name(term),)
         predicate = Variable(_name(self._fresh()))
         ends = [(term, self._fresh()), (self._fresh(), term)]
         found = [Conjunction((WindowAtom.of_every_label(subject, predicate, object_, window),)) for subject, object_ in ends]
-        return Distinct(make_union(*(Project(one, (_name(term),)) for one in found)))
+        return Distinct(make_union(*(Project(one, columns) for one in found)))
 
 
 def _name(term: Term) -> str:
@@ -193,9 +200,15 @@ def _formula(term: Term) -> Formula:
     return term if isinstance(term, Constant) else Variable(_name(term))
 
 
-def _is_bound(one: WindowAtom, bound: Known) -> bool:
+def _is_bound(one: WindowAtom, bound: set[tuple[Term, str | None]]) -> bool:
     """Return whether an end of an atom is a constant or is bound to a node."""
     return any(isinstance(term, Constant) or (term, one.window) in bound for term in (one.atom.subject, one.atom.object))
+
+
+def _variable_ends(one: WindowAtom) -> set[Term]:
+    """Return the ends of an atom if both are variables, otherwise none."""
+    ends: set[Term] = {one.atom.subject, one.atom.object}
+    return set() if any(isinstance(term, Constant) for term in ends) else ends
 
 
 def _differ(operator: Operator, one: Formula, other: Formula) -> Operator:

@@ -17,6 +17,7 @@ from rpq.language.hypercube import Hypercube, reads_of, undivided
 from rpq.language.notation import ORDER_OPTIONS, Language, unsuitable_option
 from rpq.language.pattern import (
     Atom,
+    Constant,
     Variable,
     accepted_edges,
     accepted_edges_on_paths,
@@ -588,9 +589,10 @@ def _kinds(operator: Operator) -> Mapping[str, ColumnKind]:
             return _either(_kinds(left), _kinds(right))
         case Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner) | Project(inner) | Slice(inner):
             return _kinds(inner)
-        case Extend(inner, variable, formula):
+        case Extend(inner, variable, formula, is_joined):
             kinds = _kinds(inner)
-            return {**kinds, variable: _kind(formula, kinds)}
+            is_term = is_joined and isinstance(formula, Constant)  # an end of a path that may be empty, or a window's name
+            return {**kinds, variable: "vertex" if is_term else _kind(formula, kinds)}
         case Group(inner, _, aggregates):
             kinds = _kinds(inner)
             return {**kinds, **{name: _kind(one, kinds) for name, one in aggregates}}

@@ -94,6 +94,28 @@ def test_a_path_that_may_be_empty_joins_in_exists_what_is_equal_around_it(path):
     assert push(running, "x x a 1", "x y a 2", "y x b 3") == ["+ x y @2", "- x y @3"]
 
 
+def test_a_path_between_variables_that_may_be_empty_joins_nodes_alone_with_themselves():
+    #   z is the middle of the path, and no node before 2
+    running = engine("SELECT ?x { ?x <a>?/<b>? <z> }")
+    assert push(running, "x y a 1", "x z c 2", "y z b 3", "x z c 4 -", "y z b 5 -") == [
+        "+ z @2", "+ x @3", "+ y @3", "- x @5", "- y @5", "- z @5",
+    ]  # fmt: skip
+    assert push(engine("SELECT ?x { <z> <a>?/<b>? ?x }"), "x y a 1", "z x b 2") == ["+ x @2", "+ z @2"]
+    assert push(engine("SELECT ?x { <z> <a>? ?y . ?y <b>? <z> . ?x <c> ?y }"), "x z c 1") == ["+ x @1"]
+    assert push(engine("ASK { <z> <a>?/<b>? <z> }"), "x y c 1") == ["+ @1"]
+
+
+def test_what_an_empty_path_joins_with_itself_is_bound_at_both_ends():
+    #   both paths from x may be empty at once, and so may the one behind a path from x to x
+    assert push(engine("SELECT * { ?x <a>? ?y . ?x <b>? ?z }"), "x y c 1") == ["+ x x x @1", "+ y y y @1"]
+    assert push(engine("SELECT * { ?x <a>? ?x . ?x <b>? ?y }"), "x y c 1") == ["+ x x @1", "+ y y @1"]
+
+
+def test_what_an_empty_path_joins_with_a_constant_is_a_vertex():
+    literal = '"1"^^<http://www.w3.org/2001/XMLSchema#integer>'
+    assert sorted(push(engine("SELECT ?y { <x> <a>? ?y }"), f"x {literal} a 1")) == [f"+ {literal} @1", "+ x @1"]
+
+
 def test_a_window_that_is_named_around_exists_is_that_in_it():
     windows = "FROM NAMED WINDOW <v> [RANGE 10] FROM NAMED WINDOW <w> [RANGE 5]"
     values = "VALUES ?w { <v> <w> <none> }"

@@ -202,6 +202,35 @@ def test_equal_parts_beside_a_variable_as_predicate_count_once(text, tuples, siz
     twins.compare_counts()
 
 
+ENDS = st.sampled_from(["?x", "?x", "?y", "?y", "?z", "<urn:x>", "<urn:none>", "<urn:a>"])
+MAYBE_EMPTY = st.sampled_from(
+    ["<urn:a>?", "<urn:b>*", "<urn:a>?/<urn:b>?", "^<urn:b>?/<urn:a>*", "<urn:b>|<urn:b>?/<urn:a>?", "!()?", "<urn:b>", "?p"]
+)
+
+
+@st.composite
+def maybe_empty_paths(draw) -> str:
+    """A query with paths that may be empty between variables and constants, some of which are nodes."""
+    triples = st.tuples(ENDS, MAYBE_EMPTY, ENDS).map(" ".join)
+    body = " . ".join(draw(st.lists(triples, min_size=1, max_size=4)))
+    wrapped = ["{}", "{}", "?x <urn:a> ?y FILTER NOT EXISTS {{ {} }}", "?x <urn:a> ?y OPTIONAL {{ {} }}"]
+    head = draw(st.sampled_from(["SELECT *", "SELECT ?x", "SELECT DISTINCT ?x ?y", "ASK"]))
+    return f"{head} {{ {draw(st.sampled_from(wrapped)).format(body)} }}"
+
+
+@examples(40)
+@given(maybe_empty_paths(), streams(longest=10), st.integers(1, 4), st.integers(0, 10))
+def test_paths_that_may_be_empty_join_what_they_join_by_the_oracle_and_by_pyoxigraph(text, tuples, size, saved):
+    question = asked(text, Window(size=10, slide=5))
+    twins = Twins(question)
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+        if begin <= saved < begin + size:
+            twins.restore()
+    twins.compare_counts()
+    compare(question, tuples, [], [size])
+
+
 POSITIONS = [
     "SELECT ?x ?z { ?x <urn:b> ?z { SELECT ?x { ?x <urn:a> ?y } ORDER BY DESC(?y) LIMIT 1 } }",
     "SELECT ?x { ?x <urn:a> ?y FILTER EXISTS { SELECT ?y { ?y <urn:b> ?z } ORDER BY ?z LIMIT 2 } }",

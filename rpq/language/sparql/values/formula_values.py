@@ -103,12 +103,16 @@ def _coalesce(binding: Binding, evaluators: list[Evaluator]) -> str:
 
 
 def _evaluate_in(binding: Binding, evaluators: list[Evaluator], *, is_negated: bool) -> str:
-    """Evaluate IN: true if any member is equal, otherwise an error if any comparison is an error."""
-    left, *members = evaluators
+    """Evaluate IN: true if any member is equal, otherwise an error if any comparison is an error.
+
+    The operator tests a term (section 17.4.1.9), so without one it is an error, even if there are no members.
+    """
+    first, *members = evaluators
+    term = first(binding)
     problem: NoValue | None = None
     for one in members:
         try:
-            if is_equal(left(binding), one(binding)):
+            if is_equal(term, one(binding)):
                 return boolean_term(not is_negated)
         except NoValue as error:
             problem = error
