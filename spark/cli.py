@@ -509,7 +509,13 @@ def stream_command(**options: Any) -> None:
             if rules is not None:
                 stamps = {rule.names["timestamp"] for rule in rules.rules}
             edges, first_edges = Stream.edges(
-                session, options["folder"], options["files"], options["max_files"], timestamps=stamps
+                session,
+                options["folder"],
+                options["files"],
+                options["max_files"],
+                timestamps=stamps,
+                sequence=sequence,
+                on_error=options["on_error"],
             )
         read: Callable[..., EdgeColumns] = partial(edge_columns, names=names)
         if rules is not None and not is_topic(options["folder"]):

@@ -14,6 +14,8 @@ class PipelineError(RpqError):
 
 _OURS = re.compile(r"^(?:rpq|spark|automata)\.[\w.]+(?:Error|Exception): (.+)$", re.MULTILINE)
 _CALL = re.compile(r"An error occurred while calling \S+")
+_STREAM = re.compile(r"^.* terminated with exception: ")
+_HEADER = re.compile(r"(CSV header does not conform to the schema)[\s\S]*?^\s*E(xpected: .+ but found: .+)$", re.MULTILINE)
 _FILE = re.compile(r"^.*(?:reading file|footer for file:?) .*$", re.MULTILINE)
 _CLASS = re.compile(r"^(?:Caused by: )?(?:[a-z]\w*\.)+[\w$]+: ")
 _CODES = re.compile(r"\[[A-Z][A-Z0-9_.]+\] | SQLSTATE: \w+")
@@ -27,6 +29,9 @@ def plain_message(error: BaseException) -> str:
     "column 'op': '?' is not an operation"
     >>> plain_message(Exception("[READ] Encountered error while reading file x.gz. SQLSTATE: K\\nCaused by: a.B: It ends"))
     'Encountered error while reading file x.gz: It ends'
+    >>> header = "CSV header does not conform to the schema.\\n Header: b, a\\n Schema: a, b\\n Expected: a but found: b"
+    >>> plain_message(Exception(f"Query [id = 1] terminated with exception: error while reading file x\\n{header}"))
+    'error while reading file x: CSV header does not conform to the schema: expected: a but found: b'
     """
     messages = [str(error), *_java_messages(error)]
     text = "\n".join(messages)
@@ -35,8 +40,11 @@ def plain_message(error: BaseException) -> str:
     first = next((line for one in messages if not _CALL.match(line := first_line(one))), first_line(error))
     if found := _FILE.search(text):
         first = found[0].rpartition(": org.apache.spark.SparkException: ")[2]
+    first = _STREAM.sub("", first)
     causes = [line for line in text.splitlines() if line.startswith("Caused by: ")]
     cause = first_line(messages[-1]) if len(messages) > 1 else causes[-1] if causes else ""
+    if found := _HEADER.search(text):
+        cause = f"{found[1]}: e{found[2]}"
     first, cause = (_CODES.sub("", _CLASS.sub("", one)).strip().rstrip(".") for one in (first, cause))
     return (f"{first}: {cause}" if cause and cause not in first else first)[:_LONGEST]
 

@@ -97,7 +97,7 @@ class RowGuard:
         assert self.limit is not None
         return RowLimitError(
             f"query {query!r}: {what} would bring {number:,} rows or more at once; the limit is {self.limit:,}. "
-            f"Restrict the query, take a smaller window, or raise max_rows. {afterwards}",
+            f"Restrict the query, take a smaller window, or raise max_rows (--max-rows). {afterwards}",
             query=query,
             row=row,
             number=number,
@@ -107,7 +107,7 @@ class RowGuard:
 
 _GO_ON = (
     "The rows of all earlier tuples have been delivered, and none of this one; the engine accepts no further tuples: "
-    "continue from a saved state with Engine.restore(…, max_rows=…)"
+    "continue from a saved state with Engine.restore(…, max_rows=…), or a run from its --checkpoint"
 )
 
 

@@ -467,8 +467,9 @@ class Service(EngineThread):
         self._slice.update(tuples.num_rows, rows=len(changes), seconds=time.perf_counter() - began)
         if error is not None:
             bad = next(post for post in posts if post.done < post.rows)
-            if isinstance(error, InputError) and error.row is not None:
-                error.args = (str(error).replace(f"row {error.row}:", f"row {bad.done}:", 1),)
+            if isinstance(error, (InputError, LimitError)) and error.row is not None:
+                place = "row {}:" if isinstance(error, InputError) else "tuple {} of the batch"
+                error.args = (str(error).replace(place.format(error.row), place.format(bad.done), 1),)
                 error.row = bad.done
             bad.error = NotApplied(error, applied=bad.done, position=self.position)
         if is_broken:

@@ -11,7 +11,7 @@ import click
 
 import rpq
 from rpq.readers.text.line_layout import INTEGER
-from rpq.spark.columns import Identity
+from rpq.spark.columns import Identity, quoted
 from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
@@ -31,6 +31,18 @@ LATE_SHARE = 0.01
 """The share of late tuples above which a run ends with a warning."""
 
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
+_TEXT_LAYOUT: Mapping[str, Any] = {
+    "header": True,
+    "escape": '"',
+    "multiLine": True,
+    "enforceSchema": False,
+    "columnPruning": False,
+}
+"""The layout of text files as in `rpq.readers.text`: quotes in a field are doubled, and such a field may span lines.
+
+Without `enforceSchema` Spark compares the header of each file with the columns; otherwise it would go by their order.
+Without `columnPruning` it counts the fields of a row, which it otherwise does not if some column is not read.
+"""
 
 
 class Stream:
@@ -76,12 +88,20 @@ class Stream:
 
     @staticmethod
     def edges(
-        session: SparkSession, folder: str, files: str, max_files: int, *, timestamps: Collection[str] = ("timestamp",)
+        session: SparkSession,
+        folder: str,
+        files: str,
+        max_files: int,
+        *,
+        timestamps: Collection[str] = ("timestamp",),
+        sequence: str | None = None,
+        on_error: str = "stop",
     ) -> tuple[DataFrame, Callable[[], DataFrame]]:
         """Return a stream of the files that appear in a folder, the oldest first, with the columns of the existing files.
 
         Return also the existing files as a data frame.  In text files the first value determines whether the columns
-        `timestamps` contain integers or times.
+        `timestamps` contain integers or times, and the column `sequence` contains integers.  A line of them that is no row
+        with these columns ends the stream, or is left out if `on_error` is "skip".
         """
         if not hadoop_files.is_folder(session, folder):
             raise PipelineError(f"{folder}: there is no such folder")
@@ -93,11 +113,14 @@ class Stream:
         if files == "parquet":
             existing = now.parquet(folder)
             return later.schema(existing.schema).parquet(folder), lambda: existing
-        separator = _SEPARATORS[files]
-        text = now.option("header", True).option("sep", separator).csv(folder)
+        layout = {**_TEXT_LAYOUT, "sep": _SEPARATORS[files]}
+        text = now.options(**layout).csv(folder)
         types = {name: _kind_of_times(text, name, folder) for name in timestamps}
-        schema = ", ".join(f"`{name}` {types.get(name, 'string')}" for name in text.columns)
-        return later.schema(schema).option("header", True).option("sep", separator).csv(folder), lambda: text
+        if sequence is not None:
+            types[sequence] = "bigint"
+        schema = ", ".join(f"{quoted(name)} {types.get(name, 'string')}" for name in text.columns)
+        mode = "DROPMALFORMED" if on_error == "skip" else "FAILFAST"
+        return later.schema(schema).options(**layout, mode=mode).csv(folder), lambda: text
 
     def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
         """Run until no files are left (with `once`) or until interrupted, and return the figures."""
@@ -186,7 +209,7 @@ def label_sizes(edges: DataFrame, names: ColumnNames | None, labels: Sequence[st
     if names is not None and names.constant_label is not None:
         return {}
     column = "label" if names is None else names["label"]
-    counts = Counter(row[0] for row in edges.select(f"`{column}`").limit(SAMPLE_TUPLES).collect())
+    counts = Counter(row[0] for row in edges.select(quoted(column)).limit(SAMPLE_TUPLES).collect())
     return {label: max(counts[label], 1) for label in labels} if any(counts[label] for label in labels) else {}
 
 
@@ -194,7 +217,7 @@ def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:
     """Return the type of the timestamps of text, by the first value.  Raises `PipelineError` if this is no timestamp."""
     if column not in text.columns:
         return "bigint"  # a missing column is reported where columns are resolved
-    first = text.select(f"`{column}`").where(f"`{column}` is not null").first()
+    first = text.select(quoted(column)).where(f"{quoted(column)} is not null").first()
     if first is None or INTEGER.fullmatch(first[0].strip()):
         return "bigint"
     if time_kind(first[0].strip()) is None:

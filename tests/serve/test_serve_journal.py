@@ -25,7 +25,7 @@ from rpq.files import record_log
 from rpq.run.record_log import LogError, parse_log
 from rpq.serve import storage as saving
 from rpq.serve.engine_thread import Call
-from rpq.serve.requests import QueryDefaults, StorageUnavailable
+from rpq.serve.requests import NotApplied, QueryDefaults, StorageUnavailable
 from rpq.serve.service import Push
 from rpq.serve.storage import (
     KIND,
@@ -736,6 +736,26 @@ def test_posts_that_cannot_be_joined_are_pushed_one_by_one(monkeypatch):
             served.service.submit(job)
         gate.set()
         assert [job.waiter.result(60).tuples for job in jobs] == [1] * 5 and len(served.answers("a+")) == 5
+
+
+def test_a_limit_is_told_with_the_tuple_of_its_post(tmp_path):
+    """Posts that wait are pushed together; each client counts its own tuples."""
+    with Served(PATH, max_rows=3, checkpoint=tmp_path / "state") as served:
+        served.post(*[("x", f"z{n}", "a", 1) for n in range(3)])
+        jobs = [
+            Push(batch(("u", "v", "a", 1)), Future()),
+            Push(batch(("r", "s", "a", 1), ("y", "x", "a", 1)), Future()),
+        ]
+        gate = threading.Event()
+        served.service.submit(Call(lambda: gate.wait(60), Future()))
+        for job in jobs:
+            served.service.submit(job)
+        gate.set()
+        assert jobs[0].waiter.result(60).tuples == 1
+        with pytest.raises(NotApplied) as refused:
+            jobs[1].waiter.result(60)
+        assert refused.value.applied == 1 and "tuple 1 of the batch would bring" in str(refused.value)
+        assert ("r", "s") in served.answers("a+") and served.post(("p", "q", "a", 2)).status_code == 200
 
 
 @pytest.mark.parametrize("error", [StopIteration("bang"), StopAsyncIteration("bang"), MemoryError("bang")])

@@ -122,7 +122,7 @@ class MemoryGuard:
             raise MemoryLimitError(
                 f"query {query!r}: tuple {row} of the batch would make the engine grow to "
                 f"{needed:,} bytes; the limit is {self.limit:,}. Restrict sources or targets, take a smaller window, "
-                "or raise the limit",
+                "or raise memory_limit (--memory-limit)",
                 query=query,
                 row=row,
                 size=needed,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import re
 from collections import Counter
 
 import pytest
@@ -238,3 +239,42 @@ def test_a_stream_of_text_with_times(session, tmp_path):
     whole = found.selectExpr("query", "source", "target", "unix_seconds(timestamp)", "op").collect()
     inserts = [(*row[:4], "+") for row in ROWS]
     assert Counter(map(tuple, whole)) == Counter(map(tuple, rpq.Engine(QUERY).push_rows(inserts).rows()))
+
+
+QUOTED = "source,target,label,timestamp,number\n" + """\
+"a""b",y,a,1,2
+"c, d",z,a,2,3
+"e
+f",y,b\\,2,5
+x,y,a,3,9
+x,z,a,3,8
+"""
+
+
+def test_a_stream_of_text_has_the_rows_of_its_lines(session, tmp_path):
+    """Quotes, line ends in them and backslashes are read as by `rpq run`; a column may order tuples of one timestamp."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "0.csv").write_text(QUOTED)
+    (folder / "1.csv").write_text(QUOTED.splitlines()[0] + "\nx,y,a,4,1,more\nx\nx,z,a,soon,2\nok,y,a,5,3\n")
+    every = rpq.Query("!()", window=rpq.Window(size=40, slide=5))
+    found = []
+    for on_error in ("skip", "stop"):
+        edges, _ = Stream.edges(session, str(folder), "csv", 2, sequence="number", on_error=on_error)
+        changes = pipeline.rpq_changes(edges, every, partitions=1, sequence="number", on_error=on_error)
+        state = str(tmp_path / on_error)
+        stream = changes.writeStream.format("memory").queryName("text").option("checkpointLocation", state)
+        try:
+            stream.trigger(availableNow=True).start().awaitTermination()
+        except Exception as error:  # that of Spark
+            assert on_error == "stop" and plain_message(error).endswith("1.csv: Malformed CSV record: x,y,a,4,1,more")
+        else:
+            found = [tuple(row) for row in session.table("text").collect()]
+    engine = rpq.Engine(every)
+    whole = [row for batch in open_reader("edges", folder / "0.csv") for row in engine.push(batch.columns).rows()]
+    assert Counter(found) == Counter([*map(tuple, whole), ("!()", "ok", "y", 5, "+")])
+    (folder / "0.csv").write_text("target,source,label,timestamp,number\nx,y,a,1,1\n")
+    (folder / "1.csv").write_text(QUOTED)
+    with pytest.raises(Exception) as caught:
+        Stream.edges(session, str(folder), "csv", 2)[1]().collect()
+    assert re.search(r"header does not conform to the schema: expected: \w+ but found: \w+", plain_message(caught.value))
