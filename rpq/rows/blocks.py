@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from rpq.compiled.arrays.hashing import first_candidate, id_at, mixed, new_table, next_candidate, put
+from rpq.compiled.arrays.hashing import first_candidate, id_at, mix, new_table, next_candidate, put
 from rpq.compiled.kernel_cache import njit
 from rpq.rows.column_kernels import Names, Region
 from rpq.rows.delta import Delta, IdRows
@@ -436,7 +436,7 @@ def _compact_sparse(ids, table):
     entries = len(table)
     count = np.int64(0)
     for i in range(len(ids)):
-        found = first_candidate(table, entries, mixed(np.uint64(ids[i])))
+        found = first_candidate(table, entries, mix(np.uint64(ids[i])))
         while found >= 0 and used[id_at(table, found)] != ids[i]:
             found = next_candidate(table, entries, found)
         if found < 0:

@@ -11,7 +11,7 @@ import click
 
 import rpq
 from rpq.readers.text.line_layout import INTEGER
-from rpq.spark.columns import Identity, quoted
+from rpq.spark.columns import Identity, quote_name
 from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
@@ -118,7 +118,7 @@ class Stream:
         types = {name: _kind_of_times(text, name, folder) for name in timestamps}
         if sequence is not None:
             types[sequence] = "bigint"
-        schema = ", ".join(f"{quoted(name)} {types.get(name, 'string')}" for name in text.columns)
+        schema = ", ".join(f"{quote_name(name)} {types.get(name, 'string')}" for name in text.columns)
         mode = "DROPMALFORMED" if on_error == "skip" else "FAILFAST"
         return later.schema(schema).options(**layout, mode=mode).csv(folder), lambda: text
 
@@ -209,7 +209,7 @@ def label_sizes(edges: DataFrame, names: ColumnNames | None, labels: Sequence[st
     if names is not None and names.constant_label is not None:
         return {}
     column = "label" if names is None else names["label"]
-    counts = Counter(row[0] for row in edges.select(quoted(column)).limit(SAMPLE_TUPLES).collect())
+    counts = Counter(row[0] for row in edges.select(quote_name(column)).limit(SAMPLE_TUPLES).collect())
     return {label: max(counts[label], 1) for label in labels} if any(counts[label] for label in labels) else {}
 
 
@@ -217,7 +217,7 @@ def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:
     """Return the type of the timestamps of text, by the first value.  Raises `PipelineError` if this is no timestamp."""
     if column not in text.columns:
         return "bigint"  # a missing column is reported where columns are resolved
-    first = text.select(quoted(column)).where(f"{quoted(column)} is not null").first()
+    first = text.select(quote_name(column)).where(f"{quote_name(column)} is not null").first()
     if first is None or INTEGER.fullmatch(first[0].strip()):
         return "bigint"
     if time_kind(first[0].strip()) is None:
