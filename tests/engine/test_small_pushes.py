@@ -55,6 +55,24 @@ def test_the_calls_of_a_push_are_few(text: str, most: int) -> None:
     assert sorted(counts)[5] < most
 
 
+@pytest.mark.parametrize(
+    ("text", "labels", "most"),
+    [("?x a ?y . ?y b ?z", "ab", 175), ("SELECT ?x (AVG(?y) AS ?mean) { ?x <a> ?y } GROUP BY ?x", "a", 395)],
+    ids=["pattern", "average"],
+)
+def test_the_calls_of_an_insert_are_few(text: str, labels: str, most: int) -> None:
+    engine = rpq.Engine(rpq.Query(text, name="q", window=rpq.Window(size=200, slide=50)))
+    counts, rows = [], 0
+    for number in range(500):
+        edge = str(number % 30), str(7 * number % 31), labels[number % len(labels)]
+        with counted_calls() as calls:
+            changes = engine.insert(*edge, number)
+        counts.append(calls.count)
+        rows += changes.added
+    assert rows > 100
+    assert sorted(counts[300:])[100] < most
+
+
 QUESTIONS = {
     "path": "a/b*",
     "pattern": "?x a ?y . ?y b ?z",

@@ -44,7 +44,7 @@ from rpq.language.query import Vertex
 from rpq.language.readings import for_identity, from_clauses, has_conditions, is_ordered, over_dataset, static_graphs_of
 from rpq.rows.blocks import FEW, FEW_OF_CHUNK, Block, FewRows, few_rows_of
 from rpq.rows.delta import Delta, split_by_query
-from rpq.stream.arrays.event_grouping import end_of_event
+from rpq.stream.arrays.event_grouping import begins_of_events, end_of_event
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
 from rpq.stream.edges.edge_ends import Ends
@@ -1017,8 +1017,11 @@ def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
     """Return for each of `count` tuples from `first` on the first one of its event; None where each is an event."""
     if tuples.first is None:
         return None
-    places = tuples.first[first : first + count] - first
-    return None if (np.diff(places) == 1).all() else places
+    places = tuples.first[first : first + count]
+    if first:
+        places = places - first
+    is_last_alone = places[-1] == count - 1  # most often not: then the others need not be compared
+    return None if is_last_alone and len(begins_of_events(places)) == count else places
 
 
 class _NextChunk(NamedTuple):

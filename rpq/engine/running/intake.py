@@ -16,6 +16,7 @@ import pyarrow as pa
 from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import QueryError
+from rpq.stream.arrays.event_grouping import begins_of_events
 from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
 from rpq.stream.edges.edge_filter import EdgeFilter
@@ -50,12 +51,15 @@ class EventClock:
         count = len(tuples)
         if not count:
             return tuples
-        rows = np.arange(count, dtype=np.int64)
-        first = rows if tuples.first is None else tuples.first
-        number = self.number + np.cumsum(first == rows)
-        time = np.maximum.accumulate(tuples.timestamp)
+        first = np.arange(count) if tuples.first is None else tuples.first
+        begins = first if tuples.first is None else begins_of_events(first)
+        time = np.maximum.accumulate(tuples.timestamp[begins])  # the tuples of an event have one time
         if self.time is not None:
-            time = np.maximum(time, self.time)
+            np.maximum(time, self.time, out=time)
+        number = np.arange(self.number + 1, self.number + 1 + len(begins))
+        if len(begins) < count:
+            lengths = np.diff(begins, append=count)
+            number, time = np.repeat(number, lengths), np.repeat(time, lengths)
         return replace(tuples, timestamp=number, reported_time=time, first=first)
 
     def note_applied(self, tuples: Columns) -> None:

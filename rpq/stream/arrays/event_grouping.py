@@ -37,8 +37,21 @@ def first_of_events(column: Any) -> np.ndarray:
             raise InputError(f"column 'event' of type {column.type} cannot be read: {problem}", column="event") from None
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         begins[1:] = (codes[1:] != codes[:-1]) | (codes[1:] < 0)
-    rows = np.arange(len(begins), dtype=np.int64)
-    return np.maximum.accumulate(np.where(begins, rows, 0))
+    rows = np.flatnonzero(begins)
+    return np.repeat(rows, np.diff(rows, append=len(begins)))
+
+
+def begins_of_events(first: np.ndarray) -> np.ndarray:
+    """Return the rows of the first tuples of events, from `first_of_events`. O(tuples).
+
+    An event can have millions of tuples: no array with an integer for each is made.
+
+    >>> begins_of_events(np.array([0, 0, 2, 3, 3])).tolist()
+    [0, 2, 3]
+    """
+    begins = np.ones(len(first), bool)
+    np.not_equal(first[1:], first[:-1], out=begins[1:])
+    return np.flatnonzero(begins)
 
 
 def event_times(first: np.ndarray, timestamp: np.ndarray) -> np.ndarray:
@@ -49,7 +62,7 @@ def event_times(first: np.ndarray, timestamp: np.ndarray) -> np.ndarray:
     """
     if not len(first):
         return timestamp
-    begins = np.flatnonzero(first == np.arange(len(first)))
+    begins = begins_of_events(first)
     lengths = np.diff(begins, append=len(first))
     return np.repeat(np.maximum.reduceat(timestamp, begins), lengths)
 

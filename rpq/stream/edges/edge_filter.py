@@ -158,9 +158,12 @@ class EdgeFilter:
         """Return which edges are not accepted (uint8 a row), None where all are. O(rows)."""
         if not self.filtered_labels:
             return None
-        flags = np.zeros(len(label), np.uint8)
         inside = label < len(self._flags)
-        flags[inside] = self._flags[label[inside]]
+        if inside.all():
+            flags = self._flags[label]
+        else:
+            flags = np.zeros(len(label), np.uint8)
+            flags[inside] = self._flags[label[inside]]
         if not flags.any():
             return None
         constants, arrays = self._arrays_for("int64" if pa.types.is_integer(source.type) else "string")

@@ -138,7 +138,9 @@ class LabelDictionary:
         ids = np.fromiter((known.get(name, -1) for name in names), np.int32, len(names))
         new: list[int] = []
         if len(ids) and ids.min() < 0:
-            for code in np.unique(codes).tolist():  # a dictionary may hold names that no row has
+            occurs = np.zeros(len(names), bool)  # a dictionary may hold names that no row has
+            occurs[codes] = True
+            for code in np.flatnonzero(occurs).tolist():
                 if ids[code] < 0:
                     before = len(known)
                     ids[code] = self.add(names[code])

@@ -232,7 +232,15 @@ def number_text(number: Number) -> str:
         return _float_text(amount, is_single=number.type == "float")
     if number.type == "integer":
         return str(amount)
-    units = int(amount * DECIMAL_UNIT)
+    return decimal_text(int(amount * DECIMAL_UNIT))
+
+
+def decimal_text(units: int) -> str:
+    """Return the text of a decimal, from its units of 10⁻¹⁸.
+
+    >>> decimal_text(-15 * 10**17)
+    '-1.5'
+    """
     digits = f"{abs(units):019d}"
     fraction = digits[-18:].rstrip("0")
     return ("-" if units < 0 else "") + digits[:-18] + (f".{fraction}" if fraction else "")

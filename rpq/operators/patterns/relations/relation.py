@@ -329,9 +329,11 @@ class RelationStore:
         assert not fields["has_labels"], "edges have no room for a label and a place in a list"
         fields["cell"][side], fields["word"][side], fields["bit"][side] = self.take_headers(1)[0]
         edges = int(fields["edges"])
+        if not edges:
+            return
         # A list of n edges passes through regions of fewer than 4 n entries in all.
         self._reshape(room=4 * edges)
-        if edges and not fill_side(view(self.relations), relation, side):
+        if not fill_side(view(self.relations), relation, side):
             raise AssertionError("the arena was too small for a side")
 
     def take_headers(self, count: int) -> list[tuple[int, int, int]]:

@@ -272,8 +272,10 @@ class NumericColumn(_FormulaColumn[int]):
         found = take_records(self._by_vertex, ids)
         missing = np.flatnonzero(self._are_unknown(found))
         if len(missing):
-            fresh = np.sort(ids[missing])
-            fresh = fresh[np.diff(fresh, prepend=-1) != 0]  # as `unique`, which hashes, at many times its speed
+            fresh = ids[missing]
+            if len(fresh) > 1:
+                fresh.sort()
+                fresh = fresh[np.diff(fresh, prepend=-1) != 0]  # as `unique`, which hashes, at many times its speed
             results = self._judged_singly(fresh) if len(fresh) < FEW else self._vertex_values(fresh)
             words(self._by_vertex)[fresh] = words(results)
             found = take_records(self._by_vertex, ids)

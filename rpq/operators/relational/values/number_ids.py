@@ -8,7 +8,6 @@ would cost more than everything else.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +28,7 @@ from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, Number, number_term
+from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, Number, decimal_text, number_term
 from rpq.stream.names.terms import XSD
 
 # Fields of `Numbers.fields`.
@@ -185,7 +184,7 @@ def computed_text(kind: int, high: int, low: int) -> str:
     if kind == INTEGER:
         return f'"{low}"^^<{XSD}integer>'
     if kind == DECIMAL:
-        return number_term(Number("decimal", Fraction(high * 2**64 + low % 2**64, DECIMAL_UNIT)))
+        return f'"{decimal_text(high * 2**64 + low % 2**64)}"^^<{XSD}decimal>'
     return number_term(Number(NUMBER_TYPES[kind], np.int64(low).view(np.float64).item()))
 
 
