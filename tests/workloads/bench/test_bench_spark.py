@@ -146,7 +146,7 @@ def test_each_part_once(session, rpq_on_spark, tmp_path, monkeypatch):
 
     # Outside of tests, and in the longer test, each of these is a process with a JVM of its own.
     monkeypatch.setattr(spark_speed._Bench, "_session", measured_here)
-    monkeypatch.setattr(spark_speed, "_timed", timed_here)
+    monkeypatch.setattr(spark_speed, "_time_command", timed_here)
     monkeypatch.setattr("rpq.spark.jvm.session.open_session", lambda **_: session)
     monkeypatch.setattr(type(session), "stop", lambda _: None)
     by_kind = measured(tmp_path, "--edges", 8_000, "--scale", 0.01, "--queries", "a2q/c2a*")
