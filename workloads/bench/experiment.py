@@ -15,6 +15,7 @@ from rpq.errors import install_command
 from rpq.files.destinations import open_replacement
 from rpq.workloads import named_queries
 from rpq.workloads.bench.streams import Stream, open_streams
+from rpq.workloads.named_queries import UnknownQueryError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -168,7 +169,10 @@ class Experiment:
     seconds: float = 60.0
 
     def run(self, settings: Settings, say: Say) -> dict[str, Any]:
-        """Measure, write NAME.json and NAME.png, and return the content of the JSON."""
+        """Measure, write NAME.json and NAME.png, and return the content of the JSON.
+
+        Raises `UnknownQueryError` if the settings select nothing.
+        """
         from rpq.workloads.bench.machine import describe_machine
 
         machine, started = describe_machine(), time.monotonic()
@@ -178,6 +182,8 @@ class Experiment:
             result = self._result(settings, machine, outcome)
             result["elapsed_seconds"] = round(time.monotonic() - started, 1)
             write_result(settings.output, self.name, result | {"complete": False})
+        if not result:
+            raise UnknownQueryError(f"--only {','.join(settings.queries)}: {self.name} has no such queries")
         result["complete"] = True
         say(f"wrote {write_result(settings.output, self.name, result)}")
         if self.plot is not None:

@@ -293,6 +293,14 @@ def test_every_experiment_has_a_test_and_helps():
     assert CliRunner().invoke(bench, ["nothing"]).exit_code == 2
 
 
+def test_queries_that_an_experiment_lacks_are_refused(tmp_path):
+    options = ["general-engines", "--only", "Q99", "--edges", "1000", "--output", str(tmp_path)]
+    ran = CliRunner().invoke(bench, options)
+    assert ran.exit_code == 1 and "--only Q99: general-engines has no such queries" in ran.output
+    ran = CliRunner().invoke(bench, ["growth", "--only", "15a", "--output", str(tmp_path)])
+    assert ran.exit_code == 1 and "unknown figure '15A'" in ran.output and not [*tmp_path.iterdir()]
+
+
 @pytest.mark.ci
 def test_all_experiments_continue_after_one_that_fails_and_after_an_interruption(tmp_path, monkeypatch):
     """`automata` takes a second; `ldbc` fails, because the folder has no such files."""
