@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -39,7 +39,7 @@ Binding = dict[str, Any]
 
 @dataclass(frozen=True)
 class Step:
-    """An edge or a quantified edge between two nodes: its text, and the edges that it may walk, forward and backward."""
+    """An edge or a quantified part between two nodes: its text, and the edges that it may walk, forward and backward."""
 
     text: str
     labels: Callable[[str], bool]
@@ -48,6 +48,8 @@ class Step:
     variable: str | None
     least: int | None = None
     most: int | None = None
+    inner: tuple[Step, ...] = ()
+    """The edges of a path in parentheses that is repeated."""
 
     @property
     def is_quantified(self) -> bool:
@@ -67,7 +69,7 @@ class Step:
 
     def pairs(self, edges: Sequence[Edge]) -> set[tuple[str, str]]:
         """Return the pairs that some path joins."""
-        once = {(start, end) for start, end, _ in self.walks(edges)}
+        once = _composed(step.pairs(edges) for step in self.inner) if self.inner else self._joined(edges)
         if not self.is_quantified:
             return once
         assert self.least is not None
@@ -76,8 +78,19 @@ class Step:
         for length in range(1, last + 1):
             if length >= self.least:
                 found |= power
-            power = {(one, other) for one, middle in power for begin, other in once if middle == begin}
+            power = _composed((power, once))
         return found
+
+    def _joined(self, edges: Iterable[Edge]) -> set[tuple[str, str]]:
+        return {(start, end) for start, end, _ in self.walks(edges)}
+
+
+def _composed(parts: Iterable[set[tuple[str, str]]]) -> set[tuple[str, str]]:
+    """Return the pairs that parts join one behind the other."""
+    first, *others = parts
+    for part in others:
+        first = {(one, other) for one, middle in first for begin, other in part if middle == begin}
+    return first
 
 
 @dataclass(frozen=True)
@@ -260,7 +273,7 @@ def value_of(binding: Binding, name: str) -> Any:
     variable, _, attribute = name.partition(".")
     value = binding.get(variable)
     if value is None or not attribute or attribute == "id":
-        return value
+        return value.number if isinstance(value, Edge) else value
     return getattr(value, attribute)
 
 
@@ -334,14 +347,20 @@ def steps(draw: st.DrawFn, variable: str | None, *, quantified: bool, language: 
     elif kind == "map":
         inside, condition = f" {{amount: {limit}}}", lambda edge: _compared("=", edge.amount, limit)
     elif kind == "time":
-        inside, condition = f" WHERE {name}.timestamp > {5 * limit}", lambda edge: edge.timestamp > 5 * limit
+        inside, condition = f" WHERE {name}.timestamp > {5 * limit}", lambda edge: _compared(">", edge.timestamp, 5 * limit)
     least = most = None
     length = behind = ""
+    inner: tuple[Step, ...] = ()
     if quantified:
         least, most = draw(st.sampled_from([(1, None), (1, 2), (2, 2), (2, 3), (3, None)]))
         behind = "+" if (least, most) == (1, None) else f"{{{least}}}" if least == most else f"{{{least},{most or ''}}}"
         if language == "cypher" and draw(st.booleans()):
             length, behind = f"*{least}..{most or ''}", ""
+    if quantified and not length and not name and draw(st.integers(0, 3)) == 3:
+        names = ["qa", "qb"][: draw(st.integers(1, 2))]
+        inner = tuple(draw(steps(name, quantified=False, language=language)) for name in names)
+        whole = "()".join(["", *(step.text for step in inner), ""])
+        return Step(f"({whole}){behind}", lambda label: False, condition, "right", None, least, most, inner)
     left, right = {"right": ("-[", "]->"), "left": ("<-[", "]-"), "either": ("-[", "]-")}[direction]
     return Step(
         f"{left}{name}{label}{length}{inside}{right}{behind}",
@@ -387,8 +406,7 @@ def clauses(
                 )  # fmt: skip
             elif quantified:
                 fresh = f"q{next(numbers)}"
-                text = step.text.replace("[q", f"[{fresh}").replace(" q.", f" {fresh}.")
-                step = Step(text, step.labels, step.condition, step.direction, None, step.least, step.most)
+                step = replace(step, text=step.text.replace("[q", f"[{fresh}").replace(" WHERE q", f" WHERE {fresh}"))
             mine.append(step)
         nodes = [draw(node_texts(names, number=next(numbers))) for _ in range(length + 1)]
         if is_any and length == 2:
@@ -468,8 +486,8 @@ def conditions(draw: st.DrawFn, nodes: Sequence[str], edges: Sequence[str]) -> C
 
 
 @st.composite
-def match_queries(draw: st.DrawFn, *, language: str = "gql") -> DrawnQuery:
-    """Draw a query."""
+def match_queries(draw: st.DrawFn, *, language: str = "gql", is_numbered: bool = False) -> DrawnQuery:
+    """Draw a query, which may return the edges themselves if they have numbers or ids."""
     numbers = iter(range(10_000))
     is_distinct, is_grouped = draw(st.booleans()), draw(st.integers(0, 3)) == 3
     as_set = is_distinct and not is_grouped
@@ -529,7 +547,7 @@ def match_queries(draw: st.DrawFn, *, language: str = "gql") -> DrawnQuery:
         optional.append(clause)
         nodes, edges = list(dict.fromkeys([*nodes, *own_nodes])), [*edges, *own_edges]
     plain = [*nodes, *(f"{name}.id" for name in nodes[:1])]
-    plain += [f"{name}.{what}" for name in edges for what in ("amount", "timestamp")]
+    plain += [f"{name}.{what}" for name in edges for what in ("amount", "timestamp")] + edges * is_numbered
     paths = [path for clause in (*found, *optional) for path in clause.paths if not path.is_any]
     assume(plain or not as_set or not any(step.is_quantified for path in paths for step in path.steps))  # pairs, not counted
     items: list[tuple[str, str, str]] = []

@@ -102,8 +102,15 @@ def check(
 
 
 @examples(600, suppress_health_check=[*HealthCheck], phases=PHASES)
-@given(match_queries(), edge_streams(), st.sampled_from(["parallel", "triple"]), st.integers(1, 5))
-def test_answers_are_those_of_brute_force(query, stream, identity, chunk):
+@given(
+    st.sampled_from(["parallel", "triple"]).flatmap(
+        lambda identity: st.tuples(match_queries(is_numbered=identity == "parallel"), st.just(identity))
+    ),
+    edge_streams(),
+    st.integers(1, 5),
+)
+def test_answers_are_those_of_brute_force(query_and_identity, stream, chunk):
+    query, identity = query_and_identity
     check(query, stream, identity, chunk)
 
 
