@@ -512,6 +512,12 @@ def test_a_full_disk_leaves_what_was_there_or_whole_rows(here, tiny, name, how):
         assert output.read_bytes() == b"precious"
     elif output.exists():
         assert 0 < len(read_rows(output)) < 20_000
+    if how == "checkpoint":  # where there is room again, the run continues
+        subprocess.run(["mount", "-o", "remount,size=64m", tiny], check=True)
+        done = process(*RUN, "--input", "edges.txt", "--output", output, "--quiet", *options)
+        assert done.communicate(timeout=PATIENCE)[1] == b"" and done.returncode == 0
+        sources = sorted(line.split()[0] for line in Path("edges.txt").read_text().splitlines())
+        assert [row[0] for row in read_rows(output)] == sources
 
 
 def test_commands_that_write_other_files_refuse_what_cannot_be(rpq, here):
