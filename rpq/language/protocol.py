@@ -160,16 +160,9 @@ class Question(Protocol):
         """Return the same question over another window."""
 
 
-def _one_by_one(values: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
-    return [function(value) for value in values]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """The resources of a new running query: the division of its work, limits, and parts to share.
-
-    `map_workers` returns the results of a function for several objects, in the threads of the engine.
-    """
+    """The resources of a new running query: the division of its work, limits, and parts to share."""
 
     threads: int
     share: Share
@@ -182,7 +175,6 @@ class Resources:
     sharing: Literal["auto", "always", "never"] = "auto"  # whether queries share work that none of them needs alone
     is_late: bool = False  # whether it starts with an empty window while those of other queries hold edges
     shared: dict[Hashable, Any] = field(default_factory=dict)  # parts that queries share, by keys; queries add them
-    map_workers: Callable[[Sequence[Any], Callable[[Any], Any]], Any] = _one_by_one
 
 
 class Overrun(NamedTuple):

@@ -36,6 +36,8 @@ class ChunkDetails(NamedTuple):
     No event goes beyond the chunk. Rows are net of the whole event, which has that tuple's place in the order of a delta."""
     counts_only: bool = False
     """True if rows are only counted, so that deltas may lack them."""
+    has_edge_ids: bool = True
+    """False if another thread applies the chunk to the graph meanwhile: the `edge` of tuples is not known yet."""
 
 
 NO_DETAILS = ChunkDetails()

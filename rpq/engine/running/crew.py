@@ -60,21 +60,28 @@ class Crew:
         tuples: Any,
         edges: Edges,
         details: ChunkDetails,
+        *,
+        beside: Callable[[], object] | None = None,
     ) -> LimitError | None:
-        """Apply a chunk in all workers; return the first failure."""
-        if len(workers) == 1:
+        """Apply a chunk in all workers, and do what may be done `beside` that; return the first failure."""
+        if len(workers) == 1 and beside is None:
             try:
                 workers[0].apply(chunk, tuples, edges, details)
             except LimitError as failure:
                 return failure
             return None
 
-        def apply(worker: Worker) -> LimitError | None:
+        def apply(worker: Worker | None) -> LimitError | None:
             try:
-                worker.apply(chunk, tuples, edges, details)
+                if worker is not None:
+                    worker.apply(chunk, tuples, edges, details)
+                elif beside is not None:
+                    beside()
             except LimitError as failure:
                 return failure
             return None
 
-        met = [failure for failure in self.map(workers, apply) if failure is not None]
+        # What is beside the workers comes last: it is the shortest, so that threads end together.
+        tasks = workers if beside is None else [*workers, None]
+        met = [failure for failure in self.map(tasks, apply) if failure is not None]
         return min(met, key=lambda failure: failure.row or 0, default=None)

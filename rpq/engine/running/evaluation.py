@@ -7,9 +7,10 @@ and the changes that they report become rows with names (`Output`) before any id
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -318,9 +319,16 @@ class Evaluation:
         view_of_chunk = view(chunk)
         # Everything that can fail for want of room or because of a name is done: what follows is all or nothing.
         self.midway = True
+        beside: Callable[[], object] | None = None
         if derived is None:
+            outcome, events = np.empty(count, np.uint8), _events_of(tuples, first, count)
             edge_times = EdgeTimes(self.graph, chunk, view_of_chunk) if self.witness else None
-            outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
+            details, resolve = self._resolution(taken, view_of_chunk, outcome, events)
+            if self._crew.has_others and edge_times is None and not self.running.need_edge_ids:
+                details = details._replace(has_edge_ids=False)
+                beside = partial(self._resolve_beside, resolve, view_of_chunk, details, count)
+            else:
+                resolve()
             if edge_times is not None:
                 edge_times.note(outcome if details.named is None else None)
             first_of_event = details.first
@@ -334,7 +342,7 @@ class Evaluation:
         is_netted = details.first is not None or tuples.reported_time is not None
         if not (collect or is_netted):
             details = details._replace(counts_only=True)
-        failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details)
+        failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details, beside=beside)
         if self._upcoming is not None:
             self._upcoming.wait()  # from here on names are read
         before = None if failure is None or failure.row is None else failure.row - first
@@ -431,18 +439,30 @@ class Evaluation:
         self.graph.resolve_uncounted_with_streams(view_of_chunk, view_of_named, is_named, count)
         return ChunkDetails(named, view_of_named, first)
 
-    def _resolve(
-        self, taken: IntakeChunk, view_of_chunk: Any, count: int, events: np.ndarray | None
-    ) -> tuple[np.ndarray, ChunkDetails]:
-        """Apply the tuples of a chunk to the graph; return the outcome of each, and the details for workers."""
+    def _resolve_beside(self, resolve: Callable[[], object], view_of_chunk: Any, details: ChunkDetails, count: int) -> None:
+        """Apply a chunk to the graph while other threads apply it in hosts, and do what these cannot do before that."""
+        resolve()
+        for host in self.running.hosts:
+            host.judge(view_of_chunk, details, count)
+
+    def _resolution(
+        self, taken: IntakeChunk, view_of_chunk: Any, outcome: np.ndarray, events: np.ndarray | None
+    ) -> tuple[ChunkDetails, Callable[[], object]]:
+        """Return the details of a chunk for workers, and the function that applies its tuples to the graph.
+
+        The function writes the outcome of each tuple, and the ids of edges, which workers may need.
+        """
         if len(taken.labels.unread):
             self.graph.lose(taken.labels.unread, taken.chunk)
+        count = len(outcome)
         if taken.named is None:
             details = NO_DETAILS if events is None else ChunkDetails(first=events)
-            return self.graph.resolve(view_of_chunk, count), details
-        view_of_named = view(taken.named)
-        outcome = self.graph.resolve_with_streams(view_of_chunk, view_of_named, taken.labels.is_named, count)
-        return outcome, ChunkDetails(taken.named, view_of_named, events)
+            return details, lambda: self.graph.resolve(view_of_chunk, count, outcome)
+        view_of_named, is_named = view(taken.named), taken.labels.is_named
+        return (
+            ChunkDetails(taken.named, view_of_named, events),
+            lambda: self.graph.resolve_with_streams(view_of_chunk, view_of_named, is_named, count, outcome),
+        )
 
     def apply_one(
         self,
@@ -791,7 +811,13 @@ class Evaluation:
 
     def _make_room(self, count: int, fresh: np.ndarray) -> None:
         """Make room for `count` more tuples; `fresh` vertex ids are those of new names."""
-        self.graph.make_room(count, self.vertices.count)
+        vertices = self.vertices.count
+        growth: list[Callable[[], None]] = self.running.growth(vertices)
+        if growth:
+            growth.append(partial(self.graph.make_room, count, vertices))
+            self._crew.map(growth, lambda grow: grow())
+        else:
+            self.graph.make_room(count, vertices)
         self.running.make_room(self.vertices, fresh, self.graph)
         self._vertex_room = min(self.graph.vertex_room, self.running.vertex_room)
         self._is_divided = self.running.is_divided
@@ -905,7 +931,6 @@ class Evaluation:
             sharing=self._sharing,
             is_late=is_late,
             events=self.events,
-            map_workers=self._crew.map,
         )
         running = self.running.start(question, resources, labels, self.guard.of)
         return running

@@ -130,6 +130,11 @@ class RunningQueries:
         """True if all workers are hosts, as of patterns and SPARQL, and none is the index of a path query."""
         return len(self.workers) == sum(len(host.workers) for host in self.hosts)
 
+    @property
+    def need_edge_ids(self) -> bool:
+        """True unless all workers are hosts that can apply a chunk before its edges have ids in the graph."""
+        return not self.are_hosted or any(host.needs_edge_ids for host in self.hosts)
+
     def parts_of(self, running: RunningQuery) -> list[Part]:
         """Return the parts that evaluate a query: the host of its kind, and its own or one that it shares."""
         make = kind_of(running.question).host
@@ -510,6 +515,10 @@ class RunningQueries:
         graph.set_labels(labels, self._reading[labels] > 0)
         for text in filter(_is_merged, names):
             self._accept(text, self._needs(text), dictionary, graph)
+
+    def growth(self, vertices: int) -> list[Callable[[], None]]:
+        """Return the functions that make room in hosts for so many vertices, which different threads can call."""
+        return [grow for host in self.hosts for grow in host.growth(vertices)]
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""

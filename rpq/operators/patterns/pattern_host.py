@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -109,7 +110,7 @@ class PatternHost:
         self.is_whole = resources.share.total == 1
         """True if there is one share, to which all rows belong."""
         self._hashes = np.zeros(0, np.uint64)  # of the names of vertices, where there are several shares
-        self._guard, self._map_workers = resources.guard, resources.map_workers
+        self._guard = resources.guard
         self.paths = PathRelations(
             self.store,
             self.relations,
@@ -461,16 +462,25 @@ class PatternHost:
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph, in all lanes; `fresh` ids are those of new names."""
-        lanes, count = self.lanes, vertices.count
-        if len(lanes) > 1 and self.is_whole:
-            lanes = (self, *(lane for lane in lanes[1:] if lane.members))
-        if grown := [lane for lane in lanes if count > lane._own_room]:
-            self._map_workers(grown, lambda lane: lane.make_room_for_vertices(count))
+        for grow in self.growth(vertices.count):
+            grow()
         for lane in self.lanes:
             lane._make_own_room(vertices, fresh, graph)
-        self.vertex_room = self._own_room if len(lanes) == 1 else min([lane._own_room for lane in lanes])
+        self.vertex_room = min([lane._own_room for lane in self._lanes_at_work])
         for membership in self._memberships.values():
             membership.make_room(graph.capacity)
+
+    def growth(self, vertices: int) -> list[Callable[[], None]]:
+        """Return the functions that make room in relations for so many vertices, one for each lane that has too little."""
+        grown = [lane for lane in self._lanes_at_work if vertices > lane._own_room]
+        return [partial(lane.make_room_for_vertices, vertices) for lane in grown]
+
+    @property
+    def _lanes_at_work(self) -> Sequence[PatternHost]:
+        """The lanes with queries, and the first one; all lanes where there are shares."""
+        if len(self.lanes) == 1 or not self.is_whole:
+            return self.lanes
+        return (self, *(lane for lane in self.lanes[1:] if lane.members))
 
     def make_room_for_vertices(self, count: int) -> None:
         """Make room for `count` vertices in the relations of this lane; a lane without queries needs it with the first."""
@@ -494,6 +504,11 @@ class PatternHost:
                 self._changed_members.add(name)
         self.paths.make_room(self._own_room, graph, changed=changed, fresh=fresh)
 
+    @property
+    def needs_edge_ids(self) -> bool:
+        """True if a lane has paths, which know edges by their ids in the graph; relations know them by their ends."""
+        return any(lane.paths for lane in self.lanes)
+
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
         self._delivered.clear()
@@ -513,10 +528,19 @@ class PatternHost:
                 raise failure
         else:
             self._live.apply_view(both, count, most_overwritten=most)
-        for membership in self._own_memberships:
-            membership.apply(tuples, both, count)
+        if details.has_edge_ids and self.thread == 0:
+            self.judge(tuples, details, count)
         self.tuples += count
         self.is_delete, self.first = chunk.delete, details.first
+
+    def judge(self, tuples: Any, details: ChunkDetails, count: int) -> None:
+        """Count the outcomes of the tuples of a chunk for queries with paths or several windows, by the ids of its edges.
+
+        `apply` does it, or, where the chunk has no ids of edges then, whoever gives it these.
+        """
+        both = tuples if details.named is None else details.named_view
+        for membership in self._memberships.values():
+            membership.apply(tuples, both, count)
 
     def drop_edges(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         """Apply deletes of edges that no query accepts, so that no row changes, in all lanes, without counting them."""

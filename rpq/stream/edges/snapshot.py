@@ -292,12 +292,13 @@ class SnapshotGraph:
         if edges is not self.edges:
             self.edges = edges
 
-    def resolve(self, tuples: Any, count: int) -> np.ndarray:
+    def resolve(self, tuples: Any, count: int, outcome: np.ndarray | None = None) -> np.ndarray:
         """Apply the tuples of the view of a chunk, for which there is room, writing its `edge`.
 
-        Returns the outcome of each tuple (uint8). O(tuples).
+        Returns the outcome of each tuple (uint8), in the array `outcome` if there is one. O(tuples).
         """
-        outcome = np.empty(count, np.uint8)
+        if outcome is None:
+            outcome = np.empty(count, np.uint8)
         self.resolve_one(tuples, outcome, count=count)
         return outcome
 
@@ -313,13 +314,16 @@ class SnapshotGraph:
         self.resolve_with_streams(tuples, named, is_named, count)
         self.outcomes[:] = outcomes
 
-    def resolve_with_streams(self, tuples: Any, named: Any, is_named: np.ndarray, count: int) -> np.ndarray:
+    def resolve_with_streams(
+        self, tuples: Any, named: Any, is_named: np.ndarray, count: int, outcome: np.ndarray | None = None
+    ) -> np.ndarray:
         """Resolve tuples like `resolve`, some of which are in the same event edges of a named stream (`is_named`, uint8).
 
         `named` is the view of a chunk of the same tuples with the labels of their streams. Its `edge` is written as well:
         that of the merged stream for a tuple that is not named. The outcome of a tuple is the stronger one of its two edges.
         """
-        outcome = np.empty(count, np.uint8)
+        if outcome is None:
+            outcome = np.empty(count, np.uint8)
         graph = self._edges_view, self._horizons_view, self.counted.view
         arguments = *graph, tuples, named, is_named, count, outcome, self.outcomes
         if self._resolve_with_streams is None:

@@ -138,3 +138,34 @@ def test_a_failure_takes_back_the_names_of_the_next_chunk(monkeypatch):
     with pytest.raises(rpq.RowLimitError):
         engine.push_rows(tuples)
     assert engine._evaluation.vertices.id_of("n0") == -1
+
+
+@pytest.mark.parametrize("others", [[], ["a/b*"]])
+def test_the_graph_takes_a_chunk_while_threads_apply_it(monkeypatch, others):
+    """Rows, outcomes and the graph are those of one thread, whether a query needs the graph before (a path) or not."""
+    monkeypatch.setattr("rpq.engine.running.evaluation._LARGEST_CHUNK", 16)
+    monkeypatch.setattr("rpq.engine.running.evaluation._SMALLEST_CHUNK", 8)
+    text = "SELECT ?x ?y ?z { ?x <a> ?y . ?x <b> ?z }"
+    queries = [rpq.Query(one, window=W, semantics="explicit", name=one) for one in (text, STAR, *others)]
+    whole, parts = tiny(4)(*queries), tiny(4)(*queries, threads=2)
+    are_known = []
+    apply = pattern_host.PatternHost.apply
+
+    def noted(host, chunk, tuples, edges, details):
+        are_known.append(details.has_edge_ids)
+        apply(host, chunk, tuples, edges, details)
+
+    for begin in range(0, len(TUPLES), 100):
+        some = [(*row[:3], row[3] - 40 * (row[3] % 7 == 6), row[4]) for row in TUPLES[begin : begin + 100]]  # some are late
+        expected = Counter(whole.push_rows(some).rows())
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(pattern_host.PatternHost, "apply", noted)
+            assert Counter(parts.push_rows(some).rows()) == expected
+        parts._check()
+    assert {*are_known} == {bool(others)}
+    for query in queries:
+        counts = [engine.statistics(query.name) for engine in (whole, parts)]
+        names = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
+        expected, found = [[getattr(one, name) for name in names] for one in counts]
+        assert found == expected
+        assert 0 not in expected, query.name
