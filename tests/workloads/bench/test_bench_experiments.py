@@ -294,9 +294,12 @@ def test_every_experiment_has_a_test_and_helps():
 
 
 def test_queries_that_an_experiment_lacks_are_refused(tmp_path):
+    pytest.importorskip("pyspark")
     options = ["general-engines", "--only", "Q99", "--edges", "1000", "--output", str(tmp_path)]
     ran = CliRunner().invoke(bench, options)
     assert ran.exit_code == 1 and "--only Q99: general-engines has no such queries" in ran.output
+    ran = CliRunner().invoke(bench, ["spark", "--only", "a/b", *options[3:]])
+    assert ran.exit_code == 1 and "--only a/b: expected some of a2q" in ran.output
     ran = CliRunner().invoke(bench, ["growth", "--only", "15a", "--output", str(tmp_path)])
     assert ran.exit_code == 1 and "unknown figure '15A'" in ran.output and not [*tmp_path.iterdir()]
 

@@ -38,6 +38,7 @@ from rpq.workloads.bench.comparisons.spark_commands import spark_home
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
 from rpq.workloads.bench.measure import median, ratio
 from rpq.workloads.bench.streams import DAY_SECONDS, Stream, StreamError
+from rpq.workloads.named_queries import UnknownQueryError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -172,6 +173,9 @@ def measure(settings: Settings, say: Say) -> Outcome:
         for text, days in QUERIES
         if not settings.queries or text in settings.queries
     ]
+    if not queries:
+        known = ", ".join(text for text, _ in QUERIES)
+        raise UnknownQueryError(f"--only {','.join(settings.queries)}: expected some of {known}")
     with tempfile.TemporaryDirectory(prefix="rpq-bench-spark-") as folder:
         bench = _Bench(Path(folder), stream, queries, settings, say)
         replays, rows_agree = bench.replays()
