@@ -17,9 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rpq.compiled import kernel_cache
+from rpq.compiled import kernel_cache, processors
 from rpq.compiled.kernel_sources import digest
-from rpq.compiled.processors import NEEDS, features_here, is_known
 from rpq.errors import RpqError
 from rpq.language.kinds import kernels_of
 from rpq.language.query import Query
@@ -27,7 +26,7 @@ from rpq.language.query import Query
 if TYPE_CHECKING:
     from rpq.engine.warmup import Variant
 
-COMMON_PROCESSORS = tuple(NEEDS)
+COMMON_PROCESSORS = tuple(processors.NEEDS)
 """The names of sets of processors whose kernels are used without settings, the most demanding one first."""
 
 _LOCK = "compiling.lock"
@@ -60,10 +59,10 @@ def why_compiled() -> str | None:
 
 def check_processor(name: str) -> None:
     """Raise `CompilationError` if kernels for a processor of this name cannot be compiled on this machine."""
-    if not is_known(name):
+    if not processors.is_known(name):
         common = ", ".join(COMMON_PROCESSORS)
         raise CompilationError(f"{name}: LLVM knows no such processor for this kind of machine; common names are {common}")
-    missing = NEEDS.get(name, frozenset()) - features_here()
+    missing = processors.NEEDS.get(name, frozenset()) - processors.features_here()
     if missing:
         lacks = ", ".join(sorted(missing))
         raise CompilationError(f"{name}: kernels are run when they are compiled, and this machine lacks {lacks}")
