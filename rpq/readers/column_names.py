@@ -251,8 +251,10 @@ class ColumnNames:
 
         >>> [ColumnNames().is_header(line.split()) for line in ("user item ts", "from to label time", "a b x 1", "a b c d")]
         [True, True, False, False]
+        >>> ColumnNames().is_header(["x", "o", "s", "-1"])
+        False
         """
-        is_plain = all(text and not text[0].isdigit() for text in texts) and len(set(texts)) == len(texts)
+        is_plain = all(text and not text.lstrip("+-")[:1].isdigit() for text in texts) and len(set(texts)) == len(texts)
         return is_plain and len(_guess_columns(texts, tuple(_COMMON_NAMES))) >= 2
 
     def _remedy(self, names: Sequence[str], missing: Sequence[str]) -> str:

@@ -209,6 +209,11 @@ def test_what_is_written_is_read(tmp_path_factory, rows, separator, order, with_
     assert read([path], batch_rows=batch_rows) == rows
 
 
+def test_a_first_line_with_a_time_before_the_epoch_is_no_header(tmp_path):
+    path = write(tmp_path, ":\tO\tS\t-1\n")
+    assert read([path]) == [(":", "O", "S", -1, False)]
+
+
 def test_no_batch_has_more_rows_than_asked_for(tmp_path):
     path = write(tmp_path, "".join(f"a b x {number}\n" for number in range(100)))
     batches = list(open_edges([str(path)], batch_rows=9))
