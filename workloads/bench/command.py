@@ -97,10 +97,21 @@ def load(name: str) -> Experiment:
 @click.option("--only", metavar="NAME,NAME", default="", help="Run only these experiments.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True),
               help="Time limit of a baseline for a query.  [default: that of each experiment]")  # fmt: skip
+@click.option("--cold", "is_cold", is_flag=True, help="Also measure starts without compiled kernels.")
+@click.option("--sketch", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
+              help="For patterns: the folder of the C++ sketch, prepared by its script.")  # fmt: skip
 @click.option("--kafka", metavar="HOST:PORT", help="Brokers, on which latency and cliffs create topics.")
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Folder for results.  [default: workloads/results of a checkout, or results]")  # fmt: skip
-def run_all(data: Path | None, only: str, seconds: float | None, kafka: str | None, output: Path | None) -> None:
+def run_all(
+    data: Path | None,
+    only: str,
+    seconds: float | None,
+    is_cold: bool,
+    sketch: Path | None,
+    kafka: str | None,
+    output: Path | None,
+) -> None:
     """Run all experiments except `versions`, which needs another installation.
 
     An experiment whose complete result in --output is of this commit is not run again, so the same command continues a run
@@ -128,6 +139,8 @@ def run_all(data: Path | None, only: str, seconds: float | None, kafka: str | No
         options = ["--output", str(output), "--resume"]
         options += [] if data is None else ["--data", str(data)]
         options += [] if seconds is None else ["--seconds", str(seconds)]
+        options += ["--cold"] if is_cold else []
+        options += [] if sketch is None else ["--sketch", str(sketch)]
         options += [] if kafka is None else ["--kafka", kafka]
         ran = subprocess.run([sys.executable, "-m", "rpq.cli", "bench", name, *options], check=False)
         if ran.returncode:

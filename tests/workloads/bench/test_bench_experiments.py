@@ -325,17 +325,18 @@ def test_all_experiments_continue_after_one_that_fails_and_after_an_interruption
     assert ran.exit_code == 2 and "no such experiment" in ran.output
 
 
-def test_all_experiments_know_the_brokers_and_the_data_if_there_are_any(tmp_path, monkeypatch):
+def test_all_experiments_have_the_options_of_the_command(tmp_path, monkeypatch):
     commands = []
     monkeypatch.setattr("rpq.workloads.bench.machine.commit_of_checkout", lambda: "another")
     ran = SimpleNamespace(returncode=0)
     monkeypatch.setattr(command, "subprocess", SimpleNamespace(run=lambda words, check: commands.append(words[3:]) or ran))
     place = ["--output", str(tmp_path)]
-    for options in ([], ["--kafka", "host:9092", "--data", str(tmp_path), "--seconds", "2"]):
+    sketch, kafka = ["--cold", "--sketch", str(tmp_path)], ["--kafka", "host:9092"]
+    for options in ([], [*kafka, "--data", str(tmp_path), "--seconds", "2", *sketch]):
         assert CliRunner().invoke(bench, ["all", "--only", "latency", *place, *options]).exit_code == 0
     assert commands == [
         ["bench", "latency", *place, "--resume"],
-        ["bench", "latency", *place, "--resume", "--data", str(tmp_path), "--seconds", "2.0", "--kafka", "host:9092"],
+        ["bench", "latency", *place, "--resume", "--data", str(tmp_path), "--seconds", "2.0", *sketch, *kafka],
     ]
 
 
