@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,6 +88,21 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail if a module of tests cannot be imported.
+
+    Doctests skip modules that lack an extra, and leave them half imported: their tests would be missing without an error.
+    """
+    report = yield
+    is_of_tests = Path(__file__).parent in collector.path.parents
+    if report.skipped and is_of_tests and "unable to import module" in str(report.longrepr):
+        report.outcome, report.longrepr = "failed", f"{collector.path} cannot be imported"
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)

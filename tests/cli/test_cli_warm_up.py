@@ -140,10 +140,10 @@ def test_nothing_is_left_to_compile(paths):
 
 def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
     from rpq.operators.paths.index.delta_index import DeltaIndex
-    from rpq.operators.paths.program import Compiled
+    from rpq.operators.paths.program import CompiledExpression
 
     widths = {
-        (DeltaIndex(Compiled(query.dfa).program, query.window).cell.itemsize, paths)
+        (DeltaIndex(CompiledExpression(query.dfa).program, query.window).cell.itemsize, paths)
         for slides, paths in VARIANTS
         for query in [rpq.Query("a", window=rpq.Window(size=slides, slide=1))]
     }

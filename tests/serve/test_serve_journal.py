@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.files import record_log
+from rpq.run import record_log
 from rpq.run.record_log import LogError, parse_log
 from rpq.serve import storage as saving
 from rpq.serve.engine_thread import Call

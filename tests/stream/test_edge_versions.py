@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rpq.compiled.views import view
 from rpq.stream.chunk import Chunk, SingleTuple
-from rpq.stream.edges.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
+from rpq.stream.edges.edge_versions import ABSENT_VERSION, EdgeVersions, PriorVersions
 from tests.twins import examples
 
 FAR = 1 << 33
@@ -53,7 +53,7 @@ def singles(chunk: Chunk) -> Iterator[SingleTuple]:
         yield one
 
 
-def copies(before: VersionsBefore) -> list[np.ndarray]:
+def copies(before: PriorVersions) -> list[np.ndarray]:
     return [column.copy() for column in before]
 
 
@@ -77,7 +77,7 @@ def test_versions_are_a_dict(keeps_all, data):
         else:
             each = zip(singles(chunk), columns[3].tolist(), bound.tolist(), strict=True)
             found = [copies(versions.apply_one(one, satisfied, lower)) for one, satisfied, lower in each]
-            before = VersionsBefore(*map(np.concatenate, zip(*found, strict=True))) if drawn else None
+            before = PriorVersions(*map(np.concatenate, zip(*found, strict=True))) if drawn else None
         versions._check()
         for place, row in enumerate(drawn):
             version, is_effective = twin.apply(row[:3], int(timestamp[place]), row[4], row[5], int(bound[place]))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.operators.patterns.joins import live_patterns
-from rpq.operators.patterns.rows import delivered
+from rpq.operators.patterns.rows import delivered_rows
 from tests.engine.test_engine_properties import cut
 from tests.operators.patterns.pattern_twins import (
     PatternTwins,
@@ -143,9 +143,9 @@ def test_order_of_atoms_and_names_of_variables(question, tuples, shuffled):
     assert by_event(rows_of(found)) == by_event(rows_of(wanted))
 
 
-@pytest.mark.parametrize("block", [1, 600, delivered._BLOCK])
+@pytest.mark.parametrize("block", [1, 600, delivered_rows._BLOCK])
 def test_rows_of_one_push_fill_several_blocks_of_memory(monkeypatch, block):
-    monkeypatch.setattr(delivered, "_BLOCK", block)
+    monkeypatch.setattr(delivered_rows, "_BLOCK", block)
     engine = tiny(2)(rpq.Query("?x a ?y . ?x b ?z", window=W, name="star", semantics="explicit"), max_rows=None)
     count = 60
     tuples = [(0, number, label, 1) for label in "ab" for number in range(count)]
@@ -158,7 +158,7 @@ def test_rows_of_one_push_fill_several_blocks_of_memory(monkeypatch, block):
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_rows_in_several_blocks_of_memory_are_counted_for_their_share(monkeypatch, number):
-    monkeypatch.setattr(delivered, "_BLOCK", 1)
+    monkeypatch.setattr(delivered_rows, "_BLOCK", 1)
     rows, hubs = 300, range(4)  # a tuple brings 900 values, more than the kernels write at once
     tuples = [(hub, 10 + y, "a", 1) for hub in hubs for y in range(rows)] + [(hub, 9, "b", 1) for hub in hubs]
 
