@@ -60,6 +60,10 @@ class Topics:
         for grown in self._admin.create_partitions([NewPartitions(topic, partitions)]).values():
             grown.result()
         self._producer = self._new_producer()  # the one before knows no more than there were
+        until = time.monotonic() + 60
+        while len(self._producer.list_topics(topic, 10).topics[topic].partitions) < partitions:
+            assert time.monotonic() < until, "the broker does not tell the new partitions"
+            time.sleep(0.05)
 
     def uri(self, *topics: str) -> str:
         return f"kafka://{self.broker.address}/{','.join(topics)}"

@@ -156,7 +156,7 @@ def position(postgres, table: str) -> int:
     return sum(row[0] for row in postgres.rows(f"SELECT position FROM rpq_positions WHERE name = '{table}'"))
 
 
-def wait_until(holds, seconds: float = 60) -> None:
+def wait_until(holds, seconds: float = 180) -> None:
     """Wait until something holds."""
     until = time.monotonic() + seconds
     while not holds():
