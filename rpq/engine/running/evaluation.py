@@ -309,7 +309,9 @@ class Evaluation:
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> ChunkResult:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not returned."""
         self.guard.row = self.row_guard.row = first
+        interned = self.intake.interned
         taken = self._take_in(tuples, first, count)
+        has_many_new_names = self.intake.interned - interned > count // 4
         # Edges that are vertices get ids before another thread gives some to names.
         derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
         self._upcoming = self._name_next(tuples, first + count)
@@ -324,7 +326,9 @@ class Evaluation:
             outcome, events = np.empty(count, np.uint8), _events_of(tuples, first, count)
             edge_times = EdgeTimes(self.graph, chunk, view_of_chunk) if self.witness else None
             details, resolve = self._resolution(taken, view_of_chunk, outcome, events)
-            if self._crew.has_others and edge_times is None and not self.running.need_edge_ids:
+            # Where another thread gives names to most of the next chunk, it is the last to end, and the graph comes first.
+            is_beside = self._crew.has_others and edge_times is None and not has_many_new_names
+            if is_beside and not self.running.need_edge_ids:
                 details = details._replace(has_edge_ids=False)
                 beside = partial(self._resolve_beside, resolve, view_of_chunk, details, count)
             else:
