@@ -360,7 +360,7 @@ class TopicOutputs(Sink):
         self._dead_letters = dead_letters
         self._check = check
         self._source: TopicSource | None = None
-        self._committed: dict[Place, int] = {}
+        self._committed: dict[Place, tuple[int, int]] = {}  # offsets, and tuples of the messages there
         self._committed_at = 0.0
 
     def begin(self, position: None, source: TopicSource) -> None:
@@ -386,7 +386,7 @@ class TopicOutputs(Sink):
     def note_committed(self) -> None:
         """Note that the position of the source is committed."""
         assert self._source is not None
-        self._committed, self._committed_at = dict(self._source.ends), time.monotonic()
+        self._committed, self._committed_at = self._source.position().progress, time.monotonic()
 
     @property
     def topics(self) -> list[str]:
@@ -406,12 +406,14 @@ class TopicOutputs(Sink):
         assert self.transactions is not None and self._source is not None
         if self.transactions.age >= COMMIT_SECONDS or (quiet and self.transactions.messages):
             return True
-        return time.monotonic() - self._committed_at > QUIET_COMMIT_SECONDS and self._source.ends != self._committed
+        is_quiet = time.monotonic() - self._committed_at > QUIET_COMMIT_SECONDS
+        return is_quiet and self._source.position().progress != self._committed
 
     def commit(self) -> None:
-        """Commit all messages, and the offsets that have changed since the last commit."""
+        """Commit all messages, and the offsets that have changed since the last commit, also those within a message."""
         assert self.transactions is not None and self._source is not None
-        moved = {place: end for place, end in self._source.ends.items() if end != self._committed.get(place, 0)}
+        progress = self._source.position().progress
+        moved = {place: now[0] for place, now in progress.items() if now != self._committed.get(place, (0, 0))}
         if moved:
             self._source.synchronise()
             self.transactions.commit(moved, self._source.round)

@@ -9,7 +9,8 @@ import pytest
 from rpq.kafka import row_outputs as module
 from rpq.kafka.client import ClientSettings, KafkaError
 from rpq.kafka.partition_merge import Place
-from rpq.kafka.row_outputs import Messages, Transactions
+from rpq.kafka.row_outputs import Messages, RowMessages, TopicOutputs, Transactions
+from rpq.kafka.topic_source import TopicSource
 
 
 class Cause:
@@ -196,3 +197,24 @@ def test_another_run_that_has_taken_over_ends_this_one(monkeypatch) -> None:
     with pytest.raises(KafkaError, match="another run with the name n has taken over"):
         transactions.commit({Place("e", 0): 1}, 1)
     assert cluster.committed == [] and cluster.producers == 1
+
+
+def test_a_run_that_ends_within_a_message_commits_the_rows_of_its_first_tuples(monkeypatch) -> None:
+    """Its offset has not moved, and yet the next run begins behind these tuples."""
+    cluster, transactions = made(monkeypatch)
+    place, settings = Place("e", 0), ClientSettings("here:1")
+    source = TopicSource(SimpleNamespace(on_error="stop", topics={}), settings)
+    source._reader, source.ends = SimpleNamespace(layouts={}), {place: 7}
+    outputs = TopicOutputs(RowMessages(destinations={}), settings=settings)
+    outputs.transactions, outputs._source = transactions, source
+    outputs.note_committed()
+    transactions.send("t", Messages([b"k"], [b"v"]))
+    source.round, source.inside = 1, {place: 2}
+    outputs.commit()
+    assert cluster.committed == [b"v"] and cluster.offsets == {("e", 0): (7, "rpq r 1")}
+    source.round = 2
+    outputs.commit()  # nothing has moved since
+    assert cluster.offsets == {("e", 0): (7, "rpq r 1")}
+    source.round, source.ends, source.inside = 3, {place: 8}, {}
+    outputs.commit()
+    assert cluster.offsets == {("e", 0): (8, "rpq r 3")}
