@@ -551,7 +551,11 @@ class Service(EngineThread):
                 f"query {query.name!r} reads {', '.join(sorted(missing))}, and the server does not read this from its "
                 "input; pass a query that reads it as an argument of rpq serve when the server starts"
             )
-        changes = self.engine.register(query, start=start)  # type: ignore[arg-type]  # it was looked at
+        try:
+            changes = self.engine.register(query, start=start)  # type: ignore[arg-type]  # it was looked at
+        except ConflictBudgetError as problem:  # it is registered, without the answers of roots that were set aside
+            changes = problem.changes
+            LOG.warning("%s", problem)
         if properties:
             self._set_further_columns()
         if message := single_thread_warning([query], self.engine.threads):

@@ -22,6 +22,7 @@ import struct
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -620,7 +621,8 @@ class Storage:
             )
         elif "registered" in record.details:
             query = parse_query(record.details["registered"], self._defaults)
-            engine.register(query, start=record.details["start"])
+            with suppress(ConflictBudgetError):  # it is registered, as it was then
+                engine.register(query, start=record.details["start"])
         else:
             engine.unregister(record.details["dropped"])
         return replace(state, position=record.position)

@@ -406,6 +406,25 @@ def test_a_server_goes_on_with_its_tuples_its_queries_and_its_positions(tmp_path
             assert events.next("gap")["to"] == served.service.position
 
 
+def test_a_query_that_exceeds_its_budget_over_the_window_is_registered_and_saved(tmp_path):
+    state: dict[str, Any] = {"checkpoint": tmp_path / "state", "keep": rpq.Window(size=1000, slide=1)}
+    edges = [(f"{x}", f"{y}", label, 1) for label in "abc" for x in range(6) for y in range(6) if x != y]
+    with Served(**state) as served:
+        assert served.post(*edges).status_code == 200
+        budget = {"paths": "simple", "simple_budget": 1}
+        added = served.register("(a/b)*/c", window=1000, slide=10, name="hard", **budget)
+        assert added.status_code == 201, added.text
+        assert served.service.engine.set_aside("hard")
+        answers = served.answers("hard")
+        crash(served)
+    with Served(**state) as served:
+        assert served.service.position == 2 and served.answers("hard") == answers
+        assert served.client.delete("/queries/hard").status_code == 204
+        crash(served)
+    with Served(**state) as served:
+        assert served.client.get("/queries").json()["queries"] == []
+
+
 def test_a_checkpoint_is_written_now_and_then_and_shortens_the_journal(tmp_path):
     state = tmp_path / "state"
     journal = tmp_path / "state.journal"
