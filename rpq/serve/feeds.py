@@ -128,9 +128,6 @@ LOG = logging.getLogger("rpq.serve")
 PART_ROWS = 4096
 """The number of tuples that are submitted together."""
 
-AHEAD = 1
-"""Maximum number of parts that wait for the engine besides the one that it processes."""
-
 
 Progress = Callable[[int], Any] | None
 """A function from a number of tuples of a part to the progress of the input after them."""
@@ -268,7 +265,7 @@ class FileFeed(Feed):
             source.close()
 
     def _post_all(self) -> None:
-        waiting: list[Future[Any]] = []
+        submitted: Future[Any] | None = None  # while the engine applies this part, the next one is read
         done = self._skipped
         for columns in self._parts():
             start = 0
@@ -280,13 +277,13 @@ class FileFeed(Feed):
                 if self._skips:
                     self._push_slice(FileSlice(read=part, columns=part), self._progress(done))
                 else:
-                    waiting.append(self._submit(part, self._progress(done)))
-                    while len(waiting) > AHEAD:
-                        waiting.pop(0).result()
+                    if submitted is not None:
+                        submitted.result()  # nothing behind a rejected tuple may be applied
+                    submitted = self._submit(part, self._progress(done))
                 start += count
                 done += count
-        for waiter in waiting:
-            waiter.result()
+        if submitted is not None:
+            submitted.result()
         LOG.info("the input has ended: %s tuples", f"{done:,}")
 
     def _due_times(self, times: np.ndarray) -> np.ndarray:

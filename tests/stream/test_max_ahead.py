@@ -19,6 +19,7 @@ import pytest
 import rpq
 from rpq.cli.inputs import open_input
 from rpq.cli.request import RunSettings
+from rpq.readers import open_reader
 from rpq.serve.feeds import FileFeed, Playback
 from rpq.stream.stream_time import AheadLimit, MaxAhead
 from tests.commands import Caller
@@ -386,6 +387,24 @@ def test_playback_does_not_wait_for_it(speed: float | None, edges: Path, monkeyp
         assert rejected.startswith("rejected: at the tuple ") and f" a {FAR}" in rejected.partition(": column")[0]
         assert served.answers("q") == {(x, y) for x, y in combinations("xyzw", 2)}
         assert playback.model().time < FAR
+
+
+def test_nothing_behind_a_refused_tuple_of_a_file_is_applied_or_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rpq.serve.feeds.PART_ROWS", 4)
+    path = tmp_path / "edges.txt"
+    times = [*range(1, 7), FAR, *range(7, 20)]
+    path.write_text("".join(f"v{number} w{number} a {time}\n" for number, time in enumerate(times)))
+    for on_error, tuples in (("stop", 6), ("stop", 6), ("skip", 19)):
+        with Served(QUERY, max_ahead="1000x", checkpoint=tmp_path / "state") as served:
+            reader, playback = open_reader("edges", path), Playback(speed=None, time_unit=None)
+            feed = FileFeed(served.service, reader, playback, on_error=on_error, paths=[str(path)])
+            feed.start()
+            assert feed.has_ended.wait(60)
+            feed.stop()
+            assert served.service.tuples == tuples and feed.rejected == (on_error == "skip")
+            assert (feed.error is None) == (on_error == "skip")
 
 
 # --- topics ----------------------------------------------------------------------------------------------------------
