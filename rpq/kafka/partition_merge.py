@@ -170,6 +170,14 @@ class MergedTuples:
             ends[self.places[number]] = int(self.offsets[row:][self.lines[row:] == number].min())
         return ends
 
+    def ends_before_bad(self, ends: Mapping[Place, int]) -> dict[Place, int]:
+        """Return these ends, moved before the bad messages, at which reading stops."""
+        found = dict(ends)
+        for bad in self.bad:
+            place, offset = Place(bad.message.topic(), bad.message.partition()), bad.message.offset()
+            found[place] = min(found.get(place, offset), offset)
+        return found
+
     @property
     def size(self) -> int:
         """The number of tuples."""

@@ -210,10 +210,7 @@ class TopicSource(SliceSource):
         """Move the position behind a slice, or to its row `until`, before which the slice has no bad message."""
         ends, inside, before = part.ends, part.inside, self.position().progress
         if until is not None:
-            ends = part.ends_before(until)
-            for bad in part.bad:
-                place, offset = Place(bad.message.topic(), bad.message.partition()), bad.message.offset()
-                ends[place] = min(ends.get(place, offset), offset)
+            ends = part.ends_before_bad(part.ends_before(until))
             inside = part.inside_before(until, ends, before)
         moved = {place: end for place, end in ends.items() if (end, inside.get(place, 0)) != before[place]}
         if moved:

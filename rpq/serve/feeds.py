@@ -353,15 +353,17 @@ class TopicFeed(Feed):
             self._source.begin(self._start)
         for part in self._source.slices(lambda: PART_ROWS):
             if part is not None:
-                self._push_slice(part, partial(_progress_within, self._source.position(), part))
+                progress = partial(_progress_within, self._source.position(), part, stops=not self._skips)
+                self._push_slice(part, progress)
                 self._source.advance(part, None)
             self._check()
 
 
-def _progress_within(before: TopicPosition, part: MergedTuples, rows: int) -> Any:
-    """Return the progress after `rows` rows of merged tuples that follow a position."""
+def _progress_within(before: TopicPosition, part: MergedTuples, rows: int, *, stops: bool) -> Any:
+    """Return the progress after `rows` rows of merged tuples that follow a position; it `stops` at their bad messages."""
     is_whole = rows == len(part.lines)
-    ends = {**before.ends, **(part.ends if is_whole else part.ends_before(rows))}
+    moved = part.ends if is_whole else part.ends_before(rows)
+    ends = {**before.ends, **(part.ends_before_bad(moved) if stops else moved)}
     fronts = dict(before.fronts)
     for place, front in part.fronts.items() if is_whole else ():
         fronts[place] = max(front, fronts[place])

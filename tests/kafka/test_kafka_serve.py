@@ -8,7 +8,10 @@ import random
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import rpq
@@ -18,8 +21,11 @@ pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
 from rpq.kafka import topic_source
 from rpq.kafka.client import ClientSettings
+from rpq.kafka.message_reader import BadMessage
+from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place
 from rpq.kafka.topic_reader import TopicInput
-from rpq.serve.feeds import TopicFeed
+from rpq.kafka.topic_source import TopicPosition
+from rpq.serve.feeds import TopicFeed, _progress_within
 from tests.kafka.test_kafka_run import WINDOW, merged
 from tests.services.served import Command, Served
 
@@ -87,6 +93,36 @@ def test_what_is_no_tuple_ends_the_reading_but_not_the_server(kafka: Topics, tmp
         assert served.answers(PATH) == {("x", "y")}
         assert served.post(("y", "w", "b", 2)).status_code == 200
         assert served.end() == 0
+
+
+def test_a_restart_does_not_pass_over_what_is_no_tuple(kafka: Topics, tmp_path: Path) -> None:
+    topic, log = kafka.new(name="edges"), tmp_path / "log"
+    good = {"source": "x", "target": "y", "label": "a", "timestamp": 1}
+    kafka.send(topic, [good, "nonsense", {**good, "target": "z"}])
+    options = [*QUERY, "--input", kafka.uri(topic), "--max-delay", "0.1s", "--checkpoint", tmp_path / "state"]
+    for ends in (1, 2):
+        with Command(*options, log=log) as served:
+            until(lambda ends=ends: log.read_text().count("reading the topics has ended") == ends)
+            assert log.read_text().count(f"{topic}/0 at offset 1") == ends
+            assert served.answers(PATH) == {("x", "y")}
+            assert served.end() == 0
+    with Command(*options, "--on-error", "skip", log=log) as served:
+        until(lambda: served.answers(PATH) == {("x", "y"), ("x", "z")})
+        assert served.end() == 0
+
+
+def test_progress_is_before_a_bad_message_at_which_reading_stops() -> None:
+    place = Place("t", 0)
+    merge = PartitionMerge({place: (0, LEAST)}, max_delay=0.0)
+    message = SimpleNamespace(topic=lambda: "t", partition=lambda: 0, offset=lambda: 1)
+    merge.add(place, pa.RecordBatch.from_pydict({"timestamp": [5]}), np.array([0]), {1: BadMessage(message, "no")}, 2)
+    merge.reached_end(place, 2)
+    merge.release_all()
+    part = merge.ready(10, stop_at_bad=True)
+    assert part is not None and len(part.bad) == part.size == 1
+    before = TopicPosition(run="r", ends={place: 0}, fronts={place: LEAST})
+    found = [_progress_within(before, part, 1, stops=stops)["topics"] for stops in (True, False)]
+    assert found == [[["t", 0, 1, 5]], [["t", 0, 2, 5]]]
 
 
 def test_partitions_that_are_added_are_read_too(kafka: Topics, tmp_path: Path, monkeypatch) -> None:
