@@ -342,23 +342,24 @@ class Application:
         after = None if text is None else Place.of(text)
         if text is not None and after is None:
             raise Problem(422, "BadParameter", f"after: {text!r} is no position, nor the id of an event", {"field": "after"})
-        if len(hub.followers) >= limits.followers:
-            message = f"there are {limits.followers:,} followers, which is the limit"
-            raise Problem(429, "TooManyFollowers", message, None, {"Retry-After": "5"})
 
-        def read_time() -> Any:
+        def read_time() -> tuple[Any, int]:
             for name in selection or ():
                 self.service.find_query(name)
-            return self.service.engine.time
+            return self.service.engine.time, self.service.position
 
-        now = await self.service.call(read_time, even_if_failed=True)
+        now, known_at = await self.service.call(read_time, even_if_failed=True)
         row_text = None if options.message is None else await self._row_text(options.message, options.query)
         if request.method == "HEAD":
             return Response(media_type="text/event-stream")
+        if len(hub.followers) >= limits.followers:  # until it is one of them, nothing else runs
+            message = f"there are {limits.followers:,} followers, which is the limit"
+            raise Problem(429, "TooManyFollowers", message, None, {"Retry-After": "5"})
         begin = event_text(
             "start", {"position": hub.position, "time": json_value(now)}, id=None if after else f"{hub.position}-{hub.run}"
         )
-        return FollowedChanges(hub, hub.follow(selection, after, row_text), self._encoder, begin)
+        follower = hub.follow(selection, after, row_text, known_at=known_at)
+        return FollowedChanges(hub, follower, self._encoder, begin)
 
     async def _row_text(self, text: str, queries: Sequence[str]) -> RowText:
         """Return the text for rows of the one query followed.  Raises `Problem` for one that its rows cannot fill."""

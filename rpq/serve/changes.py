@@ -209,6 +209,18 @@ class Gap:
     message: str
 
 
+@dataclass(frozen=True)
+class QueryEnd:
+    """The end of a query, which was dropped at a position."""
+
+    name: str
+    position: int
+
+
+MOST_ENDS = 10_000
+"""Maximum number of dropped queries whose positions are stored; positions before the others are not resumed from."""
+
+
 class Follower:
     """A follower of changes: its queries, the text that it requests for each row, and the events that wait for it."""
 
@@ -236,31 +248,46 @@ class ChangeHub:
         self.followers: set[Follower] = set()
         self.dropped = 0
         self._history: deque[PublishedChanges] = deque()
+        self._ends: dict[str, int] = {}  # the position at which each name was last dropped
         self._rows = 0
         self._history_rows = history_rows
         self._lag_rows = lag_rows
         self._end: FollowerEnded | None = None
 
-    def publish(self, events: Iterable[PublishedChanges], *, position: int) -> None:
-        """Pass events to all followers; O(events · followers)."""
+    def publish(self, events: Iterable[PublishedChanges | QueryEnd], *, position: int) -> None:
+        """Pass events to all followers in their order, and end the followers whose queries have all ended.
+
+        O(events · followers).
+        """
         for event in events:
+            if isinstance(event, QueryEnd):
+                self._end_query(event)
+                continue
             self._history.append(event)
             self._rows += event.rows
             while self._rows > self._history_rows:
                 old = self._history.popleft()
                 self._rows -= old.rows
-                self.complete_after = old.position
+                self.complete_after = max(self.complete_after, old.position)
             for follower in self.followers:
                 is_live = follower.queue.ended is None
                 follower.queue.put(event, event.rows)
                 self.dropped += is_live and follower.queue.ended is not None
         self.position = position
 
-    def follow(self, selection: Selection, after: Place | None, text: RowText | None = None) -> Follower:
-        """Return a new follower, from now on or from a place on; its `gap` says which changes are no longer available."""
+    def follow(
+        self, selection: Selection, after: Place | None, text: RowText | None = None, *, known_at: int | None = None
+    ) -> Follower:
+        """Return a new follower, from now on or from a place on; its `gap` says which changes are no longer available.
+
+        `known_at` is a position at which all of its queries were registered.
+        """
         follower = Follower(selection, lag_rows=self._lag_rows, text=text)
         if after is not None:
             self._resume(follower, after)
+        for name in sorted(selection or ()):
+            if known_at is not None and self._ends.get(name, 0) > known_at:
+                self._end_query_of(follower, name)
         if self._end is not None:
             follower.queue.end(self._end)
         self.followers.add(follower)
@@ -268,11 +295,8 @@ class ChangeHub:
 
     def _resume(self, follower: Follower, after: Place) -> None:
         whole = after.position - (after.part is not None)  # the last push that the follower has completely
-        foreign = after.run is not None and after.run != self.run
-        if foreign or after.position > self.position or whole < self.complete_after:
-            why = "these are positions of another run of the server" if foreign or after.position > self.position else (
-                f"changes are stored from position {self.complete_after + 1} on"
-            )
+        why = self._reason_for_gap(follower.selection, after, whole)
+        if why is not None:
             follower.gap = Gap(
                 after.position,
                 self.position,
@@ -286,17 +310,35 @@ class ChangeHub:
                 # Kept events do not count as lag of this follower.
                 follower.queue.put(event, 0)
 
+    def _reason_for_gap(self, selection: Selection, after: Place, whole: int) -> str | None:
+        """Return why a follower cannot continue behind push `whole`; None if it can."""
+        if after.position > self.position or (after.run is not None and after.run != self.run):
+            return "these are positions of another run of the server"
+        if whole < self.complete_after:
+            return f"changes are stored from position {self.complete_after + 1} on"
+        for name in sorted(selection or ()):
+            if (end := self._ends.get(name, 0)) > whole:
+                return f"the query {name!r} was dropped at position {end}, and another one has its name now"
+        return None
+
     def leave(self, follower: Follower) -> None:
         """Remove a follower."""
         self.followers.discard(follower)
 
-    def end_query(self, name: str) -> None:
-        """Note that a query was dropped; end the followers that have no other query."""
+    def _end_query(self, end: QueryEnd) -> None:
+        """Record that a query was dropped; end the followers that have no other query."""
+        self._ends.pop(end.name, None)
+        self._ends[end.name] = end.position
+        if len(self._ends) > MOST_ENDS:
+            self.complete_after = max(self.complete_after, self._ends.pop(next(iter(self._ends))))
         for follower in self.followers:
-            if name in follower.live:
-                follower.live.discard(name)
-                if not follower.live:
-                    follower.queue.end(FollowerEnded(f"the query {name!r} was dropped"))
+            self._end_query_of(follower, end.name)
+
+    def _end_query_of(self, follower: Follower, name: str) -> None:
+        if name in follower.live:
+            follower.live.discard(name)
+            if not follower.live:
+                follower.queue.end(FollowerEnded(f"the query {name!r} was dropped"))
 
     def end(self, reason: str) -> None:
         """End all present and future followers."""

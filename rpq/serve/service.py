@@ -24,7 +24,7 @@ from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, 
 from rpq.language.kinds import single_thread_warning
 from rpq.language.readings import properties_of
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
-from rpq.serve.changes import ChangeHub, PublishedChanges
+from rpq.serve.changes import ChangeHub, PublishedChanges, QueryEnd
 from rpq.serve.engine_thread import Call, EngineThread, Result, Waiter
 from rpq.serve.models import ServeLimits
 from rpq.serve.requests import (
@@ -159,8 +159,7 @@ class Service(EngineThread):
         self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, most=MOST_SLICE)
         self._is_engine_ahead = False
         self._deferred: list[Push] = []
-        self._published: list[PublishedChanges] = []
-        self._dropped: list[str] = []
+        self._published: list[PublishedChanges | QueryEnd] = []
         self.latencies: deque[float] = deque(maxlen=4096)
         self.latency = LatencyCounts()
         self.began = time.monotonic()
@@ -278,7 +277,7 @@ class Service(EngineThread):
 
     def _abandon(self) -> list[Any]:
         self.storage.discard()
-        jobs, self._deferred, self._published, self._dropped = self._deferred, [], [], []
+        jobs, self._deferred, self._published = self._deferred, [], []
         return [*jobs, *super()._abandon()]
 
     def _refusal(self) -> RpqError:
@@ -361,20 +360,13 @@ class Service(EngineThread):
                 job.note_saved()
         self.latency.commit()
         published, self._published = self._published, []
-        dropped, self._dropped = self._dropped, []
-        if (published or dropped or self._results) and not self._is_engine_ahead:
-            self.announce(partial(self._publish_changes, published, dropped, self.position))
+        if (published or self._results) and not self._is_engine_ahead:
+            self.announce(partial(self.hub.publish, published, position=self.position))
         self._deliver()
-
-    def _publish_changes(self, published: Sequence[PublishedChanges], dropped: Sequence[str], position: int) -> None:
-        """Publish changes up to a position and end queries; runs in the thread of the event loop."""
-        self.hub.publish(published, position=position)
-        for name in dropped:
-            self.hub.end_query(name)
 
     def _take_back(self) -> None:
         """Undo everything since the last commit, which could not be saved, and restore the engine from disk."""
-        self._published, self._results, self._dropped = [], [], []
+        self._published, self._results = [], []
         for job in self._batch:
             if isinstance(job, Push):
                 job.take_back()
@@ -590,7 +582,7 @@ class Service(EngineThread):
         with self._or_fail():
             self.position += 1
             self.storage.note_query_change(self.position, {"dropped": name})
-            self._dropped.append(name)
+            self._published.append(QueryEnd(name, self.position))
 
     def find_query(self, name: str) -> Query:
         """Return the query with a name.  Raises `NoSuchQuery`."""

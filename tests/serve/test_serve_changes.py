@@ -8,6 +8,7 @@ import re
 import socket
 import threading
 import time
+from concurrent.futures import Future
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,7 +17,9 @@ import rpq
 from rpq.serve import changes
 from rpq.serve.async_engine import FollowerQueue
 from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges
+from rpq.serve.engine_thread import Call
 from rpq.serve.models import ServeLimits
+from rpq.serve.requests import parse_query
 from tests.services.served import Served, arrow
 
 PATH = {"expression": "a+", "window": 1000, "slide": 10, "semantics": "explicit"}
@@ -200,6 +203,65 @@ def test_positions_of_another_run_are_a_gap():
             assert refused.status_code == 422 and refused.json()["error"]["field"] == "after"
 
 
+def test_one_who_comes_back_to_a_query_that_was_dropped_and_registered_anew_is_told_a_gap():
+    anew = {**EDGES, "expression": "c"}
+    with Served(PATH, EDGES, keep=rpq.Window(size=1000, slide=10)) as served:
+        position = served.post(("x", "y", "b", 1), ("x", "y", "c", 1)).json()["position"]
+        served.client.delete("/queries/edges")
+        assert served.register(**anew).status_code == 201
+        for queries in (("edges",), ("a+", "edges")):
+            with served.follow(*queries, after=str(position)) as events:
+                events.next("start")
+                message = events.next("gap")["message"]
+                assert f"the query 'edges' was dropped at position {position + 1}" in message
+                assert served.post(("x", f"new {len(queries)}", "c", 2)).status_code == 200
+                assert events.rows(1) == [("edges", "+", 2, ("x", f"new {len(queries)}"))]
+        with served.follow("a+", after=str(position)) as events:  # which does not concern them
+            events.next("start")
+            served.post(("x", "y", "a", 3))
+            assert events.rows(1) == [("a+", "+", 3, ("x", "y"))]
+        with served.follow("edges", after=str(position + 1)) as events:
+            events.next("start")
+            assert events.rows(1) == [("edges", "+", 1, ("x", "y"))]
+
+
+def in_one_batch(served: Served, *calls) -> list[object]:
+    """Results of calls that the engine's thread executes together."""
+    blocked, ahead = threading.Event(), Future()
+    served.service.submit(Call(blocked.wait, ahead))
+    waiters: list[Future] = [Future() for _ in calls]
+    for call, waiter in zip(calls, waiters):
+        served.service.submit(Call(call, waiter, writes=True))
+    blocked.set()
+    return [waiter.result(600) for waiter in [ahead, *waiters]][1:]
+
+
+def test_one_who_follows_a_dropped_query_has_nothing_of_another_of_its_name():
+    with Served(PATH, EDGES, keep=rpq.Window(size=1000, slide=10)) as served, served.follow("edges") as events:
+        events.next("start")
+        served.post(("x", "y", "b", 1), ("x", "y", "c", 1))
+        assert events.rows(1) == [("edges", "+", 1, ("x", "y"))]
+        fields = {**EDGES, "expression": "c"}
+        query = parse_query(fields, served.service.defaults)
+        in_one_batch(
+            served, lambda: served.service.drop("edges"), lambda: served.service.register(fields, query)
+        )
+        assert events.next("end") == {"reason": "the query 'edges' was dropped"}
+
+
+def test_one_whose_query_is_dropped_before_the_first_event_is_told_so():
+    with Served(PATH, EDGES) as served:
+        hub, known_at = served.service.hub, served.service.position
+        served.client.delete("/queries/edges")
+        until(lambda: hub.position > known_at)
+        ended = hub.follow(frozenset({"edges"}), None, known_at=known_at)
+        assert str(ended.queue.ended) == "the query 'edges' was dropped"
+        both = hub.follow(frozenset({"a+", "edges"}), None, known_at=known_at)
+        assert both.queue.ended is None and both.live == {"a+"}
+        for follower in (ended, both):
+            hub.leave(follower)
+
+
 def test_one_who_waits_for_long_gets_comments_and_then_the_changes(monkeypatch):
     monkeypatch.setattr(changes, "PING_SECONDS", 0.02)
     with Served(PATH) as served, served.follow() as events:
@@ -306,6 +368,22 @@ def test_more_followers_than_may_be_are_refused():
         until(lambda: len(served.service.hub.followers) == 1)
         with served.follow() as three:
             three.next("start")
+
+
+def test_followers_that_come_at_once_are_no_more_than_may_be():
+    with Served(PATH, limits=ServeLimits(followers=2)) as served:
+        blocked, followers = threading.Event(), []
+        served.service.submit(Call(blocked.wait, Future()))
+        threads = [threading.Thread(target=lambda: followers.append(served.follow())) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        until(lambda: served.service._jobs.qsize() == 5)  # all of them have been looked at
+        blocked.set()
+        for thread in threads:
+            thread.join(600)
+        assert sorted(one.response.status_code for one in followers) == [200, 200, 429, 429, 429]
+        for one in followers:
+            one.close()
 
 
 def test_one_encoding_serves_all_who_follow_the_same(monkeypatch):
