@@ -240,11 +240,13 @@ class Service(EngineThread):
     # --- the thread ------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Write the changes before the start of the thread to disk.  Raises `StorageUnavailable`."""
+        """Save and publish the changes before the start of the thread.  Raises `StorageUnavailable`."""
+        published = self._published
         try:
             self._commit()
         except _CommitFailed as problem:
             raise self._unavailable() from problem
+        self.hub.publish(published, position=self.position)  # there is no event loop yet, in which it is done otherwise
 
     def stop(self) -> None:
         """Execute the waiting jobs, write the checkpoint and end; blocks."""

@@ -262,6 +262,18 @@ def test_one_whose_query_is_dropped_before_the_first_event_is_told_so():
             hub.leave(follower)
 
 
+def test_one_who_comes_back_after_a_restart_has_the_answers_of_queries_that_it_began_with(tmp_path):
+    state = tmp_path / "state"
+    with Served(PATH, checkpoint=state) as served:
+        served.post(("x", "y", "a", 1))
+        with served.follow() as events:
+            events.next("start")
+            last = events.id
+    with Served(PATH, {**PATH, "name": "further"}, checkpoint=state) as served, served.follow(header=last) as events:
+        assert events.next("start")["position"] == 3
+        assert events.rows(1) == [("further", "+", 1, ("x", "y"))]
+
+
 def test_one_who_waits_for_long_gets_comments_and_then_the_changes(monkeypatch):
     monkeypatch.setattr(changes, "PING_SECONDS", 0.02)
     with Served(PATH) as served, served.follow() as events:
