@@ -30,6 +30,9 @@ PART_ROWS = 1000
 FEW_ROWS = 64
 """The number of rows up to which rows are encoded one by one; more are encoded column by column."""
 
+MOST_SHARED = 32
+"""The maximum number of encodings of an event, for different queries and texts, that are stored for further followers."""
+
 Selection = frozenset[str] | None
 """The names of the queries whose changes a follower receives; None for all queries."""
 
@@ -80,7 +83,10 @@ class PublishedChanges:
             with self._lock:
                 found = self._parts.get(key)
                 if found is None:
-                    found = self._parts[key] = self._encode(selection, text)
+                    found = self._encode(selection, text)
+                    if len(self._parts) >= MOST_SHARED:
+                        del self._parts[next(iter(self._parts))]
+                    self._parts[key] = found
         return found
 
     def _encode(self, selection: Selection, text: RowText | None) -> list[bytes]:

@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 import pytest
 
 import rpq
+from rpq.rows.table_formats import MessageTemplate
 from rpq.serve import changes
 from rpq.serve.async_engine import FollowerQueue
-from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges
+from rpq.serve.changes import FEW_ROWS, PART_ROWS, PublishedChanges, RowText
 from rpq.serve.engine_thread import Call
 from rpq.serve.models import ServeLimits
 from rpq.serve.requests import parse_query
@@ -409,6 +410,18 @@ def test_one_encoding_serves_all_who_follow_the_same(monkeypatch):
             assert len(follower.rows(1)) == 1
             follower.close()
         assert sorted(calls, key=str) == sorted([(None, None), (frozenset({"edges"}), None)], key=str)
+
+
+def test_an_event_does_not_store_the_texts_of_all_who_ever_followed(monkeypatch):
+    monkeypatch.setattr(changes, "MOST_SHARED", 3)
+    engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=100, slide=10), name="q"))
+    event = PublishedChanges(engine.push_rows([("x", "y", "a", 1)]), position=1, time=1, run="aa")
+    queries = frozenset({"q"})
+    texts = [RowText(MessageTemplate(f"{{source}} {number}"), ("source", "target")) for number in range(10)]
+    for _ in range(2):
+        for number, text in enumerate(texts):
+            (part,) = event.parts(queries, text)
+            assert b'"message":"x %d"' % number in part and len(event._parts) <= 3
 
 
 def test_rows_have_the_message_that_a_follower_asks_for() -> None:
