@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -257,6 +260,16 @@ def run(expression: str | None, query: str | None, dataset: str | None, **option
         options["static"], options["static_graphs"] = named_inputs(options["static"], "--static")
         status = execute(RunSettings(expression=query_or_text, inputs=inputs, streams=streams, **options))
     except KeyboardInterrupt:
+        _give_up_unread_output()
         status = 130
     if status:
         sys.exit(status)
+
+
+def _give_up_unread_output() -> None:
+    """Redirect standard output to the null device if its reader takes nothing, so that Python does not wait to flush it."""
+    with suppress(AttributeError, OSError, ValueError):  # no such output, or a system without `poll`
+        waiting = select.poll()
+        waiting.register(sys.stdout, select.POLLOUT)
+        if not waiting.poll(0):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,6 +14,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+fcntl = pytest.importorskip("fcntl", reason="signals and pipes of another kind")
+
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
 
@@ -96,6 +98,21 @@ def test_an_interrupt_leaves_a_whole_parquet_file(start, tmp_path):
     assert process.wait(PATIENCE) == 130, process.stderr.read()
     assert pq.read_table(path)["source"].to_pylist() == ["x"]
     assert sorted(os.listdir(tmp_path)) == ["late.csv", "rows.parquet"]
+
+
+@pytest.mark.ci
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="a pipe of one page is made on Linux")
+def test_a_second_interrupt_does_not_wait_for_a_reader_that_takes_nothing(start):
+    process = start("--output", "-", "--quiet")
+    read_line(process)
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    for name in "vw":  # the rows of one chain fill most of the page, those of the other one wait in Python
+        feed(process, "".join(f"{name}{number} {name}{number + 1} a 0\n" for number in range(24)))
+        time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == 130
 
 
 @pytest.mark.ci
