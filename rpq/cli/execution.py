@@ -55,7 +55,7 @@ from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.language.readings import properties_of, readings_of
 from rpq.readers.deletions import Deletions
-from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
+from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, PositionFormat
 from rpq.run.loop import OutputError, Run, Sink
 from rpq.stream.sources import without_login
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
@@ -288,20 +288,22 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
             lambda: InputProgress(tuples=source.tuples, bytes_read=source.bytes_read, bytes_total=reader.bytes_total),
         ),
     )
-    try:
-        run.restore()
-    except AnotherRunError as error:
-        raise click.UsageError(str(error)) from error
-    except RpqError as error:
-        raise click.ClickException(str(error)) from error
-    surroundings = ExitStack()
-    progress = _progress(request)
-    surroundings.callback(progress.close)
-    for one in run_input.sources:
-        surroundings.callback(one.close)
-    if tables is not None:
-        surroundings.enter_context(log_to_stderr(settings))
-    surroundings.enter_context(interrupts)
+    with ExitStack() as opened_so_far:
+        _lock_checkpoint(settings, opened_so_far)
+        try:
+            run.restore()
+        except AnotherRunError as error:
+            raise click.UsageError(str(error)) from error
+        except RpqError as error:
+            raise click.ClickException(str(error)) from error
+        progress = _progress(request)
+        opened_so_far.callback(progress.close)
+        for one in run_input.sources:
+            opened_so_far.callback(one.close)
+        if tables is not None:
+            opened_so_far.enter_context(log_to_stderr(settings))
+        opened_so_far.enter_context(interrupts)
+        surroundings = opened_so_far.pop_all()
     return CommandRun(
         run=run,
         surroundings=surroundings,
@@ -423,6 +425,19 @@ def _checkpoint(
         differences=partial(differences, unit=engines.unit),
         restore=engines.restore,
     )
+
+
+def _lock_checkpoint(settings: RunSettings, surroundings: ExitStack) -> None:
+    """Lock the checkpoint until the surroundings are closed.  Raises an exception of click if another run uses it."""
+    if settings.checkpoint is None:
+        return
+    try:
+        lock = CheckpointLock(settings.checkpoint)
+    except CheckpointError as error:
+        raise click.ClickException(str(error)) from error
+    except OSError:  # a folder that accepts no new file, in which the checkpoint itself is overwritten
+        return
+    surroundings.callback(lock.release)
 
 
 def _compile(settings: RunSettings, queries: Sequence[Query], *, integers: bool) -> float:

@@ -22,6 +22,7 @@ import pytest
 
 from rpq.cli import main
 from rpq.run import loop
+from rpq.run.checkpoint import CheckpointLock
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")
 
@@ -189,7 +190,7 @@ def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, ca
     assert figures(killed) == figures(tmp_path / "whole")
     assert (killed / "late.csv").read_text() == (tmp_path / "whole" / "late.csv").read_text()
     left_over = {path.name for path in killed.iterdir() if path.suffix != ".tmp"}  # a kill may leave a hidden one
-    assert left_over == {"edges.txt", "late.csv", name, "state", "stats.json"}
+    assert left_over == {"edges.txt", "late.csv", name, "state", "state.lock", "stats.json"}
 
 
 @pytest.mark.ci
@@ -219,6 +220,20 @@ def test_every_single_moment_to_die_at(tmp_path, capfd, small_steps, name, step)
     assert event > 20
 
 
+def test_a_checkpoint_is_for_one_run_at_a_time(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 50, seed=3)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call([*args, "--limit", "20"]) == 0
+    before = (tmp_path / "rows.csv").read_bytes()
+    lock = CheckpointLock(str(tmp_path / "state"))
+    assert call(args) == 1
+    assert "another run uses this checkpoint" in capfd.readouterr().err
+    assert (tmp_path / "rows.csv").read_bytes() == before
+    lock.release()
+    assert call(args) == 0
+    assert (tmp_path / "rows.csv").read_bytes() != before
+
+
 def test_a_checkpoint_is_for_its_owner_alone_and_outputs_follow_the_umask(tmp_path, capfd):
     make_stream(tmp_path / "edges.txt", 100, seed=3)
     before = os.umask(0o022)
@@ -226,8 +241,8 @@ def test_a_checkpoint_is_for_its_owner_alone_and_outputs_follow_the_umask(tmp_pa
         assert call(command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")) == 0
     finally:
         os.umask(before)
-    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("state", "rows.csv", "stats.json")}
-    assert modes == {"state": 0o600, "rows.csv": 0o644, "stats.json": 0o644}
+    expected = {"state": 0o600, "state.lock": 0o600, "rows.csv": 0o644, "stats.json": 0o644}
+    assert {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in expected} == expected
 
 
 @pytest.mark.parametrize("name", KINDS)
