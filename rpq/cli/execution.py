@@ -288,8 +288,8 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
             lambda: InputProgress(tuples=source.tuples, bytes_read=source.bytes_read, bytes_total=reader.bytes_total),
         ),
     )
-    with ExitStack() as opened_so_far:
-        _lock_checkpoint(settings, opened_so_far)
+    with ExitStack() as stack:
+        _lock_checkpoint(settings, stack)
         try:
             run.restore()
         except AnotherRunError as error:
@@ -297,13 +297,13 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         except RpqError as error:
             raise click.ClickException(str(error)) from error
         progress = _progress(request)
-        opened_so_far.callback(progress.close)
+        stack.callback(progress.close)
         for one in run_input.sources:
-            opened_so_far.callback(one.close)
+            stack.callback(one.close)
         if tables is not None:
-            opened_so_far.enter_context(log_to_stderr(settings))
-        opened_so_far.enter_context(interrupts)
-        surroundings = opened_so_far.pop_all()
+            stack.enter_context(log_to_stderr(settings))
+        stack.enter_context(interrupts)
+        surroundings = stack.pop_all()
     return CommandRun(
         run=run,
         surroundings=surroundings,
