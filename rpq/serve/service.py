@@ -143,7 +143,7 @@ class Service(EngineThread):
         rules: EdgeRules | None = None,
         names: ColumnNames | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(on_failure=lambda error: self.hub.end(str(error)))
         self.names = names
         """The format of times and the kind of vertices in posts, if they are not the usual ones."""
         self.rules = rules
@@ -364,6 +364,8 @@ class Service(EngineThread):
         published, self._published = self._published, []
         if (published or self._results) and not self._is_engine_ahead:
             self.announce(partial(self.hub.publish, published, position=self.position))
+        if self.failure is not None:
+            self.announce(partial(self.hub.end, self.failure))
         self._deliver()
 
     def _take_back(self) -> None:

@@ -227,6 +227,18 @@ def test_a_tuple_with_too_many_rows_ends_a_server_that_has_no_state_to_go_on_fro
         assert "rpq_failed 1.0" in served.client.get("/metrics").text
 
 
+def test_followers_learn_that_the_server_takes_nothing_more():
+    with Served(PATH, max_rows=10) as served, served.follow() as events:
+        events.next("start")
+        served.post(*[("x", str(number), "a", 1) for number in range(10)])
+        assert served.post(("p", "q", "a", 2), ("y", "x", "a", 2)).status_code == 507
+        assert [row[3] for row in events.rows(11)][-1] == ("p", "q")
+        assert "no checkpoint" in events.next("end")["reason"]
+        with served.follow() as later:
+            later.next("start")
+            assert "no checkpoint" in later.next("end")["reason"]
+
+
 def test_a_tuple_with_too_many_rows_is_left_out_where_there_is_a_checkpoint(tmp_path):
     with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served, served.follow() as events:
         events.next("start")
