@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import time
 from collections import deque
@@ -381,13 +382,19 @@ class Service(EngineThread):
         """Restore the engine from disk; it stays ahead of the disk if that cannot be read now."""
         self.storage.discard()
         try:
-            self._set_engine(self.storage.reload())
+            self._reload()
         except OSError as problem:
             LOG.error("the engine cannot be restored from %s now: %s", self.storage.path, problem)
         except RpqError as problem:
             self._fail(f"the engine cannot be restored: {problem}")
         else:
             self._is_engine_ahead = False
+
+    def _reload(self) -> None:
+        """Replace the engine by the one on disk, and release its memory.  Raises the errors of `Storage.reload`."""
+        self._set_engine(self.storage.reload())
+        gc.unfreeze()  # the first engine was frozen (`serve_with`), and would never be collected
+        gc.collect()
 
     def _try_storage(self, *, for_write: bool) -> None:
         """Try to end an outage if a retry is due; then execute the deferred jobs."""
@@ -522,8 +529,10 @@ class Service(EngineThread):
             self._fail(f"the engine reached a limit, and there is no checkpoint from which it could continue: {error}")
             return
         self._commit()
+        if error is not None:
+            error.__traceback__ = None  # its frames have the engine
         try:
-            self._set_engine(self.storage.reload())
+            self._reload()
         except (RpqError, OSError) as problem:
             self._fail(f"the engine reached a limit ({error}), and cannot be restored: {problem}")
 

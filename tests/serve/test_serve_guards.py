@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 
 import httpx
@@ -249,6 +251,21 @@ def test_a_tuple_with_too_many_rows_is_left_out_where_there_is_a_checkpoint(tmp_
         assert served.post(("t", "u", "a", 3)).status_code == 200
         assert served.answers("a+") == {("x", str(number)) for number in range(10)} | {("p", "q"), ("t", "u")}
         assert [row[3] for row in events.rows(12)][-2:] == [("p", "q"), ("t", "u")]
+
+
+def test_an_engine_that_reached_a_limit_is_released(tmp_path):
+    with Served(PATH, max_rows=10, checkpoint=tmp_path / "state") as served:
+        served.post(*[("x", str(number), "a", 1) for number in range(10)])
+        before = weakref.ref(served.service.engine._evaluation)
+        gc.collect()
+        gc.freeze()  # as the command does once it serves
+        try:
+            assert served.post(("y", "x", "a", 2)).status_code == 507
+            assert served.post(("t", "u", "a", 3)).status_code == 200
+            gc.collect()
+            assert before() is None
+        finally:
+            gc.unfreeze()
 
 
 def test_a_query_that_would_begin_with_too_many_rows_is_refused_and_nothing_else():
