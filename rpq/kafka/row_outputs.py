@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
+from itertools import count, repeat
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +133,13 @@ CALL_SECONDS = 5.0
 CHUNK = 10_000
 MOST_QUEUED = 200_000
 
+RESEND_SECONDS = 0.1
+"""The pause before the messages of a transaction are sent again a second time."""
+
+LASTING = frozenset({10, 18, 29, 44, 87})
+"""Errors of Kafka's protocol with which a broker refuses a message each time: size, size of a batch, authorization, policy,
+invalid record."""
+
 
 class Transactions:
     """The transactions of one producer, one after the other; `name` is its transactional.id.
@@ -215,7 +222,7 @@ class Transactions:
             kafka.TopicPartition(place.topic, place.partition, end, metadata=f"rpq {self._run} {number}")
             for place, end in ends.items()
         ]
-        while True:
+        for attempt in count():
             try:
                 if not self._is_open:
                     self._send_all()
@@ -225,6 +232,9 @@ class Transactions:
             except kafka.KafkaException as error:
                 if self._recover(error) and self._committed_round() >= number:
                     break
+                if attempt:  # once, they are sent again at any rate
+                    self._check()
+                    time.sleep(RESEND_SECONDS)
         self.committed += self.messages
         self._is_open, self._pending, self.messages = False, [], 0
 
@@ -286,6 +296,8 @@ class Transactions:
         cause = error.args[0]
         if not isinstance(cause, kafka.KafkaError):
             raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(error)}") from None
+        if cause.code() in LASTING:
+            raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(cause.str())}") from None
         # In a transaction that has failed, the error of a message only names the state, not the cause.
         if cause.txn_requires_abort() or cause.code() == kafka.KafkaError._STATE:
             log_warning("transaction aborted, its messages are sent again", reason=self._settings.redact(cause.str()))

@@ -180,6 +180,25 @@ def test_a_run_that_is_to_end_commits_what_it_has_but_does_not_wait_for_a_broker
     assert cluster.committed == [b"v"]
 
 
+def test_a_message_that_the_broker_refuses_each_time_ends_the_run(monkeypatch) -> None:
+    cluster, transactions = made(monkeypatch, *[("commit", Cause("abort", 10), False)] * 2)  # the message is too large
+    transactions.send("t", Messages([b"k"], [b"v"]))
+    with pytest.raises(KafkaError, match="here:1: abort"):
+        transactions.commit({Place("e", 0): 1}, 1)
+    assert cluster.committed == [] and len(cluster.faults) == 1
+
+
+def test_a_run_that_is_to_end_does_not_send_again_and_again(monkeypatch) -> None:
+    def check() -> None:
+        raise InterruptedError
+
+    cluster, transactions = made(monkeypatch, *[("commit", Cause("abort"), False)] * 3, check=check)
+    transactions.send("t", Messages([b"k"], [b"v"]))
+    with pytest.raises(InterruptedError):
+        transactions.commit({Place("e", 0): 1}, 1)
+    assert cluster.committed == [] and len(cluster.faults) == 1
+
+
 @pytest.mark.parametrize("headers", [None, [[("n", b"1")]] * 17])
 def test_a_queue_that_is_full_is_waited_for(monkeypatch, headers) -> None:
     cluster, transactions = made(monkeypatch)
