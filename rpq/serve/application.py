@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 import time
@@ -389,7 +390,9 @@ class Application:
         def flush_engine() -> tuple[Changes, Any, int]:
             for name in parameters.query:
                 self.service.find_query(name)
-            return self.service.engine.flush(), self.service.engine.time, self.service.position
+            changes = self.service.engine.flush()
+            gc.collect()  # its copy is as large as the engine, and would wait for a full collection, which is rare
+            return changes, self.service.engine.time, self.service.position
 
         changes, now, position = await self.service.call(flush_engine)
         loop = asyncio.get_running_loop()

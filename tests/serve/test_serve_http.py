@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
+import weakref
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -642,6 +644,26 @@ def test_a_flush_beyond_the_limit_on_rows_leaves_the_engine_as_it_is():
         assert refused.status_code == 507 and "the engine remains usable" in refused.json()["error"]["message"]
         assert served.post(*(["x", str(number), "a", 2, "-"] for number in range(2))).status_code == 200
         assert served.client.post("/flush").json()["total"] == 1
+
+
+def test_the_copy_that_a_flush_makes_is_released(monkeypatch):
+    copies = []
+    copy = rpq.Engine._copy
+
+    def noted(engine: rpq.Engine) -> rpq.Engine:
+        made = copy(engine)
+        copies.append(weakref.ref(made._evaluation))
+        return made
+
+    monkeypatch.setattr(rpq.Engine, "_copy", noted)
+    with Served({"expression": REPORTS, "window": 10, "slide": 5}) as served:
+        served.post(["x", "y", "a", 1])
+        gc.disable()
+        try:
+            assert served.client.post("/flush").json()["total"] == 1
+            assert [one() for one in copies] == [None]
+        finally:
+            gc.enable()
 
 
 def test_an_empty_value_of_a_witness_is_a_null_or_an_empty_text():
