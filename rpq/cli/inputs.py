@@ -539,7 +539,7 @@ class FileSlice:
 
     def place_of(self, row: int) -> str:
         """Return the values of a tuple for a message."""
-        return f"at the tuple {' '.join(map(str, _values(self.columns, row)))}"
+        return f"at the tuple {' '.join(map(str, tuple_values(self.columns, row)))}"
 
     def rejection(self, row: int, reason: str) -> RejectedRow:
         """Return a tuple that the engine rejects, with the reason."""
@@ -609,7 +609,7 @@ class FileSource(SliceSource):
                 )
             columns = self._split(batch, left)
             left -= columns.num_rows
-            last = _values(columns, columns.num_rows - 1)
+            last = tuple_values(columns, columns.num_rows - 1)
             if self._deletions:
                 self._deletions.extend(columns)
         if last != expected:
@@ -658,7 +658,7 @@ class FileSource(SliceSource):
             return False
         if count := part.size if until is None else until:
             self.tuples += count
-            self._last = _values(part.read, count - 1)
+            self._last = tuple_values(part.read, count - 1)
         if self._source is not None:
             self._source.mark_before(self.tuples)  # which forgets the marks before
         return True
@@ -687,7 +687,7 @@ class FileSource(SliceSource):
         return None if now is None else self.tuples if self._slide_length is None else now // self._slide_length
 
 
-def _values(columns: pa.RecordBatch, row: int) -> list[Any]:
+def tuple_values(columns: pa.RecordBatch, row: int) -> list[Any]:
     """Return a tuple as JSON values: source, target, label, timestamp, op."""
     values = [columns.column(name)[row].as_py() for name in ("source", "target", "label", "timestamp")]
     delete = "delete" in columns.schema.names and columns.column("delete")[row].as_py()

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec import UNSET
 
-from rpq.cli.inputs import FileSlice
-from rpq.errors import RpqError
+from rpq.cli.inputs import FileSlice, tuple_values
+from rpq.errors import InputError, RpqError
 from rpq.kafka.client import ClientSettings
 from rpq.kafka.partition_merge import MergedTuples, Place
 from rpq.kafka.topic_reader import TopicInput
@@ -223,7 +223,7 @@ class FileFeed(Feed):
     """A feed of files, whose tuples are submitted when they are due by a playback.
 
     `paths` are those of files and sources that can be read again: if the state that the server resumes contains some of
-    their tuples, reading continues after these.  `sources` are closed at the end.
+    their tuples, reading continues after these, unless they are others now.  `sources` are closed at the end.
     """
 
     end_message = "reading the input has ended"
@@ -242,12 +242,13 @@ class FileFeed(Feed):
         self._reader = reader
         self._playback = playback
         self._skipped = 0
+        self._last: list[Any] | None = None  # the last tuple that is skipped; earlier releases did not save it
         self._time: int | None = None  # the largest timestamp that was read, but for those too far ahead
         self._places = None if paths is None else [*paths]
         self._sources = sources
         progress = service.progress
         if self._places is not None and isinstance(progress, dict) and progress.get("files") == self._places:
-            self._skipped = int(progress["tuples"])
+            self._skipped, self._last = int(progress["tuples"]), progress.get("last")
 
     def stop(self) -> None:
         """Stop submitting tuples."""
@@ -275,11 +276,11 @@ class FileFeed(Feed):
                 self._check()
                 part = columns.slice(start, count)
                 if self._skips:
-                    self._push_slice(FileSlice(read=part, columns=part), self._progress(done))
+                    self._push_slice(FileSlice(read=part, columns=part), self._progress(done, part))
                 else:
                     if submitted is not None:
                         submitted.result()  # nothing behind a rejected tuple may be applied
-                    submitted = self._submit(part, self._progress(done))
+                    submitted = self._submit(part, self._progress(done, part))
                 start += count
                 done += count
         if submitted is not None:
@@ -300,13 +301,18 @@ class FileFeed(Feed):
         self._time = max([*known, int(times.max())])
         return times
 
-    def _progress(self, before: int) -> Progress:
+    def _progress(self, before: int, part: pa.RecordBatch) -> Progress:
         """Return the function that gives the progress after tuples of a part; None if reading cannot be resumed."""
         places = self._places
-        return None if places is None else lambda rows: {"files": places, "tuples": before + rows}
+        if places is None:
+            return None
+        return lambda rows: {"files": places, "tuples": before + rows, "last": tuple_values(part, rows - 1)}
 
     def _parts(self) -> Iterator[pa.RecordBatch]:
-        """Yield the tuples of the inputs in parts, without those that the state contains already."""
+        """Yield the tuples of the inputs in parts, without those that the state contains already.
+
+        Raises `InputError` if these are not at the beginning of the inputs.
+        """
         left = self._skipped
         warned = 0
         for batch in self._reader:
@@ -317,9 +323,20 @@ class FileFeed(Feed):
             if left:
                 passed = min(left, columns.num_rows)
                 left -= passed
+                found = tuple_values(columns, passed - 1) if passed else None
+                if not left and self._last is not None and found != self._last:
+                    raise self._another_input(f"the last one was {self._last}, and tuple {self._skipped:,} is {found}")
                 columns = columns.slice(passed)
             for start in range(0, columns.num_rows, PART_ROWS):
                 yield columns.slice(start, PART_ROWS)
+        if left:
+            raise self._another_input(f"it has only {self._skipped - left:,}")
+
+    def _another_input(self, why: str) -> InputError:
+        return InputError(
+            f"the checkpoint contains {self._skipped:,} tuples of this input, but {why}: it is another input, which is read "
+            "from its beginning if it has another name"
+        )
 
 
 class TopicFeed(Feed):

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from rpq.cli import execution, group
+from rpq.readers import open_reader
 from rpq.serve import models, serving
-from rpq.serve.feeds import Playback
+from rpq.serve.feeds import FileFeed, Playback
 from tests.services.installed_sources import path_with_source_of_contributing
-from tests.services.served import Command
+from tests.services.served import Command, Served
 
 
 def edges(path: Path, count: int, *, every: int = 1) -> Path:
@@ -116,6 +117,25 @@ def test_a_file_is_gone_on_with_behind_what_there_is(tmp_path):
         assert served.client.get("/statistics").json()["tuples"] == 6_000
         assert len(served.answers("a+")) == 6_000
         assert served.end() == 0
+
+
+def test_a_file_that_has_become_another_one_is_not_gone_on_with(tmp_path):
+    def read(path: Path) -> tuple[int, str | None]:
+        query = {"expression": "a", "window": 100_000, "slide": 10}
+        with Served(query, checkpoint=tmp_path / "state") as served:
+            playback = Playback(speed=None, time_unit=None)
+            feed = FileFeed(served.service, open_reader("edges", path), playback, paths=[str(path)])
+            feed.start()
+            assert feed.has_ended.wait(60)
+            feed.stop()
+            return served.service.tuples, feed.error
+
+    path = tmp_path / "edges.csv"
+    assert read(edges(path, 10)) == (10, None)
+    for count, every, reason in ((5, 1, "it has only 5"), (12, 2, "and tuple 10 is ['v9', 'w9', 'a', 18, '+']")):
+        tuples, error = read(edges(path, count, every=every))
+        assert tuples == 10 and error is not None and reason in error
+    assert read(edges(path, 12)) == (12, None)
 
 
 @pytest.mark.ci
