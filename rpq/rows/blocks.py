@@ -86,6 +86,11 @@ class Block(NamedTuple):
         removed = int(self._lengths()[self.removed == 1].sum())
         return self.row_count - removed, removed
 
+    def rows_by_query(self) -> dict[int, int]:
+        """Return the number of rows of each query that has some, by the number of the query."""
+        rows = np.bincount(self.query, self._lengths()).astype(np.int64)
+        return {number: int(rows[number]) for number in rows.nonzero()[0].tolist()}
+
     def places(self) -> np.ndarray:
         """Return the places of the rows in their chunk, which may also have rows in other blocks."""
         assert self.first is not None

@@ -343,6 +343,19 @@ class Changes:
                 found.setdefault(row.query, []).append(row)
         return found
 
+    def _rows_by_query(self) -> dict[str, int]:
+        """Return the number of rows of each query that has some.  O(events)."""
+        found: dict[str, int] = {}
+        for chunk in self._chunks:
+            if isinstance(chunk, FewRows):
+                counts = [*zip(chunk.query, chunk.lengths, strict=True)]
+            else:
+                counts = [one for block in chunk for one in block.rows_by_query().items()]
+            for number, rows in counts:
+                name = self._queries.names[number]
+                found[name] = found.get(name, 0) + rows
+        return found
+
     def _without_rows(self) -> Changes:
         """Return the same counts without rows."""
         counted = Changes(

@@ -61,12 +61,22 @@ class PublishedChanges:
         self._head = b'{"position":%d,"time":%s,"changes":[' % (position, json_text(json_value(time)))
         self._run = run
         self._lock = threading.Lock()
+        self._rows_by_query: dict[str, int] | None = None
         self._lines: tuple[list[bytes], np.ndarray | None, list[str]] | None = None
         self._parts: dict[tuple[Selection, RowText | None], list[bytes]] = {}
 
     def id_of(self, part: int, parts: int) -> str:
         """Return the event id of a part: position, part and run; the last part has no part number."""
         return f"{self.position}-{self._run}" if part == parts else f"{self.position}.{part}-{self._run}"
+
+    def rows_of(self, selection: Selection) -> int:
+        """Return the number of rows of these queries; must be called before `parts`.  O(events), the first time."""
+        if selection is None:
+            return self.rows
+        if self._rows_by_query is None:
+            assert self._changes is not None
+            self._rows_by_query = self._changes._rows_by_query()
+        return sum(self._rows_by_query.get(name, 0) for name in selection)
 
     def is_encoded(self, selection: Selection, text: RowText | None = None) -> bool:
         """Return whether `parts` is cheap: already encoded, or a few rows."""
@@ -261,7 +271,7 @@ class ChangeHub:
         self._end: FollowerEnded | None = None
 
     def publish(self, events: Iterable[PublishedChanges | QueryEnd], *, position: int) -> None:
-        """Pass events to all followers in their order, and end the followers whose queries have all ended.
+        """Pass events to the followers of their queries, in order, and end the followers whose queries have all ended.
 
         O(events · followers).
         """
@@ -277,7 +287,8 @@ class ChangeHub:
                 self.complete_after = max(self.complete_after, old.position)
             for follower in self.followers:
                 is_live = follower.queue.ended is None
-                follower.queue.put(event, event.rows)
+                if rows := event.rows_of(follower.selection):
+                    follower.queue.put(event, rows)
                 self.dropped += is_live and follower.queue.ended is not None
         self.position = position
 

@@ -103,8 +103,10 @@ def test_rows_are_the_same_one_by_one_and_column_by_column(count):
     rows = [(one["query"], one["op"], one["timestamp"], tuple(one["values"])) for one in sent]
     assert sorted(rows) == sorted(expected) and [row[2] for row in rows] == sorted(row[2] for row in rows)
     wanted = frozenset(names[:2])
-    some = PublishedChanges(changes, position=1, time=1, run="aa").parts(wanted)
-    names = [one["query"] for part in some for one in json.loads(part.split(b"data: ")[1])["changes"]]
+    some = PublishedChanges(changes, position=1, time=1, run="aa")
+    counts = some.rows_of(wanted), some.rows_of(None), some.rows_of(frozenset({"?x a ?y", "unknown"}))
+    assert counts == (sum(row[0] in wanted for row in expected), len(expected), sum(row[0] == "?x a ?y" for row in expected))
+    names = [one["query"] for part in some.parts(wanted) for one in json.loads(part.split(b"data: ")[1])["changes"]]
     assert sorted(names) == sorted(row[0] for row in expected if row[0] in wanted)
 
 
@@ -359,6 +361,15 @@ def test_a_slow_follower_is_dropped_with_the_reason_and_the_others_have_everythi
             follower.close()
         until(lambda: not served.service.hub.followers)
         assert slowest < 60  # nobody is waited for
+
+
+def test_rows_of_other_queries_are_no_lag():
+    with Served(PATH, EDGES, limits=ServeLimits(lag_rows=1000)) as served, served.follow("edges") as events:
+        events.next("start")
+        for push in range(10):
+            stars(served, 2000, time=push)
+        served.post(("x", "y", "b", 10))
+        assert events.rows(1) == [("edges", "+", 10, ("x", "y"))] and served.service.hub.dropped == 0
 
 
 def test_a_follower_that_never_reads_again_is_let_go_of():
