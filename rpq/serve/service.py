@@ -11,6 +11,7 @@ import errno
 import gc
 import logging
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -482,7 +483,7 @@ class Service(EngineThread):
         self.position += 1
         self.tuples += until
         self.late += len(changes.late_rows)
-        late = changes.late_rows.tolist()
+        late = changes.late_rows.tolist()  # in order
         warnings = [
             f"query {report.query!r}: root {report.root} set aside: its search took {report.size:,} nodes"
             for report in changes.set_aside
@@ -494,7 +495,7 @@ class Service(EngineThread):
                 break
             post.done += taken
             post.position = self.position
-            post.late += sum(start <= row < start + taken for row in late) if late else 0
+            post.late += bisect_left(late, start + taken) - bisect_left(late, start)
             post.warnings += warnings
             if post.progress is not None:
                 self.progress = post.progress(post.done)
