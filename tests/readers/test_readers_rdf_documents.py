@@ -130,6 +130,26 @@ def test_a_document_may_come_with_its_time():
         documents.read(b"<x:a> <l:p> <x:b> .", syntax="ttl", name="it", scope="d")
 
 
+def test_entities_do_not_make_a_document_many_times_as_large():
+    def read_with(entities: str, text: str) -> str:
+        namespaces = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:l="l:"'
+        description = f'<rdf:Description rdf:about="x:a"><l:p>{text}</l:p></rdf:Description>'
+        data = f"<!DOCTYPE rdf:RDF [{entities}]><rdf:RDF {namespaces}>{description}</rdf:RDF>".encode()
+        found = RdfDocuments(RdfReading()).read(data, syntax="rdf", name="it", scope="d", timestamp=1)
+        return found.column("target")[0].as_py()
+
+    assert "<http://e.org/x>" in read_with('<!ENTITY e "http://e.org/" >\n<!ENTITY f "">', "&lt;&e;x&gt;&f;")
+    grown = "".join(f'<!ENTITY e{level + 1} "{10 * f"&e{level};"}">' for level in range(9))
+    for entities, text, message in (
+        (f'<!ENTITY e0 "0123456789">{grown}', "&e9;", "declares entities that are no plain texts"),
+        ("<!ENTITY e 'x'>", "&e;", "declares entities that are no plain texts"),
+        ('<!ENTITY % e "x">', "", "declares entities that are no plain texts"),
+        (f'<!ENTITY e "{10_000 * "x"}">', 10_000 * "&e;", "its entities stand for over 16 times as many bytes"),
+    ):
+        with pytest.raises(InputError, match=f"it: {message}"):
+            read_with(entities, text)
+
+
 def test_an_error_has_the_line_and_leaves_the_next_document_alone():
     documents = RdfDocuments(RdfReading(time=PROV), time_unit="s")
     date = '"2024-05-01T12:00:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>'

@@ -35,7 +35,14 @@ from rpq.readers.inputs import (
 )
 from rpq.readers.open_source import OpenSource
 from rpq.readers.rdf.blank_nodes import BlankNodes
-from rpq.readers.rdf.rdf_syntax import SYNTAX_NAMES, RdfSyntax, pyoxigraph, syntax_by_name, syntax_of
+from rpq.readers.rdf.rdf_syntax import (
+    SYNTAX_NAMES,
+    RdfSyntax,
+    pyoxigraph,
+    refuse_growing_entities,
+    syntax_by_name,
+    syntax_of,
+)
 from rpq.readers.rdf.statements import SCHEMA, BadStatement, Statements
 from rpq.readers.rdf.times import (
     FixedTimes,
@@ -306,6 +313,8 @@ class RdfDocuments:
 
         Raises `InputError` with the line of a bad statement; then no statement of the document is read. O(bytes).
         """
+        if syntax == "rdf":
+            refuse_growing_entities(data, name=name)
         terms = TimeTerms(unit=self._time_unit, kind=self.kind)
         if timestamp is not None:
             times: TripleTimes = FixedTimes(timestamp)
