@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from json import loads
@@ -14,6 +15,7 @@ from uuid import uuid4
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -407,14 +409,32 @@ def can_concatenate(first: pa.Schema, second: pa.Schema) -> bool:
     return first.equals(second, check_metadata=True) and "op" not in first.names
 
 
+MOST_UNPACKED = 1 << 28
+"""The number of bytes up to which the compressed buffers of a body may be unpacked, unless they are few times its size."""
+
+MOST_WRITTEN = 1 << 30
+"""The number of bytes up to which the repeated values of a column may be written out, unless they are few times the body."""
+
+MOST_TIMES = 16
+"""So many times the size of a body are few."""
+
+_DAMAGED = (pa.ArrowException, OSError, EOFError, MemoryError, struct.error, UnicodeDecodeError)
+
+
 def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
     """Read tuples from a stream in Arrow's IPC format."""
     try:
+        unpacked = sum(map(_unpacked_bytes, pa.ipc.MessageReader.open_stream(pa.BufferReader(body))))
+        if unpacked > max(MOST_UNPACKED, MOST_TIMES * len(body)):
+            raise InputError(f"{NAME}: has {unpacked:,} bytes once it is unpacked; send it in parts")
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
             table = reader.read_all()
         table.validate(full=True)  # offsets from outside may point anywhere
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError, EOFError, MemoryError) as error:
+        _ = table.schema.names  # which are UTF-8
+    except _DAMAGED as error:
         raise InputError(f"{NAME}: is no stream of Arrow's IPC format: {str(error) or 'it is damaged'}") from error
+    if table.num_rows > len(body) + unpacked:
+        raise InputError(f"{NAME}: has {table.num_rows:,} rows, more than bytes; send it in parts")
     given, unknown = columns_by_name(table)
     try:
         ColumnNames(fixed=True).refuse_missing([*given, *map(str, unknown)], there=list(given))
@@ -425,11 +445,79 @@ def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
     warnings = [f"{NAME}: {warning}" for warning in unread]
     if not table.num_rows:
         return PostedTuples(None, warnings)
+    there = [name for name in further if table.schema.names.count(name) == 1]
+    for name, column in (given | {name: table.column(name) for name in there}).items():
+        _refuse_repetitions(name, column, most=max(MOST_WRITTEN, MOST_TIMES * len(body)))
     # Plain types from here on: the engine gets it together with what others post.
     columns = {name: plain_column(name, given[name]) for name in _NAMES if name in given}
-    there = [name for name in further if table.schema.names.count(name) == 1]
     columns |= {name: _plain_property(name, table.column(name)) for name in there}
     return PostedTuples(pa.RecordBatch.from_arrays([*columns.values()], [*columns]), warnings)
+
+
+def _unpacked_bytes(message: Any) -> int:
+    """Return how many bytes the compressed buffers of a message of Arrow's IPC format have once they are unpacked.
+
+    Each begins with that number. Which they are the metadata says, a table of FlatBuffers. Raises `struct.error`.
+    """
+    data = message.metadata.to_pybytes()
+
+    def follow(place: int) -> int:
+        return place + int(struct.unpack_from("<I", data, place)[0])
+
+    def field(table: int, number: int) -> int | None:
+        """Return the place of a field of a table; None if the table lacks it."""
+        vtable = table - struct.unpack_from("<i", data, table)[0]
+        place = 4 + 2 * number
+        has_place = struct.unpack_from("<H", data, vtable)[0] >= place + 2
+        offset = struct.unpack_from("<H", data, vtable + place)[0] if has_place else 0
+        return table + offset if offset else None
+
+    header = field(follow(0), 2)
+    if header is None or message.type not in ("record batch", "dictionary"):
+        return 0
+    batch = follow(header)
+    if message.type == "dictionary":
+        if (content := field(batch, 1)) is None:
+            return 0
+        batch = follow(content)
+    buffers = field(batch, 2)
+    is_compressed = field(batch, 3) is not None or b"ARROW:experimental_compression" in data
+    if buffers is None or not is_compressed:
+        return 0
+    first = follow(buffers)
+    places = struct.iter_unpack("<qq", data[first + 4 : first + 4 + 16 * struct.unpack_from("<I", data, first)[0]])
+    body = message.body or b""
+    return sum(max(0, struct.unpack_from("<q", body, place)[0]) for place, length in places if length >= 8)
+
+
+def _refuse_repetitions(name: str, column: pa.ChunkedArray, *, most: int) -> None:
+    """Raise `InputError` for a column whose layout repeats values so often that they would take over `most` bytes."""
+    if pa.types.is_primitive(column.type) or column.type in (pa.string(), pa.large_string()):
+        return
+    size = sum(int(_sizes_of_values(chunk).sum()) for chunk in column.chunks)
+    if size > most:
+        raise InputError(f"{NAME}: column {name!r} has {size:,} bytes once its values are written out", column=name)
+
+
+def _sizes_of_values(array: pa.Array) -> np.ndarray:
+    """Return about how many bytes each value of an array has.  O(rows)."""
+    kind = array.type
+    if not len(array):
+        return np.zeros(0, np.int64)
+    if isinstance(kind, pa.BaseExtensionType):
+        return _sizes_of_values(array.storage)
+    if pa.types.is_dictionary(kind):
+        sizes = np.append(_sizes_of_values(array.dictionary), 0)
+        return sizes[array.indices.cast(pa.int64()).fill_null(len(sizes) - 1).to_numpy()]
+    if pa.types.is_run_end_encoded(kind):
+        ends = np.clip(array.run_ends.to_numpy().astype(np.int64) - array.offset, 0, len(array))
+        return np.repeat(_sizes_of_values(array.values), np.diff(ends, prepend=0))
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        views = np.frombuffer(array.buffers()[1], np.int32).reshape(-1, 4)[array.offset : array.offset + len(array)]
+        return np.where(array.is_valid().to_numpy(zero_copy_only=False), views[:, 0], 0).astype(np.int64)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pc.binary_length(array).fill_null(0).to_numpy().astype(np.int64)
+    return np.full(len(array), 16, np.int64)
 
 
 def _plain_property(name: str, column: pa.ChunkedArray) -> pa.Array:

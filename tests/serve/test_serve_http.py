@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 
 import rpq
+from rpq.serve import requests
 from tests.services.served import NDJSON, Served, arrow, lines
 
 PATH = {"expression": "a/b*", "window": 100, "slide": 10, "semantics": "explicit"}
@@ -599,6 +601,54 @@ def test_the_openapi_text_names_what_there_is(served):
 
 
 REPORTS = "REGISTER RSTREAM <q> AS SELECT ?x ?y { ?x <a> ?y }"
+
+
+def arrow_body(table: pa.Table, **options) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def test_a_body_in_arrow_does_not_stand_for_many_times_its_size(monkeypatch):
+    monkeypatch.setattr(requests, "MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(requests, "MOST_WRITTEN", 1 << 20)
+
+    def read_rows(table: pa.Table, **options) -> int:
+        found = requests.read_tuple_body(arrow_body(table, **options), requests.ARROW[0], stream=None, time_unit=None)
+        return found.columns.num_rows
+
+    def columns(count: int, *sources: pa.Array) -> pa.Table:
+        plain = {"target": ["y"] * count, "label": ["a"] * count, "timestamp": [1] * count}
+        return pa.table({"source": pa.chunked_array(sources) if sources else ["x"] * count, **plain})
+
+    few, long = np.zeros(1000, np.int8), pa.array([20_000 * "x"])
+    for compression in (None, "zstd", "lz4"):
+        assert read_rows(columns(1000), compression=compression) == 1000
+    assert read_rows(columns(1000, pa.DictionaryArray.from_arrays(few, ["x"]))) == 1000
+    assert read_rows(columns(1000, pa.RunEndEncodedArray.from_arrays([900, 1000], ["x", "z"]))) == 1000
+    assert read_rows(columns(1000, pa.array(["x", None] * 500, pa.string_view()))) == 1000
+    views = np.zeros((1000, 4), np.int32)  # length, prefix, buffer, offset
+    views[:, 0], views[:, 1] = 20_000, int.from_bytes(b"xxxx", "little")
+    buffers = [None, pa.py_buffer(views), pa.py_buffer(20_000 * b"x")]
+    end = pa.array([2**31 - 1], pa.int32())
+    endless = {name: pa.RunEndEncodedArray.from_arrays(end, ["x"]) for name in ("source", "target", "label")}
+    endless["timestamp"] = pa.RunEndEncodedArray.from_arrays(end, [1])
+    for table, message, options in (
+        (columns(1000, pa.array(1000 * [20_000 * "x"])), "once it is unpacked", {"compression": "zstd"}),
+        (columns(1000, pa.DictionaryArray.from_arrays(few, long)), "once its values are written out", {}),
+        (columns(1000, pa.RunEndEncodedArray.from_arrays([1000], long)), "once its values are written out", {}),
+        (columns(1000, pa.Array.from_buffers(pa.string_view(), 1000, buffers)), "once its values are written out", {}),
+        (pa.table(endless), "rows, more than bytes", {}),
+    ):
+        with pytest.raises(rpq.InputError, match=message):
+            read_rows(table, **options)
+
+
+def test_a_body_in_arrow_with_a_column_whose_name_is_not_utf_8_is_damaged():
+    body = arrow_body(pa.table({"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1], "further": [2]}))
+    with pytest.raises(rpq.InputError, match="is no stream of Arrow's IPC format: .*utf-8"):
+        requests.read_tuple_body(body.replace(b"further", b"f\xffrther"), requests.ARROW[0], stream=None, time_unit=None)
 
 
 def test_a_query_without_a_name_has_that_of_its_registration(served):
