@@ -37,7 +37,7 @@ class AnotherRunError(CheckpointError):
 
 
 class CheckpointLock:
-    """A lock on `FILE.lock`, where the system has file locks.  Raises `CheckpointError` if another process holds it."""
+    """A lock on `FILE.lock`, if system and disk have locks.  Raises `CheckpointError` if another process holds it."""
 
     def __init__(self, checkpoint: str) -> None:
         self._file = None
@@ -48,9 +48,11 @@ class CheckpointLock:
         self._file = os.open(f"{os.path.realpath(checkpoint)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             self.release()
             raise CheckpointError(f"{checkpoint}: another run uses this checkpoint; end that one first") from None
+        except OSError:  # a file system without locks
+            self.release()
 
     def release(self) -> None:
         """Release the lock."""

@@ -6,6 +6,7 @@ semantics.md S7
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import io
 import json
@@ -232,6 +233,16 @@ def test_a_checkpoint_is_for_one_run_at_a_time(tmp_path, capfd):
     lock.release()
     assert call(args) == 0
     assert (tmp_path / "rows.csv").read_bytes() != before
+
+
+def test_a_disk_without_locks_has_checkpoints(tmp_path, capfd, monkeypatch):
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    make_stream(tmp_path / "edges.txt", 50, seed=3)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call([*args, "--limit", "20"]) == call(args) == 0
 
 
 def test_a_checkpoint_is_for_its_owner_alone_and_outputs_follow_the_umask(tmp_path, capfd):
