@@ -300,6 +300,9 @@ TUPLE_SCHEMAS = {
 
 _NAMES = ("source", "target", "label", "timestamp", "op", "delete", "stream")
 
+MOST_NAME = 1000
+"""The length of a label or the name of a stream that the address of a post gives to all of its tuples."""
+
 
 class PostedTuples(NamedTuple):
     """The tuples of a body, None if there are none, and warnings about ambiguous content."""
@@ -333,6 +336,9 @@ def read_tuple_body(
     """
     if stream is not None:
         check_stream(stream)
+    for parameter, text in (("stream", stream), ("label", label)):
+        if text is not None and len(text) > MOST_NAME:  # the journal has it in each tuple
+            raise InputError(f"?{parameter}= has {len(text):,} characters; expected at most {MOST_NAME:,}")
     if timestamp is not None and type_ not in SYNTAX_OF_TYPE:
         raise InputError("?timestamp= is the time of triples of RDF; other tuples have a column 'timestamp'")
     if renamed is not None or label is not None:

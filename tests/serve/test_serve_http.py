@@ -645,6 +645,17 @@ def test_a_body_in_arrow_does_not_stand_for_many_times_its_size(monkeypatch):
             read_rows(table, **options)
 
 
+@pytest.mark.parametrize("parameter", ["label", "stream"])
+def test_what_the_address_gives_to_all_tuples_is_short(parameter):
+    body = b"source,target,timestamp\nx,y,1\n" if parameter == "label" else lines(*TUPLES)
+    type_ = "text/csv" if parameter == "label" else "application/x-ndjson"
+    given = {"stream": None, "time_unit": None}
+    found = requests.read_tuple_body(body, type_, **{**given, parameter: 1000 * "n"})
+    assert found.columns.column(parameter)[0].as_py() == 1000 * "n"
+    with pytest.raises(rpq.InputError, match=rf"\\?{parameter}= has 1,001 characters; expected at most 1,000"):
+        requests.read_tuple_body(body, type_, **{**given, parameter: 1001 * "n"})
+
+
 def test_a_body_in_arrow_with_a_column_whose_name_is_not_utf_8_is_damaged():
     body = arrow_body(pa.table({"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1], "further": [2]}))
     with pytest.raises(rpq.InputError, match="is no stream of Arrow's IPC format: .*utf-8"):
