@@ -59,6 +59,9 @@ LOG = logging.getLogger("rpq.serve")
 MOST_NULLS = 256
 """The maximum number of ways in which the empty values of an answer are read as nulls."""
 
+MOST_MESSAGE = 1000
+"""The maximum length of the text that a follower requests for each row."""
+
 SMALL_BODY = 1 << 12
 """The size in bytes up to which bodies are parsed at once; larger ones are parsed in another thread."""
 
@@ -366,6 +369,9 @@ class Application:
         """Return the text for rows of the one query followed.  Raises `Problem` for one that its rows cannot fill."""
         if len(queries) != 1:
             why = "message: its columns are those of one query; expected ?query= with the name of one"
+            raise Problem(422, "BadParameter", why, {"field": "message"})
+        if len(text) > MOST_MESSAGE:
+            why = f"message: has {len(text):,} characters; expected at most {MOST_MESSAGE:,}"
             raise Problem(422, "BadParameter", why, {"field": "message"})
         columns = await self.service.call(lambda: self.service.find_query(queries[0]).columns, even_if_failed=True)
         template = MessageTemplate(text)

@@ -454,6 +454,7 @@ def test_rows_have_the_message_that_a_follower_asks_for() -> None:
             ((), "{x}", "expected \\?query= with the name of one"),
             (("q",), "{z}", "there is no column 'z'; the columns of the rows are query, x, y, timestamp, op"),
             (("q",), "{x", "expected '}'"),
+            (("q",), 1001 * "x", "has 1,001 characters; expected at most 1,000"),
         ):
             parameters = {"query": queries, "message": text}
             refused = served.client.get("/changes", params=parameters)
