@@ -27,7 +27,7 @@ from rpq.kafka.topic_reader import TopicInput
 from rpq.kafka.topic_source import TopicPosition, TopicSource
 from rpq.readers import Reader
 from rpq.readers.open_source import OpenSource
-from rpq.run.loop import Rejection, Slice, push_slice
+from rpq.run.loop import MAX_MESSAGES, Rejection, Slice, push_slice
 from rpq.serve import models
 from rpq.serve.models import FieldsError, read_model
 from rpq.serve.requests import NotApplied
@@ -140,7 +140,8 @@ class _ServerStopping(Exception):
 class Feed(ABC):
     """A thread that reads an input and submits its tuples.
 
-    `rejected` counts the tuples that were skipped, and `error` is the reason why reading ended, if it is one.
+    `rejected` counts the tuples that were skipped, and `error` is the reason why reading ended, if it is one. The first
+    warnings about tuples are logged.
     """
 
     end_message: str
@@ -153,6 +154,7 @@ class Feed(ABC):
         self.has_ended = threading.Event()
         self.rejected = 0
         self.error: str | None = None
+        self._warnings = 0
 
     def start(self) -> None:
         self._thread.start()
@@ -195,6 +197,14 @@ class Feed(ABC):
         self._service.submit(Push(columns, waiter, progress, waits_for_storage=True))
         return waiter
 
+    def _result(self, submitted: Future[Any]) -> Any:
+        """Return the result of submitted tuples when they are applied."""
+        result = submitted.result()
+        for warning in result.warnings[: max(0, MAX_MESSAGES - self._warnings)]:
+            LOG.warning("%s", warning)
+        self._warnings += len(result.warnings)
+        return result
+
     def _push_slice(self, part: Slice, progress: Progress) -> None:
         """Push a slice and wait until it is applied.  Raises `InputError` at rejected input, or leaves it out."""
 
@@ -202,7 +212,8 @@ class Feed(ABC):
             assert part.columns is not None
             start = part.columns.num_rows - rest.num_rows
             try:
-                return self._submit(rest, None if progress is None else partial(_progress_behind, progress, start)).result()
+                behind = None if progress is None else partial(_progress_behind, progress, start)
+                return self._result(self._submit(rest, behind))
             except NotApplied as error:
                 raise error.cause from error
 
@@ -279,12 +290,12 @@ class FileFeed(Feed):
                     self._push_slice(FileSlice(read=part, columns=part), self._progress(done, part))
                 else:
                     if submitted is not None:
-                        submitted.result()  # nothing behind a rejected tuple may be applied
+                        self._result(submitted)  # nothing behind a rejected tuple may be applied
                     submitted = self._submit(part, self._progress(done, part))
                 start += count
                 done += count
         if submitted is not None:
-            submitted.result()
+            self._result(submitted)
         LOG.info("the input has ended: %s tuples", f"{done:,}")
 
     def _due_times(self, times: np.ndarray) -> np.ndarray:

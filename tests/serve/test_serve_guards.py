@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from rpq.readers import open_reader
+from rpq.serve.feeds import FileFeed, Playback
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission
 from tests.services.served import CHECKS, NDJSON, Served, lines
@@ -284,6 +286,20 @@ def test_a_search_that_takes_more_than_its_budget_is_told_and_applied():
         response = served.post(*edges)
         assert response.status_code == 200 and response.json()["tuples"] == len(edges)
         assert any("set aside" in warning for warning in response.json().get("warnings", [])), response.json()
+
+
+def test_a_search_that_takes_more_than_its_budget_is_logged_for_a_file(tmp_path, caplog):
+    hard = {"expression": "(a/b)*/c", "window": 1000, "slide": 10, "paths": "simple", "simple_budget": 1, "name": "hard"}
+    path = tmp_path / "edges.txt"
+    edges = [(x, y, label) for label in "abc" for x in range(6) for y in range(6) if x != y]
+    path.write_text("".join(f"v{x} v{y} {label} 1\n" for x, y, label in edges))
+    with Served(hard) as served:
+        feed = FileFeed(served.service, open_reader("edges", path), Playback(speed=None, time_unit=None))
+        feed.start()
+        assert feed.has_ended.wait(60)
+        feed.stop()
+        assert feed.error is None and served.service.engine.set_aside("hard")
+    assert any("set aside" in record.getMessage() for record in caplog.records)
 
 
 # --- queries that take long ------------------------------------------------------------------------------------------
