@@ -256,11 +256,21 @@ def net_changes(parts: Sequence[pa.Table], keys: Sequence[str]) -> pa.Table:
     """
     names = parts[0].column_names
     rows = pa.concat_tables(_with_equal_types(parts), promote_options="permissive")
-    rows = rows.rename_columns(list(map(str, range(len(names)))))
+    rows = _with_equal_zeros(rows).rename_columns(list(map(str, range(len(names)))))
     numbers = [str(names.index(key)) for key in keys]
     timestamp, times = (str(names.index(name)) for name in (TIMESTAMP, TIMES))
     grouped = rows.group_by(numbers).aggregate([(timestamp, "max"), (times, "sum")])
     return grouped.select([*numbers, f"{timestamp}_max", f"{times}_sum"]).rename_columns([*keys, TIMESTAMP, TIMES])
+
+
+def _with_equal_zeros(rows: pa.Table) -> pa.Table:
+    """Return rows in which -0.0 is 0.0 and all values that are no number are one, as they are for a database."""
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_floating(field.type):
+            numbers = pc.add(rows.column(place), pa.scalar(0.0, field.type))
+            numbers = pc.if_else(pc.is_nan(numbers), pa.scalar(float("nan"), field.type), numbers)
+            rows = rows.set_column(place, field.name, numbers)
+    return rows
 
 
 def _with_equal_types(parts: Sequence[pa.Table]) -> list[pa.Table]:

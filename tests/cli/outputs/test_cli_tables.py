@@ -256,3 +256,15 @@ def test_net_changes_are_those_of_their_parts(seed) -> None:
         in_steps = table_output.net_changes([in_steps, part], ["x", "value"])
     for found in (at_once, table_output.net_changes([in_steps], ["x", "value"])):
         assert sorted(map(tuple, (row.values() for row in found.to_pylist())), key=repr) == wanted
+
+
+def test_numbers_that_a_database_takes_for_equal_are_one_answer() -> None:
+    """Otherwise a statement would change a row twice, which PostgreSQL refuses."""
+    import pyarrow as pa
+
+    nan = float("nan")
+    values = [0.0, -0.0, nan, -nan, None, None]
+    rows = pa.table({"x": values, "timestamp": list(range(6)), "times": [1, 1, 1, -1, 1, 1]})
+    found = table_output.net_changes([rows], ["x"]).to_pylist()
+    summary = [(str(row["x"]), row["timestamp"], row["times"]) for row in found]
+    assert summary == [("0.0", 1, 2), ("nan", 3, 0), ("None", 5, 2)]
