@@ -178,14 +178,14 @@ class Transactions:
         kafka = client()
         settings = self._settings.producer(transactional_id=self._name, error_cb=lambda error: None)
         self._producer = self._settings.create_client(kafka.Producer, settings)
-        self._retry(lambda: self._producer.init_transactions(CALL_SECONDS))
+        self._require(lambda: self._producer.init_transactions(CALL_SECONDS))
         self._is_open = False
 
     def check_topics(self, topics: list[str]) -> None:
         """Raise `KafkaError` for a topic that does not exist and that the broker does not create."""
         for topic in topics:
             for attempt in range(10):
-                found = self._retry(partial(self._producer.list_topics, topic, timeout=CALL_SECONDS))
+                found = self._require(partial(self._producer.list_topics, topic, timeout=CALL_SECONDS))
                 error = found.topics[topic].error
                 if error is None:
                     break
@@ -320,6 +320,13 @@ class Transactions:
         self._is_open = False
         self.begin()
         return True
+
+    def _require(self, call: Callable[[], Any]) -> Any:
+        """Call the broker as `_retry` does.  Raises `KafkaError` if it refuses."""
+        try:
+            return self._retry(call)
+        except client().KafkaException as error:
+            raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(error.args[0].str())}") from None
 
     def _retry(self, call: Callable[[], Any]) -> Any:
         """Repeat a call while the broker cannot be reached, unless the run must end."""

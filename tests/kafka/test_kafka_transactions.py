@@ -180,6 +180,11 @@ def test_a_run_that_is_to_end_commits_what_it_has_but_does_not_wait_for_a_broker
     assert cluster.committed == [b"v"]
 
 
+def test_a_producer_that_the_broker_refuses_ends_the_run(monkeypatch) -> None:
+    with pytest.raises(KafkaError, match="here:1: fatal"):
+        made(monkeypatch, ("init", Cause("fatal", 53), False))  # the transactional.id is not authorized
+
+
 def test_a_message_that_the_broker_refuses_each_time_ends_the_run(monkeypatch) -> None:
     cluster, transactions = made(monkeypatch, *[("commit", Cause("abort", 10), False)] * 2)  # the message is too large
     transactions.send("t", Messages([b"k"], [b"v"]))
