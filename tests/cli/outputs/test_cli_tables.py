@@ -171,7 +171,7 @@ REFUSED = {
     "implicit semantics": (["--output", TABLE, "--semantics", "implicit"], "needs --semantics explicit"),
     "witnesses": (["--output", TABLE, "--witness"], "--witness: postgresql://db/shop?table=graph.answers contains"),
     "messages": (["--output", TABLE, "--message", "{source}"], "--message: postgresql://db/shop?table=graph.answers con"),
-    "late tuples": (["--output", TABLE, "--late", "late.csv"], "--late late.csv: a file is no part of the transactions"),
+    "late tuples": (["--output", TABLE, "--late", "late.csv"], "--late late.csv: a file cannot be part of the transactions"),
     "upsert": (["--output", TABLE, "--upsert"], "--upsert applies to topics"),
     "replace without a table": (["--output", "rows.csv", "--replace"], "--replace applies to tables"),
     "times without a unit": (["--output", TABLE, "--times", "iso"], "timestamps of this input are plain numbers"),
