@@ -400,7 +400,7 @@ class Tls:
                 raise TlsError(f"{path}: cannot be read: {error.strerror or error}") from error
 
         def refuse_encrypted() -> str:
-            raise TlsError(f"{self.key}: is encrypted; expected a key without a pass phrase")
+            raise TlsError(f"{self.key}: is encrypted; expected a key without a passphrase")
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
