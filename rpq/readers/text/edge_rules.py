@@ -252,7 +252,7 @@ def _check_keys(table: Mapping[str, Any], place: str) -> None:
     for key in table:
         if key not in _KEYS:
             hint = did_you_mean(key, _KEYS)
-            raise InputError(f"{place}, key {key!r}: is no key of an edge; expected {', '.join(_KEYS)}{hint}")
+            raise InputError(f"{place}, key {key!r}: is not a key of an edge; expected {', '.join(_KEYS)}{hint}")
 
 
 def _rule(
@@ -277,7 +277,7 @@ def _rule(
         problem = "is there beside label_from; expected one of them" if label else "is missing; expected it, or label_from"
         raise InputError(f"{place}, key 'label': {problem}")
     if "op" in table and DELETE in table:
-        raise InputError(f"{place}, key 'op': is there beside delete; expected one of them")
+        raise InputError(f"{place}, key 'op': occurs together with delete; expected one of the two")
     properties = {**defaults.get("properties", {}), **own.get("properties", {})} if _are_tables(defaults, own) else None
     if properties is None or not all(isinstance(value, str) and value for value in properties.values()):
         raise InputError(f"{place}, key 'properties': expected a table of keys of a record, as in user = \"user.name\"")
