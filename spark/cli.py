@@ -559,7 +559,7 @@ def stream_command(**options: Any) -> None:
 def explain_command(**options: Any) -> None:
     """Show how shares divide the queries EXPRESSION, or why more shares do not make them faster.  Spark is not started.
 
-    Everything else about a query is shown by rpq explain.  Windows may be left out.
+    rpq explain shows everything else about a query.  Windows may be left out.
     """
     from rpq.cli.reporting import printable
     from rpq.spark.columns import queries_in_unit
@@ -661,7 +661,7 @@ def warm_up_command(**options: Any) -> None:
         with command_session("local[2]", 2, settings, options["log"], end_seconds=_STORING_SECONDS) as session:
             _run_everything_once(session, folder)
         if not os.path.isfile(stored):
-            raise Failure("Java has stored no classes; see Spark's messages in a file of --log")
+            raise Failure("Java did not store any classes; see Spark's messages in the file of --log")
         os.replace(stored, archive)
     if not options["quiet"]:
         click.echo(f"classes of Spark: {archive}, {archive.stat().st_size >> 20} MB", err=True)
