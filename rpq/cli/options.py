@@ -220,7 +220,7 @@ edges_from = click.option(
 changes = click.option(
     "--changes",
     type=click.Choice(["debezium", "debezium-rows"]),
-    help="Read records as changes of a table: envelopes of Debezium, or debezium-rows without them (ExtractNewRecordState). "
+    help="Read records as changes of a table: Debezium's envelopes, or debezium-rows, without them (ExtractNewRecordState). "
     "Inserting, updating and deleting a row inserts, updates and deletes its edges.",
 )
 
@@ -365,8 +365,8 @@ pattern_options = combine_options(
         "--select",
         type=NameList(),
         metavar="X,Y...",
-        help="The columns of the rows.  For patterns vertices and values of edges: x,e.amount.  [default: all vertices]  "
-        "For paths source,target or source,target,length.",
+        help="The columns of the rows.  For patterns, vertices and values of edges: x,e.amount.  [default: all vertices]  "
+        "For paths, source,target or source,target,length.",
     ),
     click.option(
         "--filter",
