@@ -107,7 +107,7 @@ def test_a_stream_is_named_by_a_parameter_or_a_column():
          "not a stream in Arrow", None),
         (b'[{"source":"a","target":"b",\n"label":"a","timestamp":1}\n,{"source":"a"}]', "application/json", 422,
          "the body:2", 2),
-        (lines(*TUPLES), "application/json", 422, "several objects, a line each, are application/x-ndjson", None),
+        (lines(*TUPLES), "application/json", 422, "send several objects, one per line, as application/x-ndjson", None),
         (b"[1]", "application/json", 422, "the body:1", 1),
         (b"[" * 100_000, "application/json", 422, "nested too deeply", None),
         (lines(*TUPLES), "text/plain", 415, "text/plain", None),
