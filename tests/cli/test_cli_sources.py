@@ -267,7 +267,7 @@ def test_a_stream_and_parameters_belong_to_a_url_and_a_login_stays_out_of_messag
     [
         (
             "nosource://x",
-            "of of-tests 1.0 (tests.services.installed_sources:NoSource) is no source: expected a class with a method",
+            "of of-tests 1.0 (tests.services.installed_sources:NoSource) is not a source: expected a class with a method",
         ),
         ("vague://x", "installed_sources:Vague): guarantee is 'mostly'; expected one of 'rewind', 'replay', 'none'"),
         (
