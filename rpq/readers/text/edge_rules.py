@@ -274,7 +274,8 @@ def _rule(
         if key not in table:
             raise InputError(f"{place}, key {key!r}: is missing; expected the key of a record that has it")
     if ("label" in table) == ("label_from" in table):
-        problem = "is there beside label_from; expected one of them" if label else "is missing; expected it, or label_from"
+        of_both = "occurs together with label_from; expected one of the two"
+        problem = of_both if label else "is missing; expected it, or label_from"
         raise InputError(f"{place}, key 'label': {problem}")
     if "op" in table and DELETE in table:
         raise InputError(f"{place}, key 'op': occurs together with delete; expected one of the two")
