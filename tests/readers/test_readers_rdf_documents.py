@@ -150,32 +150,6 @@ def test_entities_do_not_make_a_document_many_times_as_large():
             read_with(entities, text)
 
 
-PREFIXED = {
-    "ttl": b"@prefix p: <http://e.org/%s> .\n%s",
-    "trig": b"@prefix p: <http://e.org/%s> .\n<urn:g> { %s }",
-    "jsonld": b'{"@context": {"p": "http://e.org/%s/"}, "@graph": [%s]}',
-    "rdf": b"<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns:p='http://e.org/%s'>%s</rdf:RDF>",
-}
-TRIPLE = {"jsonld": b'{"@id": "p:a", "p:%d": 1}', "rdf": b"<rdf:Description><p:a%d>x</p:a%d></rdf:Description>"}
-
-
-@pytest.mark.parametrize("syntax", PREFIXED)
-def test_prefixes_do_not_make_a_document_many_times_as_large(syntax, monkeypatch):
-    monkeypatch.setattr("rpq.readers.rdf.rdf_format.MOST_WRITTEN", 1 << 20)
-
-    def read_with(length: int, count: int) -> int:
-        triple = TRIPLE.get(syntax, b"<x:a> p:a <x:b%d> .")
-        between = b",\n" if syntax == "jsonld" else b"\n"
-        triples = between.join(triple.replace(b"%d", str(number).encode()) for number in range(count))
-        data = PREFIXED[syntax] % (length * b"p", triples)
-        return RdfDocuments(RdfReading()).read(data, syntax=syntax, name="it", scope="d", timestamp=1).num_rows
-
-    assert read_with(30, 1000) == 1000
-    assert read_with(10_000, 20) == 20  # a few at a time
-    with pytest.raises(InputError, match="it: has over [0-9,]+ bytes once its prefixes are replaced"):
-        read_with(10_000, 1000)
-
-
 def test_an_error_has_the_line_and_leaves_the_next_document_alone():
     documents = RdfDocuments(RdfReading(time=PROV), time_unit="s")
     date = '"2024-05-01T12:00:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>'

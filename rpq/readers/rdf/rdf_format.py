@@ -8,7 +8,6 @@ the other and numbered consecutively; otherwise they are merged by the timestamp
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -37,10 +36,8 @@ from rpq.readers.inputs import (
 from rpq.readers.open_source import OpenSource
 from rpq.readers.rdf.blank_nodes import BlankNodes
 from rpq.readers.rdf.rdf_syntax import (
-    MOST_GROWTH,
     SYNTAX_NAMES,
     RdfSyntax,
-    longest_entity,
     pyoxigraph,
     refuse_growing_entities,
     syntax_by_name,
@@ -332,16 +329,10 @@ class RdfDocuments:
             times=times,
             scope=scope,
             on_error="stop",
-            batch_rows=_rows_at_once(data, syntax),
+            batch_rows=BATCH_ROWS,
             time_unit=terms.unit,
         )
-        batches = []
-        left = most = max(MOST_WRITTEN, MOST_GROWTH * len(data))
-        for batch in document:
-            batches.append(_with_deletes(batch))
-            left -= _bytes_written_out(batch)
-            if left < 0:
-                raise InputError(f"{name}: has over {most:,} bytes once its prefixes are replaced; send it in parts")
+        batches = [_with_deletes(batch) for batch in document]
         with self._lock:  # several threads may read documents
             if terms.kind is not None and self.kind not in (None, terms.kind):
                 raise InputError(f"{name}: its times are {terms.kind}, but those of earlier documents {self.kind}")
@@ -349,33 +340,6 @@ class RdfDocuments:
         if len(batches) < 2:
             return batches[0] if batches else None
         return order_rows(batches, np.zeros(sum(map(len, batches)), np.int8))
-
-
-MOST_WRITTEN = 1 << 28
-"""The number of bytes that the triples of a document may have, unless they are few times its size."""
-
-_SHORT = 1 << 12
-_WORD = re.compile(rb'[^\s"<>]{%d,}' % _SHORT)  # an IRI has none of these characters
-
-
-def _rows_at_once(data: bytes, syntax: str) -> int:
-    """Return the number of triples of a document to read at once, so that their terms fit into memory.  O(bytes).
-
-    A term is at most a prefix and a name, which are words of the document, or entities in them.
-    """
-    if syntax_by_name(syntax).is_line_based:  # without prefixes
-        return BATCH_ROWS
-    longest = max((len(word) for word in _WORD.findall(data)), default=_SHORT)
-    if syntax == "rdf":
-        longest *= max(1, longest_entity(data) // 3)  # &e; has three bytes
-    return max(1, min(BATCH_ROWS, MOST_WRITTEN // (4 * longest)))
-
-
-def _bytes_written_out(batch: pa.RecordBatch) -> int:
-    """Return the number of bytes of tuples in which each has its own texts."""
-    repeated = (column for column in batch.columns if pa.types.is_dictionary(column.type))
-    lengths = (pc.sum(pc.binary_length(column.dictionary).take(column.indices)).as_py() or 0 for column in repeated)
-    return int(batch.nbytes) + sum(lengths)
 
 
 NO_TIME = (

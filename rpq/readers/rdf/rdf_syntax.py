@@ -71,7 +71,7 @@ _ENTITY = re.compile(rb'<!ENTITY\s+([^\s%"&<>;]+)\s+"([^"&<]*)"\s*>')
 _REFERENCE = re.compile(rb"&([^\s#&;<]+);")
 
 MOST_GROWTH = 16
-"""How many times as large entities and prefixes may make a document from elsewhere, besides a fixed number of bytes."""
+"""How many times as large the entities of a document in RDF/XML may make it, besides a megabyte."""
 
 
 def syntax_by_name(name: str) -> RdfSyntax:
@@ -142,11 +142,6 @@ def refuse_growing_entities(data: bytes, *, name: str) -> None:
         left -= lengths.get(reference[1], 0)
         if left < 0:
             raise InputError(f"{name}: its entities stand for over {MOST_GROWTH} times as many bytes; write them out")
-
-
-def longest_entity(data: bytes) -> int:
-    """Return the length of the longest text of an entity that a document in RDF/XML declares; 0 without entities."""
-    return max((len(text) for _, text in _ENTITY.findall(data)), default=0)
 
 
 def parser_message(error: SyntaxError) -> str:
