@@ -138,12 +138,13 @@ def test_entities_do_not_make_a_document_many_times_as_large():
         found = RdfDocuments(RdfReading()).read(data, syntax="rdf", name="it", scope="d", timestamp=1)
         return found.column("target")[0].as_py()
 
-    assert "<http://e.org/x>" in read_with('<!ENTITY e "http://e.org/" >\n<!ENTITY f "">', "&lt;&e;x&gt;&f;")
+    entities = '<!ENTITY e "http://e.org/" >\n<!ENTITY f "&e;f#"><!ENTITY g "">'
+    assert "<http://e.org/x> http://e.org/f#y" in read_with(entities, "&lt;&e;x&gt; &f;y&g;")
     grown = "".join(f'<!ENTITY e{level + 1} "{10 * f"&e{level};"}">' for level in range(9))
     for entities, text, message in (
-        (f'<!ENTITY e0 "0123456789">{grown}', "&e9;", "declares entities that are no plain texts"),
-        ("<!ENTITY e 'x'>", "&e;", "declares entities that are no plain texts"),
-        ('<!ENTITY % e "x">', "", "declares entities that are no plain texts"),
+        (f'<!ENTITY e0 "0123456789">{grown}', "&e9;", "its entities stand for over 16 times as many bytes"),
+        ("<!ENTITY e 'x'>", "&e;", "declares an entity that is not a plain text"),
+        ('<!ENTITY % e "x">', "", "declares an entity that is not a plain text"),
         (f'<!ENTITY e "{10_000 * "x"}">', 10_000 * "&e;", "its entities stand for over 16 times as many bytes"),
     ):
         with pytest.raises(InputError, match=f"it: {message}"):
