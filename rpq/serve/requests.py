@@ -463,7 +463,8 @@ def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
 def _unpacked_bytes(message: Any) -> int:
     """Return how many bytes the compressed buffers of a message of Arrow's IPC format have once they are unpacked.
 
-    Each begins with that number. Which they are the metadata says, a table of FlatBuffers. Raises `struct.error`.
+    Each buffer begins with that number, which pyarrow does not tell before it unpacks the buffer. Where the buffers are is in
+    the metadata, a table of FlatBuffers. Raises `struct.error`.
     """
     data = message.metadata.to_pybytes()
 
@@ -493,37 +494,37 @@ def _unpacked_bytes(message: Any) -> int:
     first = follow(buffers)
     places = struct.iter_unpack("<qq", data[first + 4 : first + 4 + 16 * struct.unpack_from("<I", data, first)[0]])
     body = message.body or b""
-    return sum(max(0, struct.unpack_from("<q", body, place)[0]) for place, length in places if length >= 8)
+    return sum(max(0, int(struct.unpack_from("<q", body, place)[0])) for place, length in places if length >= 8)
 
 
 def _refuse_repetitions(name: str, column: pa.ChunkedArray, *, most: int) -> None:
     """Raise `InputError` for a column whose layout repeats values so often that they would take over `most` bytes."""
     if pa.types.is_primitive(column.type) or column.type in (pa.string(), pa.large_string()):
         return
-    size = sum(int(_sizes_of_values(chunk).sum()) for chunk in column.chunks)
+    size = sum(pc.sum(_sizes_of_values(chunk)).as_py() or 0 for chunk in column.chunks)
     if size > most:
         raise InputError(f"{NAME}: column {name!r} has {size:,} bytes once its values are written out", column=name)
 
 
-def _sizes_of_values(array: pa.Array) -> np.ndarray:
-    """Return about how many bytes each value of an array has.  O(rows)."""
+def _sizes_of_values(array: pa.Array) -> pa.Array:
+    """Return about how many bytes each value of an array has; null for a null.  O(rows)."""
     kind = array.type
     if not len(array):
-        return np.zeros(0, np.int64)
+        return pa.array([], pa.int64())
     if isinstance(kind, pa.BaseExtensionType):
         return _sizes_of_values(array.storage)
     if pa.types.is_dictionary(kind):
-        sizes = np.append(_sizes_of_values(array.dictionary), 0)
-        return sizes[array.indices.cast(pa.int64()).fill_null(len(sizes) - 1).to_numpy()]
+        return _sizes_of_values(array.dictionary).take(array.indices)
     if pa.types.is_run_end_encoded(kind):
         ends = np.clip(array.run_ends.to_numpy().astype(np.int64) - array.offset, 0, len(array))
-        return np.repeat(_sizes_of_values(array.values), np.diff(ends, prepend=0))
+        runs = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+        return _sizes_of_values(array.values).take(pa.array(runs))
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         views = np.frombuffer(array.buffers()[1], np.int32).reshape(-1, 4)[array.offset : array.offset + len(array)]
-        return np.where(array.is_valid().to_numpy(zero_copy_only=False), views[:, 0], 0).astype(np.int64)
+        return pa.array(views[:, 0], mask=array.is_null().to_numpy(zero_copy_only=False))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return pc.binary_length(array).fill_null(0).to_numpy().astype(np.int64)
-    return np.full(len(array), 16, np.int64)
+        return pc.binary_length(array)
+    return pa.array(np.full(len(array), max(16, array.nbytes // len(array)), np.int64))
 
 
 def _plain_property(name: str, column: pa.ChunkedArray) -> pa.Array:

@@ -652,7 +652,7 @@ def test_what_the_address_gives_to_all_tuples_is_short(parameter):
     given = {"stream": None, "time_unit": None}
     found = requests.read_tuple_body(body, type_, **{**given, parameter: 1000 * "n"})
     assert found.columns.column(parameter)[0].as_py() == 1000 * "n"
-    with pytest.raises(rpq.InputError, match=rf"\\?{parameter}= has 1,001 characters; expected at most 1,000"):
+    with pytest.raises(rpq.InputError, match=rf"\?{parameter}= has 1,001 characters; expected at most 1,000"):
         requests.read_tuple_body(body, type_, **{**given, parameter: 1001 * "n"})
 
 
