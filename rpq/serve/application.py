@@ -52,6 +52,7 @@ from rpq.serve.requests import (
 )
 from rpq.serve.responses import FORMATS, AnswersRead, ServingFigures, vertex_of, witness_model
 from rpq.serve.service import Service
+from rpq.stream.gc_pause import gc_paused
 
 Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")
@@ -397,8 +398,9 @@ class Application:
         def flush_engine() -> tuple[Changes, Any, int]:
             for name in parameters.query:
                 self.service.find_query(name)
-            changes = self.service.engine.flush()
-            gc.collect()  # its copy is as large as the engine, and would wait for a full collection, which is rare
+            with gc_paused():  # so that all objects of the copy that it makes are young
+                changes = self.service.engine.flush()
+            gc.collect(1)  # the copy is as large as the engine, and would wait for a full collection, which is rare
             return changes, self.service.engine.time, self.service.position
 
         changes, now, position = await self.service.call(flush_engine)
