@@ -268,7 +268,7 @@ def run(expression: str | None, query: str | None, dataset: str | None, **option
 
 def _give_up_unread_output() -> None:
     """Redirect standard output to the null device if its reader takes nothing, so that Python does not wait to flush it."""
-    with suppress(AttributeError, OSError, ValueError):  # no such output, or a system without `poll`
+    with suppress(AttributeError, OSError, TypeError, ValueError):  # no such output, or a system without `poll`
         waiting = select.poll()
         waiting.register(sys.stdout, select.POLLOUT)
         if not waiting.poll(0):
