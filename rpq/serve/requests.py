@@ -463,8 +463,8 @@ def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
 def _unpacked_bytes(message: Any) -> int:
     """Return how many bytes the compressed buffers of a message of Arrow's IPC format have once they are unpacked.
 
-    Each buffer begins with that number, which pyarrow does not tell before it unpacks the buffer. Where the buffers are is in
-    the metadata, a table of FlatBuffers. Raises `struct.error`.
+    Each buffer begins with that number, which pyarrow does not tell before it unpacks the buffer. The places of buffers are
+    in the metadata, a table of FlatBuffers. Raises `struct.error`.
     """
     data = message.metadata.to_pybytes()
 
