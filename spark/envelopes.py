@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from rpq.engine.state.sealed import Kind, damage_error, seal, unseal
 from rpq.errors import InputError
+from rpq.spark.jvm.hadoop_files import file_key
 from rpq.spark.shipping import ShippedObject
 from rpq.stream.arrays.values import EMPTY
 from rpq.stream.stream_time import EARLIEST
@@ -179,7 +180,7 @@ def _names_of_properties(properties: Sequence[str]) -> dict[str, str]:
 class PlacedPacker(Packer):
     """A function for `mapInArrow` that turns tuples into envelopes with their places in the order of the tuples.
 
-    The order is by the name of the file and the row in the file, or, if the tuples have no file, by the task.
+    The order is by the file (`file_key`) and the row in the file, or, if the tuples have no file, by the task.
     """
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -192,7 +193,7 @@ class PlacedPacker(Packer):
         for table in _pieces(_by_file(batches)):
             table = table.rename_columns([self._names.get(name, name) for name in table.column_names])
             if "row" in table.column_names:
-                file, row = table["file"][0].as_py(), table["row"][0].as_py()
+                file, row = file_key(table["file"][0].as_py(), is_encoded=True), table["row"][0].as_py()
                 yield _placed_row(_envelope(table, labels, keeps_order=True)[0], file, row)
             else:
                 yield _placed_row(_envelope(table, labels, keeps_order=True)[0], name, count)
@@ -205,7 +206,7 @@ def pack_file(tables: Iterable[pa.Table], file: str, queries: Sequence[LabelRead
     row = 0
     for table in tables:
         envelope, _ = _envelope(table, labels, keeps_order=True, place=(file, row))
-        yield _placed_row(envelope, file, row)
+        yield _placed_row(envelope, file_key(file), row)
         row += len(table)
 
 

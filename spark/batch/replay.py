@@ -531,7 +531,8 @@ def read_whole_files(session: SparkSession, data: str, pack: FilePacker) -> Data
     """Return the tuples of the Parquet files at a URI as envelopes with places, in batches if the data set is small."""
     sizes = {} if is_connect(session) else file_sizes(session, data)
     if sizes and sum(sizes.values()) <= SMALL_BYTES:
-        contents = ((uri, hadoop_files.last_bytes(session, uri, sizes[uri])) for uri in sorted(sizes))
+        uris = sorted(sizes, key=hadoop_files.file_key)
+        contents = ((uri, hadoop_files.last_bytes(session, uri, sizes[uri])) for uri in uris)
         return list(pack(pa.record_batch({"path": [uri], "content": [content]}) for uri, content in contents))
     files = session.read.format("binaryFile").option("recursiveFileLookup", True).load(data)
     return files.select("path", "content").mapInArrow(pack, PLACED_SCHEMA)

@@ -127,14 +127,14 @@ def blocks(split: Split) -> Iterator[tuple[int, Block]]:
 
 def _parquet_files(folder: str) -> list[str]:
     root = Path(folder)
-    found = sorted(
-        str(file)
+    found = sorted(  # by the parts of paths, as in `rpq.readers.parquet`
+        file
         for file in root.rglob("*.parquet")
         if not any(part.startswith(("_", ".")) for part in file.relative_to(root).parts)
     )
     if not found:
         raise InputError(f"{folder}: the folder contains no .parquet file", file=folder)
-    return found
+    return list(map(str, found))
 
 
 def _parquet(path: str) -> list[Split]:
