@@ -1,7 +1,8 @@
 """Splits of local inputs, which tasks read independently as staged rows, in the order of the input.
 
 Plain text is divided at bytes (a line belongs to the split in which it begins), Parquet at row groups; a compressed
-file is one split, because it can be read only from its beginning.
+file is one split, because it can be read only from its beginning.  Between commas a record may have several lines.  They are
+read in blocks of whole records, but a split may begin in the middle of a record, whose lines are then bad ones.
 
 Reading converts every line to tuples or a bad line, and counts the lines of every split.  These three kinds of rows form one
 staged data set, in separate folders.  The place of a line in its file and, in formats by position, in the stream is computed
@@ -31,6 +32,7 @@ from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, compression_o
 from rpq.readers.text.detection import Detection, line_layout, with_times
 from rpq.readers.text.edge_rules import EdgeRules, RecordParser
 from rpq.readers.text.parsing import LineError, LineParser, Rows
+from rpq.readers.text.quotes import whole_records
 from rpq.readers.text.textfile import DetectedFormat, detect_block
 from rpq.spark.errors import PipelineError
 from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE
@@ -346,23 +348,36 @@ def parse_blocks(
 ) -> Iterator[Part]:
     """Yield the parts of a split, given blocks with the number of bytes in each that belong to the head of the file."""
     lines = data_lines = 0
-    for whole, cut in beginnings:
-        lines = whole.line - 1 + count_lines(whole.data) + (not whole.data.endswith(b"\n"))
-        skipped = Block(whole.data[:cut], whole.line)
-        block = Block(whole.data[cut:], whole.line + count_lines(skipped.data))
-        errors: list[LineError] = []
-        detect_block(skipped, format.detect, errors.append)  # bad lines before the one that determines the layout
-        data_lines += len(errors)
-        if errors:
-            yield BAD, _bad_lines(errors, whole)
-        if not block.data or head.detected is None:
+    of_head: list[Part] = []
+
+    def blocks_after_head() -> Iterator[Block]:
+        nonlocal lines, data_lines
+        for whole, cut in beginnings:
+            lines = whole.line - 1 + count_lines(whole.data) + (not whole.data.endswith(b"\n"))
+            skipped = Block(whole.data[:cut], whole.line)
+            errors: list[LineError] = []
+            detect_block(skipped, format.detect, errors.append)  # bad lines before the one that determines the layout
+            data_lines += len(errors)
+            if errors:
+                of_head.append((BAD, _bad_lines(errors, whole)))
+            if cut < len(whole.data):
+                yield Block(whole.data[cut:], whole.line + count_lines(skipped.data))
+
+    detected, found = head.detected, blocks_after_head()
+    if detected is not None and detected.quoted is not None:
+        found = whole_records(found, detected.quoted)  # a record of several lines may begin in one block and end in the next
+    for block in found:
+        yield from of_head
+        of_head.clear()
+        if detected is None:
             continue
-        for rows in head.detected.parser.parse(block, stop=False):
+        for rows in detected.parser.parse(block, stop=False):
             if len(rows):
                 yield EDGE, _edges(rows, label, data_lines)
             if rows.errors:
-                yield BAD, _bad_lines(rows.errors, whole)
+                yield BAD, _bad_lines(rows.errors, block)
             data_lines += rows.data_lines
+    yield from of_head
     yield COUNTS, {"lines": pa.array([lines]), "data_lines": pa.array([data_lines])}
 
 
