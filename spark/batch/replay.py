@@ -39,6 +39,7 @@ from rpq.spark.columns import (
     parse_column_names,
     property_names,
     queries_in_unit,
+    quote_name,
     refuse_unsupported_values,
     row_schema,
     timestamps_as_times,
@@ -365,8 +366,8 @@ def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> Data
     ends = [column for column, kind in zip(columns, kinds_of(columns), strict=True) if kind == "vertex"]
     for column in ends:
         named = vertices.select(sql.col("id").alias(column), sql.col("name").alias(f"{column}_name"))
-        changes = changes.join(named, column)
-    shown = (sql.col(f"{column}_name").alias(column) if column in ends else sql.col(column) for column in columns)
+        changes = changes.join(named, column, "left")  # in a row of OPTIONAL a vertex may be missing
+    shown = [sql.col(f"{one}_name").alias(one) if one in ends else sql.col(quote_name(one)) for one in columns]
     return changes.select("query", *shown, "timestamp", "op")
 
 
