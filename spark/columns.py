@@ -295,19 +295,22 @@ def _op_of_delete(delete: str, *, is_text: bool) -> str:
 def drop_bad_tuples(tuples: DataFrame, *, id_column: str | None = None) -> DataFrame:
     """Return the tuples with a valid op, names that are not empty and no nulls, except in properties of edges.
 
-    `id_column` is the column of the ids of edges, which deletes need not have.
+    `id_column` is the column of the ids of edges, which deletes need not have.  A delete with an id needs no names.
     """
     from pyspark.sql import functions as sql
 
-    good = sql.col("op").isin("+", "-")
+    is_delete = sql.col("op") == "-"
+    good, is_by_id = sql.col("op").isin("+", "-"), sql.lit(False)
     if id_column is not None:
-        good = good & (sql.col(id_column).isNotNull() | (sql.col("op") == "-"))
+        has_id = sql.col(id_column).isNotNull()
+        good, is_by_id = good & (has_id | is_delete), has_id & is_delete
     for name in set(tuples.columns) - {"file", "row"}:
         if is_numbered_property(name):
             continue
-        good = good & sql.col(name).isNotNull()
+        has_value = sql.col(name).isNotNull()
         if name in ("source", "target", "label"):
-            good = good & (sql.col(name).cast("string") != "")
+            has_value = is_by_id | (has_value & (sql.col(name).cast("string") != ""))
+        good = good & has_value
     return tuples.where(good)
 
 

@@ -27,6 +27,7 @@ from rpq.engine.state.sealed import Kind, damage_error, seal, unseal
 from rpq.errors import InputError
 from rpq.spark.jvm.hadoop_files import file_key
 from rpq.spark.shipping import ShippedObject
+from rpq.stream.arrays.fields import EDGE
 from rpq.stream.arrays.values import EMPTY
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import INT64_MAX
@@ -47,6 +48,7 @@ _TYPES = {
 
 PROPERTY = "property."
 """The beginning of the names of columns of properties."""
+_ID = PROPERTY + EDGE
 
 
 def numbered_property(place: int) -> str:
@@ -294,7 +296,7 @@ def engine_tuples(tuples: pa.Table, properties: Sequence[str] = ()) -> pa.Table:
     The tuples stay in their order.  Raises `InputError` for an invalid tuple.
     """
     names = _names_of_properties(properties)
-    table = tuples.rename_columns([names.get(name, name) for name in tuples.column_names])
+    table = _with_ends(tuples.rename_columns([names.get(name, name) for name in tuples.column_names]))
     _check(table, None)
     return engine_columns(table.append_column("delete", pc.equal(table["op"], "-")))
 
@@ -345,6 +347,7 @@ def _envelope(
     table: pa.Table, labels: _Labels, *, keeps_order: bool, place: tuple[str, int] | None = None
 ) -> tuple[bytes, int]:
     """Return the packed tuples and their number; `place` is the file and row of the first tuple if no column has them."""
+    table = _with_ends(table)
     _check(table, place)
     table = table.drop_columns([name for name in _PLACES if name in table.column_names]).combine_chunks()
     table = table.append_column("delete", pc.equal(table["op"], "-")).drop_columns(["op"])
@@ -366,6 +369,21 @@ def _envelope(
         tick = int(stamps[~read].max())
         table = table.filter(pa.array(read)).replace_schema_metadata({"dropped": str(dropped), "tick": str(tick)})
     return pack_table(table), len(table)
+
+
+def _with_ends(table: pa.Table) -> pa.Table:
+    """Return tuples in which deletes with an id have some ends and some label where they lack them: these do not matter."""
+    if _ID not in table.column_names:
+        return table
+    is_by_id = pc.and_(pc.is_valid(table[_ID]), pc.fill_null(pc.equal(table["op"], "-"), False))
+    for name in ("source", "target", "label"):
+        column = table[name]
+        is_number = pa.types.is_integer(column.type)
+        lacks = pc.and_(is_by_id, pc.is_null(column) if is_number else pc.fill_null(pc.equal(column, ""), True))
+        if pc.any(lacks).as_py():
+            some = pa.scalar(0 if is_number else "-", column.type)
+            table = table.set_column(table.column_names.index(name), name, pc.if_else(lacks, some, column))
+    return table
 
 
 def _check(table: pa.Table, place: tuple[str, int] | None) -> None:

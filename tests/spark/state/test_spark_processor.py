@@ -791,3 +791,17 @@ def test_random_streams_of_values(identity: Any):
         assert (record.time, record.late, record.tuples) == (engine.time, late, sum(map(len, batches)))
 
     check()
+
+
+def test_a_delete_with_an_id_needs_no_names():
+    asked = query("a/b*", size=10, slide=1, semantics="explicit", name="q")
+    inserts = [("x", "y", "a", 1, "+", None, "i", 1), ("y", "z", "b", 2, "+", None, "j", 2)]
+    rows = [*inserts, (None, None, None, 3, "-", None, "j", 3), (None, None, None, 4, "-", None, "i", 4)]
+    parts, engine = ValuePartitions(asked, partitions=2, identity="id"), rpq.Engine(asked, edges="id")
+    changes = engine.push(tuples_with_values(rows).drop_columns(["n", "sequence"]))
+    expected = Counter(tuple(row.values()) for table in changes.tables() for row in table.to_pylist())
+    assert expected.total() == 4
+    assert parts.push(rows) == expected
+    assert parts.push(inserts[:1], worker="another").total() == 1  # its engine is built from the log
+    with pytest.raises(rpq.InputError, match="column 'source': a tuple has no source"):
+        parts.push([(None, "y", "a", 5, "-", None, None, 5)])
