@@ -293,7 +293,7 @@ def _op_of_delete(delete: str, *, is_text: bool) -> str:
 
 
 def drop_bad_tuples(tuples: DataFrame, *, id_column: str | None = None) -> DataFrame:
-    """Return the tuples with a valid op, names that are not empty and no nulls, except in properties of edges.
+    """Return the tuples with a valid op, names that are not empty, text in UTF-8, and nulls only in properties of edges.
 
     `id_column` is the column of the ids of edges, which deletes need not have.  A delete with an id needs no names.
     """
@@ -304,7 +304,11 @@ def drop_bad_tuples(tuples: DataFrame, *, id_column: str | None = None) -> DataF
     if id_column is not None:
         has_id = sql.col(id_column).isNotNull()
         good, is_by_id = good & (has_id | is_delete), has_id & is_delete
-    for name in set(tuples.columns) - {"file", "row"}:
+    for name, kind in tuples.dtypes:
+        if name in ("file", "row"):
+            continue
+        if kind == "string":
+            good = good & sql.coalesce(sql.is_valid_utf8(sql.col(name)), sql.lit(True))
         if is_numbered_property(name):
             continue
         has_value = sql.col(name).isNotNull()

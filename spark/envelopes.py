@@ -387,14 +387,17 @@ def _with_ends(table: pa.Table) -> pa.Table:
 
 
 def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
-    """Raise `InputError` for the first tuple that lacks a value or has an unknown op."""
+    """Raise `InputError` for the first tuple that lacks a value, or has an unknown op or text that is not UTF-8."""
     for name in table.column_names:
+        if name not in _PLACES and _is_text(table[name].type) and (row := _find_other_bytes(table[name])) is not None:
+            shown = name.removeprefix(PROPERTY)
+            raise _input_error(table, row, shown, f"{_shown(table[name][row])} is not UTF-8 text", place)
         if name not in _PLACES and not name.startswith(PROPERTY) and table[name].null_count:
             row = pc.index(pc.is_null(table[name]), True).as_py()
             lacks = "op, or no delete" if name == "op" else name
             raise _input_error(table, row, name, f"a tuple has no {lacks}; expected a value in every row", place)
     for name in ("source", "target", "label"):
-        if pa.types.is_string(table[name].type) and (row := pc.index(pc.equal(table[name], ""), True).as_py()) >= 0:
+        if _is_text(table[name].type) and (row := pc.index(pc.equal(table[name], ""), True).as_py()) >= 0:
             raise _input_error(table, row, name, EMPTY, place)
     wrong = pc.invert(pc.is_in(table["op"], pa.array(["+", "-"])))
     row = pc.index(wrong, True).as_py()
@@ -403,11 +406,34 @@ def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
         raise _input_error(table, row, "op", problem, place)
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _find_other_bytes(texts: pa.ChunkedArray) -> int | None:
+    """Return the row of the first text that is not UTF-8, which Spark's text need not be, or None. O(bytes)."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        for row, text in enumerate(texts):
+            try:
+                text.as_py()
+            except UnicodeDecodeError:
+                return row
+    return None
+
+
+def _shown(value: pa.Scalar) -> str:
+    """Return a value as Python writes it, or its bytes if they are not UTF-8."""
+    try:
+        return repr(value.as_py())
+    except UnicodeDecodeError:
+        return repr(value.as_buffer().to_pybytes())
+
+
 def _input_error(table: pa.Table, row: int, column: str, problem: str, place: tuple[str, int] | None) -> InputError:
     """Return an error with the problem of a tuple, its place if known, and its values."""
-    values = ", ".join(
-        f"{name} {value!r}" for name, value in table.slice(row, 1).to_pylist()[0].items() if name not in _PLACES
-    )
+    values = ", ".join(f"{name} {_shown(table[name][row])}" for name in table.column_names if name not in _PLACES)
     file, number = (None, None) if place is None else (place[0], place[1] + row)
     if "file" in table.column_names:
         file = table["file"][row].as_py()

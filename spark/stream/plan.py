@@ -109,7 +109,8 @@ def rpq_changes(
     `partitions` is the number of shares into which the work is divided by root vertices, by default one per task slot of the
     cluster; each share has as many threads as a task has cores (`spark.task.cpus`).  The first start of a stream fixes
     `spark.sql.shuffle.partitions` as the number of its tasks; if this differs from the number of shares, a warning contains
-    the setting to write.  `on_error="skip"` leaves out tuples with a null or an unknown op, which otherwise end the query.
+    the setting to write.  `on_error="skip"` leaves out tuples with a null, an unknown op or text that is not UTF-8, which
+    otherwise end the query.
     `memory_limit` (bytes) applies to all engines of a process together: on Linux, the process of a share on an executor;
     elsewhere, a worker.
 

@@ -615,6 +615,15 @@ def test_a_bad_tuple_is_told_with_its_place():
         list(pack([pa.record_batch(columns | places)]))
 
 
+@pytest.mark.parametrize("column", ["target", "label"])
+def test_text_that_is_not_utf8_is_told(column: str):
+    binary = pa.array([b"a", b"M\xfcller"], pa.binary())
+    text = pa.StringArray.from_buffers(2, *binary.buffers()[1:])  # as Spark's text, which may have any bytes
+    columns = {"source": ["x", "x"], "target": ["y", "y"], "label": ["a", "a"], "timestamp": [1, 2], "op": ["+", "+"]}
+    with pytest.raises(rpq.InputError, match=rf"column '{column}': b'M\\xfcller' is not UTF-8 text \(the tuple: source 'x'"):
+        list(pack([pa.record_batch({**columns, column: text})]))
+
+
 def test_partitions_have_tasks_of_their_own():
     from rpq.spark.division import spark_hash
 
