@@ -45,6 +45,14 @@ Without `columnPruning` it counts the fields of a row, which it otherwise does n
 """
 
 
+_MAX_FILE_AGE = "365d"
+"""How much older than the newest file that was read a file may be when it appears; older ones are ignored.
+
+By default Spark ignores files that are a week older, such as copies that keep the time of the original.  It has the names of
+all files of this age in memory.
+"""
+
+
 class Stream:
     """A stream of queries over a streaming DataFrame of edges, into a folder of Parquet files."""
 
@@ -106,7 +114,7 @@ class Stream:
         if not hadoop_files.is_folder(session, folder):
             raise PipelineError(f"{folder}: there is no such folder")
         now = session.read
-        later = session.readStream.option("maxFilesPerTrigger", max_files)
+        later = session.readStream.option("maxFilesPerTrigger", max_files).option("maxFileAge", _MAX_FILE_AGE)
         names = hadoop_files.list_names(session, folder)
         if not any(name.endswith(files) and not name.startswith(("_", ".")) for name in names):
             raise PipelineError(f"{folder}: has no .{files} file yet; the first file determines the columns")

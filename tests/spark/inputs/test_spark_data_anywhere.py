@@ -8,7 +8,9 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import os
 import re
+import time
 from collections import Counter
 
 import pytest
@@ -278,3 +280,19 @@ def test_a_stream_of_text_has_the_rows_of_its_lines(session, tmp_path):
     with pytest.raises(Exception) as caught:
         Stream.edges(session, str(folder), "csv", 2)[1]().collect()
     assert re.search(r"header does not conform to the schema: expected: \w+ but found: \w+", plain_message(caught.value))
+
+
+def test_a_file_that_appears_later_may_be_older(session, tmp_path):
+    """Copies may keep the time of the original; by default Spark ignores files that are a week older than the newest one."""
+    folder, query = tmp_path / "in", rpq.Query("a+", window=QUERY.window)
+    folder.mkdir()
+    for number, (edge, days) in enumerate((("x,y,a,1", 0), ("y,z,a,2", 30))):
+        file, modified = folder / f"{number}.csv", time.time() - days * 86_400
+        file.write_text(f"source,target,label,timestamp\n{edge}\n")
+        os.utime(file, (modified, modified))
+        edges, _ = Stream.edges(session, str(folder), "csv", 1)
+        writer = pipeline.rpq_changes(edges, query, partitions=2).writeStream.format("parquet")
+        writer = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
+        writer.start(str(tmp_path / "rows")).awaitTermination()
+    rows = session.read.parquet(str(tmp_path / "rows")).select("source", "target")
+    assert Counter(map(tuple, rows.collect())) == Counter([("x", "y"), ("y", "z"), ("x", "z")])
