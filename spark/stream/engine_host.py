@@ -124,12 +124,13 @@ class _Host:
 
     def _receive_spec(self, call: _Call) -> ShareSpec:
         digest = call.receive()
-        if digest not in self._specs:
-            call.answer(UNKNOWN)
-            spec: ShareSpec = pickle.loads(call.receive())
-            self._specs = {digest: spec}  # only the latest: a share may have many queries, which seldom change
-            return spec
-        return self._specs[digest]
+        known = self._specs.get(digest)  # at once, because the thread of another stream may replace the specifications
+        if known is not None:
+            return known
+        call.answer(UNKNOWN)
+        spec: ShareSpec = pickle.loads(call.receive())
+        self._specs = {digest: spec}  # only the latest: a share may have many queries, which seldom change
+        return spec
 
     @staticmethod
     def _answer(call: _Call, engine: LocalEngine, name: str, values: tuple[Any, ...]) -> None:
