@@ -19,7 +19,7 @@ from rpq.spark.stream.plan import stream_to
 from rpq.stream.arrays.fields import time_kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from rpq.readers.column_names import ColumnNames
@@ -128,7 +128,14 @@ class Stream:
             types[sequence] = "bigint"
         schema = ", ".join(f"{quote_name(name)} {types.get(name, 'string')}" for name in text.columns)
         mode = "DROPMALFORMED" if on_error == "skip" else "FAILFAST"
-        return later.schema(schema).options(**layout, mode=mode).csv(folder), lambda: text
+        lines = later.schema(schema).options(**layout, mode=mode).csv(folder)
+        last = text.columns[-1]
+        checked = {
+            name: _checked_text(name, is_last=name == last, on_error=on_error)
+            for name, kind in lines.dtypes
+            if kind == "string"
+        }
+        return lines.withColumns(checked), lambda: text
 
     def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
         """Run until no files are left (with `once`) or until interrupted, and return the figures."""
@@ -219,6 +226,24 @@ def label_sizes(edges: DataFrame, names: ColumnNames | None, labels: Sequence[st
     column = "label" if names is None else names["label"]
     counts = Counter(row[0] for row in edges.select(quote_name(column)).limit(SAMPLE_TUPLES).collect())
     return {label: max(counts[label], 1) for label in labels} if any(counts[label] for label in labels) else {}
+
+
+_REPLACEMENT = "\ufffd"
+"""The character that Spark reads in place of bytes that are not UTF-8."""
+
+
+def _checked_text(name: str, *, is_last: bool, on_error: str) -> Column:
+    """Return a column of text, without the end of a line that ends in CRLF in a file whose first line ends in LF.
+
+    Text that is not UTF-8 is an error, or null if `on_error` is "skip".  Columns that are not read are not checked.
+    """
+    from pyspark.sql import functions as sql
+
+    column = sql.col(quote_name(name))
+    text = sql.regexp_replace(column, "\r\\z", "") if is_last else column
+    problem = sql.concat(sql.lit(f"column {name!r}: "), text, sql.lit(" is not UTF-8 text"))
+    wrong = sql.lit(None).cast("string") if on_error == "skip" else sql.raise_error(problem)
+    return sql.when(text.contains(_REPLACEMENT), wrong).otherwise(text)
 
 
 def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:

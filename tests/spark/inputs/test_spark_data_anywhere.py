@@ -296,3 +296,28 @@ def test_a_file_that_appears_later_may_be_older(session, tmp_path):
         writer.start(str(tmp_path / "rows")).awaitTermination()
     rows = session.read.parquet(str(tmp_path / "rows")).select("source", "target")
     assert Counter(map(tuple, rows.collect())) == Counter([("x", "y"), ("y", "z"), ("x", "z")])
+
+
+def test_a_stream_of_text_with_several_line_ends_and_other_bytes(session, tmp_path):
+    """A carriage return at the end of a line is no part of a name; text that is not UTF-8 is a bad line."""
+    folder, asked = tmp_path / "in", rpq.Query("a", window=QUERY.window)
+    folder.mkdir()
+    lines = ["timestamp,source,target,label", "1,x,y,a\r", "2,y,z,a", '3,z,w,"a"\r', "4,z,v,a\r"]
+    (folder / "0.csv").write_bytes("\n".join(lines).encode())
+    engine = rpq.Engine(asked)
+    whole = [row for batch in open_reader("edges", folder / "0.csv") for row in engine.push(batch.columns).rows()]
+    assert [row.target for row in whole] == ["y", "z", "w", "v"]
+    (folder / "1.csv").write_bytes(b"timestamp,source,target,label\n5,M\xfcller,y,a\n6,M\xf6ller,y,a\n7,M\xc3\xbcller,y,a\n")
+    found = []
+    for on_error in ("skip", "stop"):
+        edges, _ = Stream.edges(session, str(folder), "csv", 2, on_error=on_error)
+        changes = pipeline.rpq_changes(edges, asked, partitions=2, on_error=on_error)
+        writer = changes.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/{on_error}-state")
+        query = writer.trigger(availableNow=True).start(f"{tmp_path}/{on_error}")
+        if on_error == "skip":
+            query.awaitTermination()
+            found = [tuple(row) for row in session.read.parquet(f"{tmp_path}/skip").collect()]
+        else:
+            with pytest.raises(Exception, match="is not UTF-8 text"):
+                query.awaitTermination()
+    assert Counter(found) == Counter([*map(tuple, whole), ("a", "Müller", "y", 7, "+")])
