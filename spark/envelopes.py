@@ -112,6 +112,8 @@ def unpack_table(data: bytes, *, columns: tuple[str, ...], name: str) -> pa.Tabl
 
 ROWS = 1 << 16
 """The number of tuples of a full envelope, some megabytes."""
+BYTES = 1 << 26
+"""The number of bytes in memory of the tuples of a full envelope, if their names are long."""
 
 SCHEMA = "edges binary"
 PLACED_SCHEMA = "file string, row bigint, edges binary"
@@ -307,18 +309,19 @@ def envelope_columns(table: pa.Table, properties: Sequence[str]) -> pa.Table:
 
 
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows of batches in tables of about `ROWS` rows, each of a single file."""
+    """Yield the rows of batches in tables of about `ROWS` rows or `BYTES` bytes, each of a single file."""
     collected: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
         is_other = "row" in batch.schema.names and collected and batch["file"][0] != collected[0]["file"][0]
-        if rows >= ROWS or is_other:
+        if rows >= ROWS or size >= BYTES or is_other:
             yield pa.Table.from_batches(collected)
-            collected, rows = [], 0
+            collected, rows, size = [], 0, 0
         collected.append(batch)
         rows += batch.num_rows
+        size += batch.nbytes
     if collected:
         yield pa.Table.from_batches(collected)
 

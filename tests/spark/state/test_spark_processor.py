@@ -814,3 +814,24 @@ def test_a_delete_with_an_id_needs_no_names():
     assert parts.push(inserts[:1], worker="another").total() == 1  # its engine is built from the log
     with pytest.raises(rpq.InputError, match="column 'source': a tuple has no source"):
         parts.push([(None, "y", "a", 5, "-", None, None, 5)])
+
+
+def test_parts_of_a_window_have_a_largest_size(monkeypatch):
+    """Also if a single bucket has the whole window, whatever micro-batches bring."""
+    monkeypatch.setattr("rpq.spark.stream.window_log.PART_ROWS", 8)
+    log = WindowLog(chunks=MemoryChunks(), queries=[query("a", size=100, slide=100)])
+    for start, end in (*((n, n + 3) for n in range(0, 60, 3)), (60, 80)):
+        names = [f"v{n}" for n in range(start, end)]
+        edges = {"source": names, "target": names, "label": ["a"] * len(names), "timestamp": list(range(start, end))}
+        log.append(pa.table({**edges, "delete": [False] * len(names)}), time=end - 1)
+    (parts,) = log.parts.values()
+    assert sum(rows for rows, _ in parts) == 80 and max(rows for rows, _ in parts) <= 8
+    assert [row["timestamp"] for row in log.window(time=79).to_pylist()] == list(range(80))
+
+
+def test_tuples_with_long_names_have_smaller_envelopes(monkeypatch):
+    monkeypatch.setattr("rpq.spark.envelopes.BYTES", 1000)
+    edge = {"source": ["x" * 600], "target": ["y" * 600], "label": ["a"], "timestamp": [1], "op": ["+"]}
+    assert [len(packed) for packed in pack([pa.record_batch(edge)] * 3)] == [1, 1, 1]
+    monkeypatch.undo()
+    assert [len(packed) for packed in pack([pa.record_batch(edge)] * 3)] == [1]
