@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from rpq.stream.arrays.fields import time_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
     from rpq.readers.column_names import ColumnNames
@@ -143,51 +145,43 @@ class Stream:
         writer = self._writer.trigger(availableNow=True) if once else self._writer
         query = writer.start()
         progress, ended, status = Progress(shown=shown), "end of the input", 0
-        batches: dict[int, dict[str, Any]] = {}
+        totals = _Totals()
         try:
             while not query.awaitTermination(REFRESH_SECONDS):  # type: ignore[arg-type]  # it takes fractions
-                self._watch(query, batches, progress, started)
+                self._watch(query, totals, progress, started)
         except KeyboardInterrupt as interrupt:
             ended, status = "interrupted", exit_status(interrupt)
             query.stop()
         finally:
             progress.clear()
-        self._watch(query, batches, progress, started)
+        self._watch(query, totals, progress, started)
         progress.clear()
-        seconds = sorted(one["seconds"] for one in batches.values())
-        tuples, late = (sum(one[name] for one in batches.values()) for name in ("tuples", "late"))
-        if late > LATE_SHARE * tuples:
+        seconds = sorted(totals.seconds)
+        if totals.late > LATE_SHARE * totals.tuples:
             click.echo(
-                f"warning: {late:,} of {tuples:,} tuples arrived too late for every window, and were dropped", err=True
+                f"warning: {totals.late:,} of {totals.tuples:,} tuples arrived too late for every window, and were dropped",
+                err=True,
             )
         return {
             "ended": ended,
             "status": status,
-            "batches": len(batches),
-            "tuples": tuples,
-            "late": late,
-            "rows": sum(one["rows"] for one in batches.values()),
+            "batches": len(seconds),
+            "tuples": totals.tuples,
+            "late": totals.late,
+            "rows": totals.rows,
             "batch_seconds_median": seconds[len(seconds) // 2] if seconds else None,
             "batch_seconds_longest": seconds[-1] if seconds else None,
             "partitions": partition_records(self._session, self._checkpoint),
             "total_seconds": time.perf_counter() - started,
         }
 
-    def _watch(self, query: StreamingQuery, batches: dict[int, dict[str, Any]], progress: Progress, started: float) -> None:
+    def _watch(self, query: StreamingQuery, totals: _Totals, progress: Progress, started: float) -> None:
         for one in query.recentProgress:
-            if one.numInputRows:
-                counted = one.observedMetrics.get(COUNTS)
-                batches[one.batchId] = {
-                    "tuples": one.numInputRows,
-                    "rows": counted["rows"] if counted else 0,
-                    "late": counted["late"] if counted else 0,
-                    "seconds": one.durationMs.get("triggerExecution", 0) / 1000,
-                }
-        if batches:
-            last, tuples = batches[max(batches)], sum(one["tuples"] for one in batches.values())
+            totals.add(one)
+        if totals.seconds:
             progress.show(
-                f"{len(batches):,} micro-batches, {tuples:,} tuples, {tuples / (time.perf_counter() - started):,.0f} "
-                f"edges/s, the last took {last['seconds']:.1f} s"
+                f"{len(totals.seconds):,} micro-batches, {totals.tuples:,} tuples, "
+                f"{totals.tuples / (time.perf_counter() - started):,.0f} edges/s, the last took {totals.seconds[-1]:.1f} s"
             )
         else:
             progress.show("waiting for the first micro-batch …")
@@ -210,6 +204,26 @@ class Stream:
                 "time": f"{figures['total_seconds']:.1f} s",
             }
         )
+
+
+class _Totals:
+    """Figures of all micro-batches of a run so far, which may be millions: sums, and the seconds of each micro-batch."""
+
+    def __init__(self) -> None:
+        self.seconds = array("d")
+        self.tuples = self.late = self.rows = 0
+        self._latest = -1
+
+    def add(self, progress: StreamingQueryProgress) -> None:
+        """Add a micro-batch, unless it has no tuples or was added before."""
+        if not progress.numInputRows or progress.batchId <= self._latest:
+            return
+        self._latest = progress.batchId
+        counted = progress.observedMetrics.get(COUNTS)
+        self.tuples += progress.numInputRows
+        self.late += counted["late"] if counted else 0
+        self.rows += counted["rows"] if counted else 0
+        self.seconds.append(progress.durationMs.get("triggerExecution", 0) / 1000)
 
 
 SAMPLE_TUPLES = 20_000
