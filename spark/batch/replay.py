@@ -103,10 +103,10 @@ def replay(
     Queries of one call have the same columns, such as source, target and length.
 
     `data` is any URI that Spark reads, or a data frame with the columns of edges, as for `rpq_changes`.  The tuples of a
-    data frame are first sorted by time, ties by the integers of the column `sequence`.  Rows within a partition of the
-    result are in time order.  `partitions` is the number of shares into which queries are divided, by default one per task
-    slot; each share has `spark.task.cpus` threads.  With `names`, the numbers of a data set prepared with ids are replaced
-    by names again.
+    data frame are first sorted by time, ties by the integers of the column `sequence`; those of files have their order.
+    Rows within a partition of the result are in time order, except with `names`, by which the numbers of a data set prepared
+    with ids are replaced by names again.  `partitions` is the number of shares into which queries are divided, by default
+    one per task slot; each share has `spark.task.cpus` threads.
 
     `columns` and `label` are the names of the columns in the data, and `edges_from` is a file of rules, as in `rpq_changes`;
     with `edges="id"` the data has a column `edge` too, with the ids of edges.  `memory_limit` (bytes) applies to
@@ -247,6 +247,11 @@ def _plan_replay(
         raise PipelineError(str(error)) from error
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
+    if sequence is not None and isinstance(data, str):
+        raise PipelineError(
+            f"sequence is {sequence!r}, which orders the tuples of a data frame, and those of files have their order: leave "
+            f"it out, or pass spark.read.parquet({data!r})"
+        )
     count = share_count(spark, partitions)
     equip_driver(spark)
     unit = time_unit if time_unit in UNITS else _TIMES
@@ -336,7 +341,7 @@ def _pack_stream(
         statistics = statistics_in(spark, data)
         timestamp_unit = time_unit or statistics.get("time_unit")
         sizes = {label: int(one["tuples"]) for label, one in statistics.get("labels", {}).items()}
-        is_plain = named is None and rules is None and sequence is None and not properties and not has_ids
+        is_plain = named is None and rules is None and not properties and not has_ids
         vertex = plain_vertex_type(schema_in(spark, data)) if is_plain else None
         if vertex is not None and can_read_whole(spark, data):
             known = queries_in_unit(queries, timestamp_unit)
