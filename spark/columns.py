@@ -23,6 +23,8 @@ from rpq.spark.shipping import ShippedObject
 from rpq.stream.arrays.fields import DELETE, EDGE, STREAM, FieldError
 from rpq.stream.arrays.values import BOOLEANS
 from rpq.stream.durations import NANOSECONDS
+from rpq.stream.stream_time import EARLIEST, windows_of
+from rpq.stream.window import INT64_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -292,15 +294,26 @@ def _op_of_delete(delete: str, *, is_text: bool) -> str:
     return f"CASE WHEN {is_true} THEN '-' WHEN {is_false} THEN '+' ELSE concat('delete=', {delete}) END"
 
 
-def drop_bad_tuples(tuples: DataFrame, *, id_column: str | None = None) -> DataFrame:
+def latest_timestamp(queries: Sequence[rpq.Query]) -> int:
+    """Return the largest timestamp that an edge may have in the windows of queries, all of them of time.
+
+    >>> latest_timestamp([rpq.Query("a", window=rpq.Window(size=10, slide=1))]) == 2**63 - 11
+    True
+    """
+    return INT64_MAX - max(window.reach for query in queries for window in windows_of(query))
+
+
+def drop_bad_tuples(tuples: DataFrame, *, latest: int, id_column: str | None = None) -> DataFrame:
     """Return the tuples with a valid op, names that are not empty, text in UTF-8, and nulls only in properties of edges.
 
-    `id_column` is the column of the ids of edges, which deletes need not have.  A delete with an id needs no names.
+    `latest` is the largest timestamp of an edge (`latest_timestamp`).  `id_column` is the column of the ids of edges, which
+    deletes need not have.  A delete with an id needs no names.
     """
     from pyspark.sql import functions as sql
 
     is_delete = sql.col("op") == "-"
-    good, is_by_id = sql.col("op").isin("+", "-"), sql.lit(False)
+    good = sql.col("op").isin("+", "-") & sql.col("timestamp").between(EARLIEST, latest)
+    is_by_id = sql.lit(False)
     if id_column is not None:
         has_id = sql.col(id_column).isNotNull()
         good, is_by_id = good & (has_id | is_delete), has_id & is_delete

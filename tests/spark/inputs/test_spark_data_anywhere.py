@@ -301,7 +301,10 @@ def test_a_file_that_appears_later_may_be_older(session, tmp_path):
 
 
 def test_a_stream_of_text_with_several_line_ends_and_other_bytes(session, tmp_path):
-    """A carriage return at the end of a line is no part of a name; text that is not UTF-8 is a bad line."""
+    """A carriage return at the end of a line is no part of a name; text that is not UTF-8 is a bad line.
+
+    So is a time to which the size of the window cannot be added.
+    """
     folder, asked = tmp_path / "in", rpq.Query("a", window=QUERY.window)
     folder.mkdir()
     lines = ["timestamp,source,target,label", "1,x,y,a\r", "2,y,z,a", '3,z,w,"a"\r', "4,z,v,a\r"]
@@ -309,7 +312,8 @@ def test_a_stream_of_text_with_several_line_ends_and_other_bytes(session, tmp_pa
     engine = rpq.Engine(asked)
     whole = [row for batch in open_reader("edges", folder / "0.csv") for row in engine.push(batch.columns).rows()]
     assert [row.target for row in whole] == ["y", "z", "w", "v"]
-    (folder / "1.csv").write_bytes(b"timestamp,source,target,label\n5,M\xfcller,y,a\n6,M\xf6ller,y,a\n7,M\xc3\xbcller,y,a\n")
+    more = b"5,M\xfcller,y,a\n6,M\xf6ller,y,a\n7,M\xc3\xbcller,y,a\n9223372036854775807,x,y,a\n"
+    (folder / "1.csv").write_bytes(b"timestamp,source,target,label\n" + more)
     found = []
     for on_error in ("skip", "stop"):
         edges, _ = Stream.edges(session, str(folder), "csv", 2, on_error=on_error)
