@@ -425,7 +425,8 @@ def _read_parquet(split: Split) -> Iterator[Part]:
 def check_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
     """Yield the edges and the bad rows of a batch with the columns of tuples, whose first row is number `row` of its file.
 
-    A row is bad if it has a null, an empty name, an unknown op, or text in delete that is neither true nor false.
+    A row is bad if it has a null, an empty name, a number of more than 63 bits, an unknown op, or text in delete that is
+    neither true nor false.
     """
     batch = with_plain_columns(batch)
     columns = {name: _plain_column(batch.column(name), name) for name in batch.schema.names}
@@ -449,18 +450,23 @@ def check_rows(batch: pa.RecordBatch, row: int) -> Iterator[Part]:
             {
                 "line": pa.array(places + row),
                 "field": pa.array(reasons[places].tolist(), _STRING),
-                "message": pa.array(["is null, empty or no operation; expected a value"] * len(places), _STRING),
+                "message": pa.array(["is null, empty, too large or no operation; expected a value"] * len(places), _STRING),
                 "text": pa.array([json.dumps(one, default=str)[:LONGEST_TEXT] for one in rows], _STRING),
             },
         )
 
 
 def _plain_column(column: pa.Array, name: str) -> pa.Array:
-    """Return a column as text or int64; times become numbers in their unit, dates seconds, as in `rpq.readers.parquet`."""
+    """Return a column as text or int64; times become numbers in their unit, dates seconds, as in `rpq.readers.parquet`.
+
+    Unsigned numbers that do not fit into int64 become null.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if name == "timestamp" and pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("s" if pa.types.is_date32(column.type) else "ms"))
     if name == DELETE:
         return booleans_of_text(column) if column.type == _STRING else column
+    if column.type == pa.uint64():
+        column = pc.if_else(pc.greater(column, pa.scalar(2**63 - 1, pa.uint64())), pa.scalar(None, pa.uint64()), column)
     return column.cast(_STRING if column.type == _STRING else _LONG)

@@ -219,6 +219,16 @@ def test_parquet_by_row_groups(tmp_path):
     assert [one["data_lines"] for one in counts] == [2, 2]
 
 
+def test_numbers_without_a_sign_may_be_too_large(tmp_path):
+    numbers = pa.array([1, 2**63, 3], pa.uint64())
+    columns = {"source": numbers, "target": pa.array([1, 1, 2], pa.uint64()), "label": ["a"] * 3, "timestamp": [1, 2, 3]}
+    pq.write_table(pa.table(columns), tmp_path / "edges.parquet")
+    paths = [str(tmp_path / "edges.parquet")]
+    edges, bad, _ = parsed(paths, "edges", vertex="bigint")
+    assert of_edges(edges) == read(paths, "edges") and len(edges) == 2
+    assert [(row["line"], row["field"]) for row in bad] == [(1, "source")]
+
+
 @pytest.mark.parametrize(
     ("says", "version"), [('openjdk version "21.0.1" 2023', 21), ('java version "1.8.0_1"', 8), ("", None)]
 )
