@@ -132,8 +132,9 @@ def edge_expressions(
     if DELETE in found and not isinstance(found[DELETE], (types.BooleanType, types.StringType)):
         kind_of_delete = found[DELETE].simpleString()
         raise PipelineError(f"column {names_in_data[DELETE]!r} is of type {kind_of_delete}; expected true or false")
-    if sequence and not _is_integer(found[sequence]):
-        raise PipelineError(f"column {sequence!r} is of type {found[sequence].simpleString()}; a sequence is an integer")
+    if sequence and not _is_integer(schema[sequence].dataType):
+        kind_of_sequence = schema[sequence].dataType.simpleString()
+        raise PipelineError(f"column {sequence!r} is of type {kind_of_sequence}; a sequence is an integer")
     is_time = isinstance(found["timestamp"], (types.TimestampType, types.TimestampNTZType, types.DateType))
     if not is_time and not _is_integer(found["timestamp"]):
         raise PipelineError(
@@ -160,7 +161,7 @@ def edge_expressions(
     }
     kinds = {"source": kind, "target": kind, "label": "string", "timestamp": "bigint", "op": "string"}
     if sequence:
-        columns["sequence"], kinds["sequence"] = _cast(column(sequence), "bigint"), "bigint"
+        columns["sequence"], kinds["sequence"] = _cast(quote_name(sequence), "bigint"), "bigint"
     kinds_of_properties = {name: _property_type(schema, name) for name in properties}
     for place, (name, kind_of_property) in enumerate(kinds_of_properties.items()):
         numbered = numbered_property(place)
@@ -262,7 +263,10 @@ def arrow_type(kind: str) -> pa.DataType:
 
 
 def _column_names(in_data: Sequence[str], names: ColumnNames | None, sequence: str | None) -> dict[str, str]:
-    """Return the names in the data of the columns of tuples and of the sequence; of op and delete only if present."""
+    """Return the names in the data of the columns of tuples; of op and delete only if present.
+
+    Raises `PipelineError` if another column, or the sequence, is missing.
+    """
     if names is not None:
         try:
             places = names.places(in_data)
@@ -280,7 +284,7 @@ def _column_names(in_data: Sequence[str], names: ColumnNames | None, sequence: s
                 f"no column {name!r}: expected {', '.join(required)} and optionally op or delete, "
                 f"found {', '.join(in_data)}"
             )
-    return found | ({sequence: sequence} if sequence else {})
+    return found
 
 
 def _op_of_delete(delete: str, *, is_text: bool) -> str:
