@@ -125,19 +125,23 @@ class Stream:
             return later.schema(existing.schema).parquet(folder), lambda: existing
         layout = {**_TEXT_LAYOUT, "sep": _SEPARATORS[files]}
         text = now.options(**layout).csv(folder)
-        types = {name: _kind_of_times(text, name, folder) for name in timestamps}
+        if not text.columns:
+            raise PipelineError(f"{folder}: its .{files} files are empty; expected a header")
+        first, last = text.columns[0], text.columns[-1]
+        named = text.withColumnRenamed(first, _without_mark(first))
+        types = {name: _kind_of_times(named, name, folder) for name in timestamps}
         if sequence is not None:
             types[sequence] = "bigint"
-        schema = ", ".join(f"{quote_name(name)} {types.get(name, 'string')}" for name in text.columns)
+        kinds = [types.get(name, "string") for name in named.columns]
+        schema = ", ".join(f"{quote_name(name)} {kind}" for name, kind in zip(text.columns, kinds, strict=True))
         mode = "DROPMALFORMED" if on_error == "skip" else "FAILFAST"
         lines = later.schema(schema).options(**layout, mode=mode).csv(folder)
-        last = text.columns[-1]
         checked = {
             name: _checked_text(name, is_last=name == last, on_error=on_error)
             for name, kind in lines.dtypes
             if kind == "string"
         }
-        return lines.withColumns(checked), lambda: text
+        return lines.withColumns(checked).withColumnRenamed(first, named.columns[0]), lambda: named
 
     def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
         """Run until no files are left (with `once`) or until interrupted, and return the figures."""
@@ -242,8 +246,20 @@ def label_sizes(edges: DataFrame, names: ColumnNames | None, labels: Sequence[st
     return {label: max(counts[label], 1) for label in labels} if any(counts[label] for label in labels) else {}
 
 
+_MARK = "\ufeff"
 _REPLACEMENT = "\ufffd"
 """The character that Spark reads in place of bytes that are not UTF-8."""
+
+
+def _without_mark(name: str) -> str:
+    """Return the name of the first column without the byte order mark of its file, which Spark takes for a part of it.
+
+    >>> _without_mark("\\ufeffsource"), _without_mark('\\ufeff"source"'), _without_mark("source")
+    ('source', 'source', 'source')
+    """
+    plain = name.removeprefix(_MARK)
+    is_quoted = plain != name and len(plain) > 1 and plain[0] == plain[-1] == '"'
+    return plain[1:-1].replace('""', '"') if is_quoted else plain
 
 
 def _checked_text(name: str, *, is_last: bool, on_error: str) -> Column:

@@ -327,3 +327,19 @@ def test_a_stream_of_text_with_several_line_ends_and_other_bytes(session, tmp_pa
             with pytest.raises(Exception, match="is not UTF-8 text"):
                 query.awaitTermination()
     assert Counter(found) == Counter([*map(tuple, whole), ("a", "Müller", "y", 7, "+")])
+
+
+def test_a_stream_of_text_with_byte_order_marks(session, tmp_path):
+    """As spreadsheets export them, with the names of columns in quotes or without."""
+    folder, names = tmp_path / "in", ["source", "target", "label", "timestamp"]
+    folder.mkdir()
+    for number, header in enumerate((",".join(names), ",".join(f'"{name}"' for name in names))):
+        (folder / "0.csv").write_text(f"\ufeff{header}\nx,y,a,5\n", encoding="utf-8")
+        edges, existing = Stream.edges(session, str(folder), "csv", 1)
+        assert edges.columns == existing().columns == names
+        stream = edges.writeStream.format("memory").queryName(f"marked{number}").trigger(availableNow=True).start()
+        stream.awaitTermination()
+        assert session.table(f"marked{number}").collect() == [("x", "y", "a", 5)]
+    (folder / "0.csv").write_text("")
+    with pytest.raises(PipelineError, match="its .csv files are empty; expected a header"):
+        Stream.edges(session, str(folder), "csv", 1)
