@@ -32,7 +32,13 @@ COUNTS = "rpq"
 LATE_SHARE = 0.01
 """The share of late tuples above which a run ends with a warning."""
 
-_SEPARATORS = {"csv": ",", "tsv": "\t"}
+_OF_ENDING: Mapping[str, Mapping[str, str]] = {
+    "csv": {"sep": ",", "unescapedQuoteHandling": "SKIP_VALUE"},
+    "tsv": {"sep": "\t"},
+}
+"""Layouts by the ending of files.  Text behind the quote that ends a field is an error between commas, where the value
+becomes null, and a part of the field between tabs."""
+
 _TEXT_LAYOUT: Mapping[str, Any] = {
     "header": True,
     "escape": '"',
@@ -123,7 +129,7 @@ class Stream:
         if files == "parquet":
             existing = now.parquet(folder)
             return later.schema(existing.schema).parquet(folder), lambda: existing
-        layout = {**_TEXT_LAYOUT, "sep": _SEPARATORS[files]}
+        layout = {**_TEXT_LAYOUT, **_OF_ENDING[files]}
         text = now.options(**layout).csv(folder)
         if not text.columns:
             raise PipelineError(f"{folder}: its .{files} files are empty; expected a header")

@@ -260,7 +260,8 @@ def test_a_stream_of_text_has_the_rows_of_its_lines(session, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "0.csv").write_text(QUOTED)
-    (folder / "1.csv").write_text(QUOTED.splitlines()[0] + "\nx,y,a,4,1,more\nx\nx,z,a,soon,2\nok,y,a,5,3\n")
+    bad = 'x,y,a,4,1,more\nx\nx,z,a,soon,2\n"x"z",y,a,4,4\n'
+    (folder / "1.csv").write_text(QUOTED.splitlines()[0] + "\n" + bad + "ok,y,a,5,3\n")
     every = rpq.Query("!()", window=rpq.Window(size=40, slide=5))
     found = []
     for on_error in ("skip", "stop"):
