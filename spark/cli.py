@@ -483,7 +483,7 @@ def stream_command(**options: Any) -> None:
     _check_inputs(options, files)
     rules = _rules(options)
     with _session(options, options["partitions"]) as session:
-        from rpq.spark.columns import edge_columns, parse_column_names
+        from rpq.spark.columns import edge_columns, has_usual_op, parse_column_names
         from rpq.spark.division import counted_labels
         from rpq.spark.jvm.session import SHUFFLE_PARTITIONS, share_count
         from rpq.spark.record_edges import record_columns
@@ -516,6 +516,7 @@ def stream_command(**options: Any) -> None:
                 timestamps=stamps,
                 sequence=sequence,
                 on_error=options["on_error"],
+                has_op=rules is None and has_usual_op(names),
             )
         read: Callable[..., EdgeColumns] = partial(edge_columns, names=names)
         if rules is not None and not is_topic(options["folder"]):

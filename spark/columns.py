@@ -66,6 +66,15 @@ def parse_column_names(columns: str | None, label: str | None, *, has_ids: bool 
     return names or None
 
 
+def has_usual_op(names: ColumnNames | None) -> bool:
+    """Return whether the columns op and delete, if the data has one of them, have their usual names.
+
+    >>> has_usual_op(parse_column_names("source=user", None)), has_usual_op(parse_column_names("op=kind", None))
+    (True, False)
+    """
+    return names is None or not {"op", DELETE} & dict(names.renamed).keys()
+
+
 class EdgeExpressions(NamedTuple):
     """The columns of tuples as expressions of SQL over the columns of a table, by their names in the result."""
 

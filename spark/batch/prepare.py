@@ -44,11 +44,11 @@ from rpq.spark.batch.splits import (
     split_number,
     staged_schema,
 )
-from rpq.spark.columns import UNITS, edge_columns, parse_column_names
+from rpq.spark.columns import UNITS, edge_columns, has_usual_op, parse_column_names
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.jvm.connect import check_classic
-from rpq.spark.jvm.data_sets import VERTICES
+from rpq.spark.jvm.data_sets import VERTICES, lacks_op, with_op_of_files
 from rpq.spark.jvm.session import describe_jobs
 from rpq.spark.record_edges import record_edges, rules_of
 
@@ -235,6 +235,8 @@ def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Setti
                 kinds["string", unit if edges.is_time else settings.time_unit] = path
                 parts.append(stage_records(frame, edges, files=places))
             else:
+                if has_usual_op(names) and lacks_op(frame.schema):
+                    frame = with_op_of_files(spark.read, path, frame.schema)
                 rows = edge_columns(frame, sequence=None, time_unit=unit, names=names)
                 kinds[rows.vertex, unit if rows.is_time else settings.time_unit] = path
                 parts.append(stage_frame(rows, files=places))

@@ -36,6 +36,7 @@ from rpq.spark.columns import (
     Identity,
     edge_columns,
     edge_model,
+    has_usual_op,
     parse_column_names,
     property_names,
     queries_in_unit,
@@ -347,7 +348,7 @@ def _pack_stream(
             known = queries_in_unit(queries, timestamp_unit)
             envelopes = read_whole_files(spark, data, FilePacker(label_readers(known), vertex))
             return _PackedStream(envelopes, known, vertex, False, timestamp_unit, {}, sizes)
-        columns = read(edges_in(spark, data))
+        columns = read(edges_in(spark, data, has_op=rules is None and has_usual_op(named)))
         tuples = columns.tuples
     timestamp_unit = unit if columns.is_time else timestamp_unit
     known = queries_in_unit(queries, timestamp_unit)

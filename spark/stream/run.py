@@ -16,6 +16,7 @@ from rpq.spark.columns import Identity, quote_name
 from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
+from rpq.spark.jvm.data_sets import lacks_op, with_op_of_files
 from rpq.spark.stream.plan import stream_to
 from rpq.stream.arrays.fields import time_kind
 
@@ -112,12 +113,14 @@ class Stream:
         timestamps: Collection[str] = ("timestamp",),
         sequence: str | None = None,
         on_error: str = "stop",
+        has_op: bool = True,
     ) -> tuple[DataFrame, Callable[[], DataFrame]]:
         """Return a stream of the files that appear in a folder, the oldest first, with the columns of the existing files.
 
         Return also the existing files as a data frame.  In text files the first value determines whether the columns
         `timestamps` contain integers or times, and the column `sequence` contains integers.  A line of them that is no row
-        with these columns ends the stream, or is left out if `on_error` is "skip".
+        with these columns ends the stream, or is left out if `on_error` is "skip".  With `has_op` the column op of Parquet
+        is that of each file (`with_op_of_files`).
         """
         if not hadoop_files.is_folder(session, folder):
             raise PipelineError(f"{folder}: there is no such folder")
@@ -128,6 +131,8 @@ class Stream:
             raise PipelineError(f"{folder}: has no .{files} file yet; the first file determines the columns")
         if files == "parquet":
             existing = now.parquet(folder)
+            if has_op and lacks_op(existing.schema):
+                return with_op_of_files(later, folder, existing.schema), lambda: existing
             return later.schema(existing.schema).parquet(folder), lambda: existing
         layout = {**_TEXT_LAYOUT, **_OF_ENDING[files]}
         text = now.options(**layout).csv(folder)

@@ -344,3 +344,27 @@ def test_a_stream_of_text_with_byte_order_marks(session, tmp_path):
     (folder / "0.csv").write_text("")
     with pytest.raises(PipelineError, match="its .csv files are empty; expected a header"):
         Stream.edges(session, str(folder), "csv", 1)
+
+
+@pytest.mark.parametrize("column", ["op", "delete"])
+def test_deletes_that_only_later_files_have(session, mounted, tmp_path, column: str):
+    """A column that the first file lacks says in the others what is deleted, as in a folder that `rpq run` reads."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    first = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "b"], "timestamp": [1, 2]}
+    deletes = {"op": ["-", "+"], "delete": [True, False]}[column]
+    second = {"source": ["x", "u"], "target": ["y", "v"], "label": ["a", "a"], "timestamp": [3, 4], column: deletes}
+    for number, columns in enumerate((first, second)):
+        pq.write_table(pa.table(columns), folder / f"{number}.parquet")
+        os.utime(folder / f"{number}.parquet", (10**9 + number,) * 2)
+    engine = rpq.Engine(QUERY)
+    expected = [row for one in open_reader("edges", str(folder)) for row in engine.push(one.columns).rows()]
+    assert sorted(row.op for row in expected) == ["+", "+", "+", "-", "-"]
+    assert rows_of(pipeline.replay(session, str(folder), QUERY, partitions=2)) == Counter(map(tuple, expected))
+    statistics = pipeline.prepare(session, f"{mounted}/in", f"{mounted}/data")
+    assert (statistics["tuples"], statistics["deletes"]) == (4, 1)
+    edges, _ = Stream.edges(session, str(folder), "parquet", 1)
+    writer = pipeline.rpq_changes(edges, QUERY, partitions=2).writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True)
+    writer.start(str(tmp_path / "rows")).awaitTermination()
+    assert rows_of(session.read.parquet(str(tmp_path / "rows"))) == Counter(map(tuple, expected))
