@@ -202,10 +202,11 @@ def read_topics(session: SparkSession, options: dict[str, Any], rules: EdgeRules
     from rpq.readers.column_names import ColumnNames
     from rpq.spark.stream.topics import topic_edges
 
+    names = ColumnNames.parse(options["columns"], label=options["label"])
     return topic_edges(
         session,
         topics_in(options["folder"]),
-        columns=MessageColumns.of(ColumnNames.parse(options["columns"], label=options["label"]), options["time_unit"]),
+        columns=MessageColumns.of(names, options["time_unit"], rules=rules),
         settings=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
         checkpoint=options["checkpoint"],
         max_messages=options["max_messages"],

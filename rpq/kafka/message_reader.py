@@ -577,6 +577,16 @@ class MessageReader:
         return {**found, **{name: FURTHER + name for name in metadata}}
 
 
+def metadata_names(columns: MessageColumns, rules: EdgeRules | None) -> tuple[str, ...]:
+    """Return the names of the metadata of messages that columns or rules read.  Raises `InputError` for unknown names.
+
+    >>> metadata_names(MessageColumns.of(ColumnNames.parse("source=@key,target=item")), None)
+    ('@key',)
+    """
+    of_rules = () if rules is None else _metadata_of(rules, columns.values.properties)
+    return (*(name for _, name in columns.metadata), *of_rules)
+
+
 def _metadata_of(rules: EdgeRules, properties: Sequence[str]) -> tuple[str, ...]:
     """Return the metadata that rules read, for edges with these properties.  Raises `InputError` for unknown names."""
     found = set()
