@@ -382,9 +382,12 @@ def row_schema(
 
     >>> row_schema([rpq.Query("a", window=rpq.Window(size=1, slide=1))], "bigint")
     'query string, source bigint, target bigint, timestamp bigint, op string'
+    >>> row_schema([rpq.Query("?ü a ?y", window=rpq.Window(size=1, slide=1))], "bigint")
+    'query string, `ü` bigint, y bigint, timestamp bigint, op string'
     """
     types = row_types(queries, vertex, properties, is_time=is_time)
-    return ", ".join(f"{name} {kind}" if name.isidentifier() else f"`{name}` {kind}" for name, kind in types.items())
+    is_plain = {name: name.isidentifier() and name.isascii() for name in types}
+    return ", ".join(f"{name if is_plain[name] else quote_name(name)} {kind}" for name, kind in types.items())
 
 
 def row_types(
