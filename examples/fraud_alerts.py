@@ -1,14 +1,14 @@
-"""Alert on rings of payments, by the command: from `tx.csv` as a bank exports it to `alerts.csv`.
+"""Alert on rings of payments with the command: read `tx.csv` as a bank exports it, and write `alerts.csv`.
 
-The export has its own names of columns, days before months in its dates, and amounts with cents, as text. Eight rings are
-planted among random payments: money that is back within two hours, through two other accounts, in the order of time, and
-each time with at most five percent less. Decoys look like rings, too, but one of them takes longer, another one loses more,
-and the third one goes backwards in time.
+The export has its own column names, dates that begin with the day, and amounts with cents, all as text. Eight rings are
+planted among random payments: money returns within two hours through two other accounts, in time order, and each payment
+is at most five percent smaller than the one before. Three decoys are similar: one takes longer, one loses more, and the
+payments of the third are in the opposite order.
 
     $ rpq run '?a ?e:paid ?b . ?b ?f:paid ?c . ?c ?g:paid ?a' --filter … --input tx.csv --edges parallel
     tx.csv: 6,033 payments between 300 accounts, with 8 rings and 3 decoys
     alerts.csv: 8 rows, which are the 8 rings
-    the first alert: DE0231 -> DE0061 -> DE0111 -> DE0231, 15,351.26 of 16,660.70 are back after 56 min
+    the first alert: DE0231 -> DE0061 -> DE0111 -> DE0231, 15,351.26 of 16,660.70 returned after 56 min
 """
 
 import csv
@@ -28,7 +28,7 @@ for _ in range(NOISE):
 
 
 def pay_around(*, minutes: int = 40, lost: float = 0.05, backwards: bool = False) -> tuple[str, ...]:
-    """Add a ring of three payments, each at most so many minutes after the one before, and return its accounts."""
+    """Add a ring of three payments, each at most `minutes` after the one before, and return its accounts."""
     accounts = generator.sample(range(ACCOUNTS), 3)
     time, cents = BEGIN + timedelta(seconds=generator.randrange(9 * 86_400)), generator.randint(1_000_000, 2_000_000)
     steps = list(zip(accounts, accounts[1:] + accounts[:1], strict=True))
@@ -62,9 +62,9 @@ options = {
     "--filter": FILTER,
     "--input": "tx.csv",
     "--columns": "source=sender,target=receiver,timestamp=booked_at",
-    "--label": "paid",  # the export has no column for it
+    "--label": "paid",  # the export has no column of labels
     "--time-format": "%d.%m.%Y %H:%M:%S",
-    "--edges": "parallel",  # two payments of one account to another are two edges
+    "--edges": "parallel",  # two payments between the same accounts are two edges
     "--window": "2h",
     "--slide": "1m",
     "--output": "alerts.csv",
@@ -83,5 +83,5 @@ steps = json.loads(alerts[0]["path"])  # source, label, time in microseconds, pr
 times, amounts = [step[2] for step in steps], [float(step[3]["amount"]) for step in steps]
 print(
     f"the first alert: {' -> '.join([step[0] for step in steps] + [steps[0][0]])}, {amounts[-1]:,.2f} of {amounts[0]:,.2f} "
-    f"are back after {(times[-1] - times[0]) // 60_000_000} min"
+    f"returned after {(times[-1] - times[0]) // 60_000_000} min"
 )

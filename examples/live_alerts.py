@@ -1,7 +1,7 @@
-"""Alerts on transfers of money: report which suspicious accounts can now reach an exchange within a day.
+"""Alert on transfers of money: report suspicious accounts whose money can reach an exchange within a day.
 
-Transfers arrive one at a time, with their times. An alert shows the path; when a transfer is cancelled, or a day has passed,
-the alert is withdrawn. Prints:
+Transfers arrive one at a time, with their times. An alert shows the path. It is withdrawn when a transfer is cancelled or a
+day has passed. Prints:
 
     09:00  alert      mallory → exchange   mallory transfer ann transfer bob cashes_out exchange
     09:30  withdrawn  mallory → exchange
@@ -24,7 +24,7 @@ engine = rpq.Engine(watch)
 
 
 def print_alerts(changes: rpq.Changes) -> None:
-    """Print changes; the path of a new answer is requested while the answer is current."""
+    """Print changes, and for each new answer its path, which is available as long as the answer is current."""
     for change in changes:
         found = engine.witness(change.source, change.target) if change.op == "+" else None
         path = ""
@@ -44,4 +44,4 @@ print_alerts(engine.insert("ann", "bob", "transfer", at(9)))  # this edge comple
 print_alerts(engine.delete("ann", "bob", "transfer", at(9, 30)))  # the transfer is cancelled
 print_alerts(engine.insert("cho", "exchange", "cashes_out", at(0, 15)))  # arrives late, but is still in the window
 print_alerts(engine.insert("mallory", "cho", "transfer", at(11)))
-print_alerts(engine.advance(at(12, day=2)))  # no tuple, but time passes: the cash-out of 00:15 has left the window
+print_alerts(engine.advance(at(12, day=2)))  # time passes without a tuple: the cash-out of 00:15 leaves the window

@@ -1,14 +1,14 @@
-"""Find which descendants of a process reached an address, in the logs of a host as they come: nested JSON lines.
+"""Find which descendants of a process connected to an address, in the logs of a host: nested JSON lines.
 
-The logs are written three times, as Sysmon, ECS and OCSF have them. Rules in `examples/edge_rules` make edges of each
-event: `spawned`, `connected`, `wrote`. An intruder's shell is planted among ordinary processes: it starts others, of which
-the last one connects to 203.0.113.9. The query is the same for all logs.
+The logs are written in three schemas: Sysmon, ECS and OCSF. The rules in `examples/edge_rules` convert each event to an
+edge: `spawned`, `connected` or `wrote`. An intruder's shell is planted among ordinary processes. It starts a chain of
+processes, and the last of them connects to 203.0.113.9. The query is the same for all logs.
 
     12,009 events of 4,003 processes
-    ecs: the intruder's shell, over 3 processes, reached 203.0.113.9
-    sysmon: the intruder's shell, over 3 processes, reached 203.0.113.9
-    ocsf: the intruder's shell, over 3 processes, reached 203.0.113.9
-    the same by the command: 1 row
+    ecs: the intruder's shell reached 203.0.113.9 through 3 processes
+    sysmon: the intruder's shell reached 203.0.113.9 through 3 processes
+    ocsf: the intruder's shell reached 203.0.113.9 through 3 processes
+    the same with the command: 1 row
 """
 
 import json
@@ -88,10 +88,10 @@ for name, make in {"ecs": ecs, "sysmon": sysmon, "ocsf": ocsf}.items():
     for batch in reader:
         for row in engine.push(batch.columns).to_arrow(query.name).to_pylist():
             steps = len(engine.witness(SHELL, TARGET).labels)
-            print(f"{name}: the intruder's shell, over {steps - 1} processes, reached {row['target']}")
+            print(f"{name}: the intruder's shell reached {row['target']} through {steps - 1} processes")
 
 command = [sys.executable, "-m", "rpq.cli", "run", "spawned+/connected", "--source", SHELL, "--target", TARGET]
 options = ["--input", "ecs.jsonl", "--edges-from", str(RULES / "ecs.toml"), "--window", "1h", "--slide", "1m"]
 subprocess.run([*command, *options, "--output", "rows.csv", "--quiet"], check=True)
 rows = Path("rows.csv").read_text().splitlines()[1:]
-print(f"the same by the command: {len(rows)} row")
+print(f"the same with the command: {len(rows)} row")

@@ -1,4 +1,4 @@
-"""Run a file of queries over a stream, write all rows to one Parquet file, and read this file with pyarrow.
+"""Run the queries of a file over a stream, write all rows to one Parquet file, and read this file with pyarrow.
 
 Prints the number of rows of each query, and the sources with the most rows:
 
@@ -36,7 +36,7 @@ window = "2d"
 
 with tempfile.TemporaryDirectory() as temporary:
     folder = Path(temporary)
-    # Any stream of edges can be used; this stream is like Stack Overflow's: answers and comments between users.
+    # Any stream of edges works. This one is like that of Stack Overflow: answers and comments between users.
     generate = [sys.executable, "-m", "rpq.cli", "generate", "stackoverflow", "--edges", "20000"]
     subprocess.run([*generate, "--output", folder / "stream.parquet"], check=True, capture_output=True)
     (folder / "queries.toml").write_text(QUERIES)
@@ -44,7 +44,7 @@ with tempfile.TemporaryDirectory() as temporary:
     engine = rpq.Engine(*rpq.read_queries(folder / "queries.toml", time_unit="s"))
     stream = open_reader("edges", folder / "stream.parquet")
     writer = None
-    for changes in engine.run(stream):  # one batch at a time: neither stream nor rows need to fit in memory
+    for changes in engine.run(stream):  # batch by batch: neither the stream nor the rows need to fit in memory
         table = changes.to_arrow()
         writer = writer or pq.ParquetWriter(folder / "rows.parquet", table.schema)
         writer.write_table(table)

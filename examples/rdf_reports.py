@@ -1,15 +1,15 @@
-"""Report hot rooms from RDF over HTTP: N-Quads are posted to a server, whose query in RSP-QL reports every five minutes.
+"""Report hot rooms from RDF over HTTP: post N-Quads to a server whose query in RSP-QL reports every five minutes.
 
-The name of the graph of an observation has its time, as in `<http://example.org/at/2024-05-01T12:00:00Z>`. Which sensor is
-in which room does not change: these triples are in a file. A thread follows the reports as server-sent events while
-observations are posted; the answers are read at the end. Each is a few lines of the standard library.
+The time of an observation is in the name of its graph, as in `<http://example.org/at/2024-05-01T12:00:00Z>`. The rooms of
+the sensors do not change: these triples are in a file. A thread receives the reports as server-sent events while
+observations are posted; the current answers are read at the end. The client needs only the standard library.
 
     serving http://example.org/hot
     12:05  kitchen at 30.50
     12:10  kitchen at 33.50
     12:15  hall at 30.40, kitchen at 38.50
     12:20  kitchen at 43.50
-    posted 66 observations as N-Quads, which were 132 triples
+    posted 66 observations as N-Quads: 132 triples
     now: kitchen 44
 """
 
@@ -43,7 +43,7 @@ GROUP BY ?room HAVING (AVG(?value) > 30)
 
 
 def observations(minute: int) -> str:
-    """Return what three sensors measure in a minute, as N-Quads: the kitchen grows hot, the hall is hot for a while."""
+    """Return the observations of a minute as N-Quads: the kitchen heats up, and the hall is hot for a while."""
     time = (BEGIN + timedelta(minutes=minute)).strftime("%Y-%m-%dT%H:%M:%SZ")
     quads = []
     for sensor, value in {"s1": 28 + minute, "s2": 33 if 5 < minute < 14 else 20, "s3": 18}.items():
@@ -58,7 +58,7 @@ def name(value: str) -> str:
 
 
 def follow(address: str, query: str, begun: threading.Event) -> None:
-    """Print the reports up to the last one, after the server has said that the following has begun."""
+    """Collect the reports up to the last one, and print them. Set `begun` when the server sends its first event."""
     reports: dict[int, list[str]] = {}
     with urlopen(f"{address}/changes?query={quote(query, safe='')}") as events:
         for line in events:
@@ -87,13 +87,13 @@ with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, stdout=subpr
         follower.start()
         begun.wait()
         triples = 0
-        for minute in range(MINUTES + 2):  # a report is due when the time has passed it
+        for minute in range(MINUTES + 2):  # a report is due when stream time has passed its boundary
             headers = {"content-type": "application/n-quads"}
             post = Request(f"{address}/tuples?stream={EX}observations", observations(minute).encode(), headers)
             with urlopen(post) as answer:
                 triples += json.load(answer)["tuples"]
         follower.join()
-        print(f"posted {triples // 2} observations as N-Quads, which were {triples} triples")
+        print(f"posted {triples // 2} observations as N-Quads: {triples} triples")
         with urlopen(f"{address}/queries/{quote(query, safe='')}/answers") as answer:
             print("now:", ", ".join(f"{name(room)} {mean}" for room, mean in json.load(answer)["rows"]))
     finally:

@@ -1,14 +1,14 @@
-"""Paths that visit no vertex twice, and a budget for paths that are hard to find.
+"""Find paths that visit no vertex twice, with a budget for searches that take long.
 
-A courier leaves a depot, drives two roads a day, and delivers at the place where a day ends. A walk may go round the
-village behind the depot to make the number of roads even; a simple path may not visit a place twice. To prove that the
-streets of the town contain no such path would exceed the budget, so this depot is set aside; the answers of other depots
-stay exact. Prints:
+A courier leaves a depot, drives two roads a day, and delivers where a day ends. A walk may drive around the village behind
+the depot to make the number of roads even; a simple path may not visit a place twice. A proof that the streets of the town
+contain no such path would exceed the budget, so this depot is set aside. The answers of the other depots remain exact.
+Prints:
 
     walks:  east → grocer, north → baker
     simple: north → baker
     east set aside after 51 nodes; north → baker is still there
-    road to the village closed: set aside are []
+    road to the village closed; set aside: []
 """
 
 import rpq
@@ -49,11 +49,11 @@ simple = engine_of(paths="simple")  # the default budget is ten million nodes
 simple.push_rows(stream)
 print(f"simple: {answers(simple)}")
 
-# Without on_budget="set_aside" the push would raise a ConflictBudgetError as well, after applying all tuples.
+# Without on_budget="set_aside", the push would apply all tuples and then raise a ConflictBudgetError.
 hurried = engine_of(paths="simple", simple_budget=50, on_budget="set_aside")
 for record in hurried.push_rows(stream).set_aside:
     print(f"{record.root} set aside after {record.size:,} nodes; {answers(hurried)} is still there")
 
-hurried.push_rows([("0-0", "gate", "road", 4, "-"), ("gate", "0-0", "road", 4, "-")])  # all are exact now
+hurried.push_rows([("0-0", "gate", "road", 4, "-"), ("gate", "0-0", "road", 4, "-")])  # no conflicts are left
 hurried.restore_root("east")
-print(f"road to the village closed: set aside are {hurried.set_aside()}")
+print(f"road to the village closed; set aside: {hurried.set_aside()}")

@@ -1,13 +1,13 @@
-"""Find rings of transfers: money that comes back to an account within six hours, through two others, with little lost.
+"""Find rings of transfers: money that returns to an account within six hours, through two others, with little loss.
 
-Rings are planted among random transfers, so the truth is known. Accounts that merely send to one another in a ring are many.
-Round most of these rings no money can have gone, as the transfers are not in the order of time; the amounts, which edge
-variables compare as well, leave the planted ones. A path in time order finds the accounts to which money can have come back.
+Rings are planted among random transfers, so the correct result is known. Many accounts merely form a ring of transfers:
+money cannot have passed through most of these rings, because the transfers are not in time order. Edge variables compare
+times and amounts, and find the planted rings. A path in time order finds the accounts to which money may have returned.
 
     30,300 transfers between 150 accounts, 100 planted rings
-    rings of accounts: 16,926 rows, of which 2,967 are possible in the order of time
-    accounts with a way back: 5,110 rows, in the order of time 2,005
-    in order, within six hours, little lost: 101 rows, of which 100 are planted; none is missed
+    rings of accounts: 16,926 rows, of which 2,967 are in time order
+    accounts with a path back: 5,110 rows, in time order 2,005
+    in time order, within six hours, with little loss: 101 rows, of which 100 are planted; none is missed
 """
 
 import random
@@ -58,17 +58,17 @@ engine = rpq.Engine(
         window=window,
         name="suspicious",
     ),
-    edges="parallel",  # two transfers of one account to another are two edges
+    edges="parallel",  # two transfers between the same accounts are two edges
     time_unit="s",
 )
 changes = engine.push(stream)
 found = changes.to_arrow("suspicious")
 rings = set(zip(*(found[name].to_pylist() for name in "efg"), strict=True))
 rows = {name: len(changes.to_arrow(name)) for name in ("rings", "possible", "back", "back in order")}
-print(f"rings of accounts: {rows['rings']:,} rows, of which {rows['possible']:,} are possible in the order of time")
-print(f"accounts with a way back: {rows['back']:,} rows, in the order of time {rows['back in order']:,}")
+print(f"rings of accounts: {rows['rings']:,} rows, of which {rows['possible']:,} are in time order")
+print(f"accounts with a path back: {rows['back']:,} rows, in time order {rows['back in order']:,}")
 missed = len(planted - rings)
 print(
-    f"in order, within six hours, little lost: {len(rings):,} rows, of which {len(rings & planted)} are planted; "
+    f"in time order, within six hours, with little loss: {len(rings):,} rows, of which {len(rings & planted)} are planted; "
     f"{missed or 'none'} is missed"
 )

@@ -39,7 +39,7 @@ queries_file = click.option(
     "--queries",
     "queries_file",
     metavar="FILE",
-    help="In place of EXPRESSION: queries with the same columns, .toml or .jsonl.",
+    help="File with queries that have the same columns, .toml or .jsonl, instead of EXPRESSION.",
 )
 
 
@@ -259,8 +259,8 @@ _edges_option = click.option(
     type=click.Choice(["triple", "parallel", "id"]),
     default="triple",
     show_default=True,
-    help="When two inserts are the same edge: with equal source, label and target, never, or with the same value in the "
-    "column edge. An order in time needs one of the latter two.",
+    help="Which inserts are the same edge: those with equal source, label and target (triple), none (parallel), or those "
+    "with the same value in the column edge (id). An order in time needs one of the latter two.",
 )
 
 _SIZE = re.compile(r"(.+?)=([0-9]+)(?:,(?=.)|$)")
@@ -280,8 +280,8 @@ _sizes_option = click.option(
     "--sizes",
     metavar="LABEL=N,...",
     callback=_parse_sizes,
-    help="Numbers of edges by label, counted or estimated, by which patterns are divided.  [default: of a replay the "
-    "statistics of the data set, of a stream the first tuples that there are]",
+    help="Numbers of edges by label, counted or estimated, by which patterns are divided.  [default: for a replay the "
+    "statistics of the data set, for a stream its first tuples]",
 )
 
 _query_options = shared.combine_options(
@@ -561,7 +561,7 @@ def stream_command(**options: Any) -> None:
 def explain_command(**options: Any) -> None:
     """Show how shares divide the queries EXPRESSION, or why more shares do not make them faster.  Spark is not started.
 
-    Everything else about a query is shown by rpq explain.  Windows may be left out.
+    rpq explain shows everything else about a query.  Windows may be left out.
     """
     from rpq.cli.reporting import printable
     from rpq.spark.columns import queries_in_unit
@@ -655,7 +655,7 @@ def warm_up_command(**options: Any) -> None:
 
     archive = place_of_archive(spark_home())
     if archive is None:
-        raise click.ClickException("there is no place that can be written for compiled kernels and classes")
+        raise click.ClickException("no folder for compiled kernels and classes can be written")
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         stored = os.path.join(folder, archive.name)
@@ -663,7 +663,7 @@ def warm_up_command(**options: Any) -> None:
         with command_session("local[2]", 2, settings, options["log"], end_seconds=_STORING_SECONDS) as session:
             _run_everything_once(session, folder)
         if not os.path.isfile(stored):
-            raise Failure("Java has stored no classes; see Spark's messages in a file of --log")
+            raise Failure("Java did not store any classes; see Spark's messages in the file of --log")
         os.replace(stored, archive)
     if not options["quiet"]:
         click.echo(f"classes of Spark: {archive}, {archive.stat().st_size >> 20} MB", err=True)

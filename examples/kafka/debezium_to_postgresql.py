@@ -1,11 +1,11 @@
-"""Keep a table of who can have reached whom, by the transfers in another database: BROKER DATABASE [CHANGES].
+"""Keep a table of the accounts that money can reach, from the transfers in another database: BROKER DATABASE [CHANGES].
 
     python debezium_to_postgresql.py localhost:9092 postgresql://ann@localhost/bank
 
-A table of transfers changes: rows are inserted, corrected and deleted.  Debezium writes these changes to a topic (here the
-script writes what it would), and `rpq run` keeps a table in PostgreSQL equal to the pairs of accounts with a way for money
-from one to the other.  While changes come, the run is killed ten times, at any moment.  In the end the table is compared
-with the pairs that follow from the transfers that are left.  Needs the extras `kafka` and `postgresql`.
+Rows of a table of transfers are inserted, corrected and deleted. Debezium writes these changes to a topic; here, the script
+writes the same messages. `rpq run` maintains a table in PostgreSQL with the pairs of accounts between which money can pass.
+While changes are written, the run is killed ten times, at random moments. At the end, the table is compared with the pairs
+that follow from the remaining transfers. Needs the extras `kafka` and `postgresql`.
 """
 
 import json
@@ -69,7 +69,7 @@ def rows(statement: str) -> list[tuple]:
 
 
 def position() -> int:
-    """Return how far the run has come, or 0 before it has begun."""
+    """Return the position of the run in its input, or 0 before it has begun."""
     if not rows("SELECT 1 WHERE to_regclass('rpq_positions') IS NOT NULL"):
         return 0
     return sum(row[0] for row in rows(f"SELECT position FROM rpq_positions WHERE name = '{table}'"))
@@ -108,12 +108,12 @@ with tempfile.TemporaryDirectory() as folder:
         time.sleep(drawn.uniform(0, 0.5))
         run.kill()
         if run.wait() != -9:
-            sys.exit("the run has ended by itself")
+            sys.exit("the run ended before it was killed")
     change_transfers(changes // 2)
     subprocess.run([*command, "--until-end"], check=True)
 
-print(f"at least {changes:,} changes of transfers, and the run was killed {KILLS} times")
+print(f"at least {changes:,} changes of transfers; the run was killed {KILLS} times")
 answers = {row[:2] for row in rows(f"SELECT source, target FROM {table} WHERE times = 1")}
 if answers != reachable():
-    sys.exit(f"the table has {len(answers):,} pairs of accounts, and the transfers {len(reachable()):,}")
-print(f"the {len(answers):,} pairs of accounts in the table are those of the {len(transfers):,} transfers that are left")
+    sys.exit(f"the table has {len(answers):,} pairs of accounts; expected {len(reachable()):,} from the transfers")
+print(f"the {len(answers):,} pairs of accounts in the table are those of the {len(transfers):,} remaining transfers")

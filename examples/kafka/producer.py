@@ -1,6 +1,6 @@
 """Create two topics and fill the first with edges of a generated stream: BROKER TOPIC TOPIC [EDGES].
 
-Needs the extra `kafka`.  The second topic is compacted: with `--upsert` it contains the current answer.
+Needs the extra `kafka`. The second topic is compacted: with `rpq run --upsert`, it contains the current answer.
 """
 
 import json
@@ -23,7 +23,7 @@ for name, creation in admin.create_topics(topics).items():
     except KafkaException as error:
         if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
             raise
-        print(f"{name} exists already")
+        print(f"the topic {name} exists already")
 
 producer = Producer({"bootstrap.servers": broker, "linger.ms": 20, "enable.idempotence": True})
 for edge in generate_interactions(Interactions(edges=count, seed=1)).to_pylist():

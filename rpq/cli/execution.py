@@ -484,7 +484,7 @@ def _retention_window(settings: RunSettings, unit: str | None) -> rpq.Window | N
     except WindowTextError as error:
         raise click.BadParameter(str(error), param_hint="--keep") from error
     if not isinstance(window, rpq.Window):
-        raise click.BadParameter("the kept window is a window of time, such as 30d", param_hint="--keep")
+        raise click.BadParameter("expected a time window, such as 30d", param_hint="--keep")
     return window
 
 
@@ -494,7 +494,9 @@ def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions
         return None
     windows = [query.window for query in queries]
     if any(window.kind != "time" for window in windows):
-        raise click.UsageError("--deletes: deletes are drawn of edges in windows of time, not in other windows")
+        raise click.UsageError(
+            "--deletes: deletes are generated only for edges in time windows; expected a --window such as 30d"
+        )
     longest = max(windows, key=lambda window: window.size)
     distinct = {query.expression: query for query in queries}.values()  # thousands may have few distinct expressions
     read = {reading.labels.plain for query in distinct for reading in readings_of(query)}

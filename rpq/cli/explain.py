@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 @click.option(
     "--edges",
     type=click.Choice(["triple", "parallel", "id"]),
-    help="When two inserts are the same edge (as for rpq run), which is shown too.",
+    help="Which inserts are the same edge (as for rpq run); the explanation shows it.",
 )
-@click.option("--paths", type=shared.KindOfPaths(), help="Kind of paths (as for rpq run), which is shown too.")
+@click.option("--paths", type=shared.KindOfPaths(), help="Kind of paths (as for rpq run); the explanation shows it.")
 @shared.language
 def explain(
     expression: str | None,
@@ -81,10 +81,10 @@ def explain(
 
     is_match = queries is None and (language or language_of(expression or "")) in ("gql", "cypher")
     if node_label is not None and not is_match:
-        raise click.UsageError("--node-label is for MATCH; in a file of queries, it is the field node_label")
+        raise click.UsageError("--node-label is for MATCH; in the file of --queries, write it as a field of a query")
     if queries is not None:
         if paths is not None:
-            raise click.UsageError("--paths is for EXPRESSION: in the file of --queries, write it as a field of a query")
+            raise click.UsageError("--paths is for EXPRESSION; in the file of --queries, write it as a field of a query")
         _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None], edges)
         return
     if expression is None:
@@ -172,7 +172,7 @@ def _explain_file(
     if expression is not None:
         raise click.UsageError("EXPRESSION and --queries cannot be combined; give one of them")
     if drawings:
-        raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot writes those of many queries")
+        raise click.UsageError(f"{drawings[0]}: draws one query; expected EXPRESSION, or --dot, which writes all queries")
     entries = read_query_entries(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
     explained = [_explain_entry(query, edges) for query in entries]
@@ -246,7 +246,7 @@ def draw_graph(dot: str, drawing: Drawing, kind: str) -> bytes:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise DrawingError(
-            f"no picture: it needs Graphviz (its program `dot`) or matplotlib ({install_command('plot')}); "
+            f"a drawing needs Graphviz (its program `dot`) or matplotlib ({install_command('plot')}); "
             "--dot FILE writes it for Graphviz"
         ) from error
     figure = Figure()

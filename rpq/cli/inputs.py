@@ -259,7 +259,7 @@ def _read_static_edges(
     for batch in open_reader(format, [path], columns=columns, rdf=rdf):
         names = batch.columns.schema.names
         if "delete" in names and pc.any(batch.columns.column("delete")).as_py():
-            message = "deletes an edge; edges without time are there from the beginning to the end"
+            message = "deletes an edge; static edges cannot be deleted"
             raise InputError(f"{path}: {message}", file=path)
         yield batch.columns.select([*_NAMES, *(name for name in properties if name in names)])
 
@@ -412,7 +412,7 @@ def rules_of(settings: RunSettings, properties: Sequence[str] = ()) -> EdgeRules
     `properties` are those of edges, and `edge` where they have ids.
     """
     if settings.changes is not None and settings.events is not None:
-        raise click.UsageError("--events: a change of a row is no event; leave out --events, or --changes")
+        raise click.UsageError("--events: the change of a row is not an event; leave out --events or --changes")
     if settings.edges_from is None:
         if settings.changes is None:
             return None
@@ -444,7 +444,7 @@ def _open(settings: RunSettings, inputs: Sequence[Any], properties: Sequence[str
     if settings.events and not is_rdf and "columns" not in format_by_name(settings.format).options:
         raise click.UsageError(
             f"--events: tuples of the format {settings.format} have no events; expected edges or jsonl with a column event, "
-            "or rdf, where an event is a graph"
+            "or rdf, where a graph is an event"
         )
     try:
         has_events = settings.events is not None and not is_rdf
@@ -492,7 +492,7 @@ def rdf_documents(settings: RunSettings) -> RdfDocuments:
     from rpq.readers.rdf.rdf_format import RdfDocuments
 
     if settings.rdf_graph == "event":
-        raise click.UsageError("--rdf-graph event: a post or a message is no part of an event; expected stream, or files")
+        raise click.UsageError("--rdf-graph event: a post or a message is not part of an event; expected stream, or files")
     given = {"syntax": settings.rdf_syntax, "time": settings.rdf_time, "graph": settings.rdf_graph}
     try:
         reading = _rdf_reading(**{name: value for name, value in given.items() if value is not None})
@@ -604,7 +604,7 @@ class FileSource(SliceSource):
             batch = next(self._batches, None)
             if batch is None:
                 raise AnotherRunError(
-                    f"{self._checkpoint}: has consumed {count:,} tuples, but the input has only {count - left:,}; it is "
+                    f"{self._checkpoint}: the run has read {count:,} tuples, but the input has only {count - left:,}; it is "
                     "another input, or --limit is smaller"
                 )
             columns = self._split(batch, left)
@@ -614,7 +614,7 @@ class FileSource(SliceSource):
                 self._deletions.extend(columns)
         if last != expected:
             raise AnotherRunError(
-                f"{self._checkpoint}: the last tuple that it has consumed was {expected}, but tuple {count:,} of the input "
+                f"{self._checkpoint}: the last tuple that the run has read was {expected}, but tuple {count:,} of the input "
                 f"is {last}; it is another input"
             )
         self.tuples, self._last = count, last
@@ -772,7 +772,7 @@ def _schema_registry(settings: RunSettings) -> SchemaRegistry | None:
             ("--schema-registry-config", settings.schema_registry_config is not None),
         ):
             if is_given:
-                raise InputError(f"{option}: needs a schema registry; expected --schema-registry URL beside it")
+                raise InputError(f"{option}: needs a schema registry; expected --schema-registry URL, too")
         return None
     if settings.format == "rdf":
         raise InputError(f"--schema-registry: {RDF_HAS_NO_REGISTRY}")

@@ -65,7 +65,7 @@ class ByteSize(click.ParamType):  # type: ignore[type-arg]
         match = _SIZE.fullmatch(value.strip())
         size = int(float(match[1]) * 1024 ** _POWERS[match[2].lower()]) if match else 0
         if size <= 0:
-            self.fail(f"{value!r} is no size: expected a number of bytes such as 500M or 4G", param, ctx)
+            self.fail(f"{value!r} is not a size; expected a number of bytes, such as 500M or 4G", param, ctx)
         return size
 
 
@@ -82,7 +82,7 @@ class CountOrNone(click.ParamType):  # type: ignore[type-arg]
             return None if value == "none" else int(value)
         digits = value.replace(",", "").replace("_", "")
         if not digits.isdecimal() or not int(digits):
-            self.fail(f"{value!r} is no whole number from 1 on, nor none", param, ctx)
+            self.fail(f"{value!r} is neither a whole number above 0 nor none", param, ctx)
         return int(digits)
 
 
@@ -115,7 +115,7 @@ class OnError(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value in ("stop", "skip") or is_topic(value):
             return str(value)
-        return self.fail(f"{value!r} is not one of 'stop', 'skip', and no kafka://BROKER/TOPIC.", param, ctx)
+        return self.fail(f"{value!r} is not one of 'stop', 'skip', nor a topic, kafka://BROKER/TOPIC", param, ctx)
 
 
 class Seconds(click.ParamType):  # type: ignore[type-arg]
@@ -128,7 +128,7 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]
             return value
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)?", str(value).strip())
         if found is None:
-            self.fail(f"{value!r} is no length of time; expected such as 5s, 200ms or 1m", param, ctx)
+            self.fail(f"{value!r} is not a duration; expected one such as 5s, 200ms or 1m", param, ctx)
         return float(found[1]) * {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}[found[2]]
 
 
@@ -154,7 +154,7 @@ class Endpoint(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         host, _, port = str(value).rpartition(":")
         if not port.isdecimal() or not int(port) < 1 << 16:
-            self.fail(f"{value!r} is no port; expected such as 9100 or 127.0.0.1:9100", param, ctx)
+            self.fail(f"{value!r} is not a port; expected one such as 9100 or 127.0.0.1:9100", param, ctx)
         return f"{host}:{port}"
 
 
@@ -220,8 +220,8 @@ edges_from = click.option(
 changes = click.option(
     "--changes",
     type=click.Choice(["debezium", "debezium-rows"]),
-    help="Read records as changes of a table: envelopes of Debezium, or debezium-rows without them (ExtractNewRecordState). "
-    "Rows that are inserted, updated and deleted become edges that are.",
+    help="Read records as changes of a table: Debezium's envelopes, or debezium-rows, without them (ExtractNewRecordState). "
+    "Inserting, updating and deleting a row inserts, updates and deletes its edges.",
 )
 
 
@@ -365,8 +365,8 @@ pattern_options = combine_options(
         "--select",
         type=NameList(),
         metavar="X,Y...",
-        help="The columns of the rows.  For patterns vertices and values of edges: x,e.amount.  [default: all vertices]  "
-        "For paths source,target or source,target,length.",
+        help="The columns of the rows.  For patterns, vertices and values of edges: x,e.amount.  [default: all vertices]  "
+        "For paths, source,target or source,target,length.",
     ),
     click.option(
         "--filter",

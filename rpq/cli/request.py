@@ -189,7 +189,7 @@ class QueryOptions:
             raise click.UsageError(f"{OPTION_OF[misfit.option]} {misfit.reason}")
         if language != "path" and self.on_budget != "error":
             raise click.UsageError(
-                f"--on-budget {self.on_budget} is an option of path queries: an answer to a pattern must not miss a path"
+                f"--on-budget {self.on_budget} applies to path queries: answers of a pattern need all of its paths"
             )
 
 
@@ -397,7 +397,7 @@ def query_text(
         others = {"EXPRESSION": expression, "--query": query, "--dataset": dataset, "--query-file": query_file}
         given = " and ".join(name for name, value in others.items() if value is not None)
         if given:
-            raise click.UsageError(f"--queries has all queries of the run; leave out {given}, or put it into {queries_file}")
+            raise click.UsageError(f"--queries contains all queries; leave out {given}, or add it to {queries_file}")
         return None
     ways = {"EXPRESSION": expression, "--query": query, "--query-file": query_file}
     sources = [name for name, value in ways.items() if value is not None]
@@ -430,7 +430,7 @@ def read_query_text(path: str) -> str:
     except OSError as error:
         raise click.UsageError(f"--query-file {path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"--query-file {path}: is no text in UTF-8") from error
+        raise click.UsageError(f"--query-file {path}: is not text in UTF-8") from error
     if not text:
         raise click.UsageError(f"--query-file {path}: is empty; expected a path expression, a pattern, SPARQL or MATCH")
     return text

@@ -44,9 +44,9 @@ is late for every query.  If the file has an error, no query is run.
 default 1).  --window unbounded has no slide: edges leave it only by deletes.
 
 \b
---edges-from FILE: each record (an object, a row, a message) has the edges of FILE whose condition holds, in its order.
-Without when, an edge is left out if an end is missing; with it, a missing end is a bad line.  Names reach into nested
-records.
+--edges-from FILE: each record (an object, a row, a message) becomes the edges of FILE whose condition when is true, in the
+order of FILE.  An edge without when is left out if its source or target is missing; with when, a missing source or target is
+a bad line.  A name can contain dots, which select fields of nested records.
   timestamp = "@timestamp"
   [[edge]]
   label = "spawned"
@@ -71,7 +71,7 @@ a query is evaluated over each event separately, together with the edges of --st
 \b
 --output writes CSV (.csv), JSON Lines (.jsonl), SPARQL results as TSV (.tsv) or as JSON with a binding per line (.srjl), or
 N-Quads (.nq), each compressed if .gz or .zst follows; or Parquet (.parquet), or a SPARQL results document (.srj).  A file
-appears as a whole at the end of the run; an existing one remains until then, or for good if the run fails without a row.
+appears as a whole at the end of the run; an existing one remains until then, and also if the run fails without a row.
 After an error or Ctrl-C, the file contains the rows so far.  Rows are written at once to standard output, FIFOs and devices,
 and to text files if an input is not a regular file or if there is a --checkpoint, with which a later run appends.  With
 --checkpoint, the rows of a Parquet file are collected in FILE.rows, from which it is created at the end of each run.
@@ -87,8 +87,8 @@ a row is [query, binding], and its value is the row.
 
 \b
 --output postgresql://HOST/DATABASE?table=NAME keeps a table of PostgreSQL equal to the answer (extra postgresql): a row for
-each answer, how many times it holds, and the timestamp of the last change.  Rows are committed together with the position of
-the input, whatever it is: exactly once, if there is a --checkpoint.  It needs --semantics explicit.
+each answer, with the number of times that it holds and the timestamp of the last change.  Rows are committed together with
+the position of any input: exactly once, if there is a --checkpoint.  It needs --semantics explicit.
   rpq run 'knows+' --input edges.csv --window 30d --slide 1d --semantics explicit \\
       --output 'postgresql://localhost/graph?table=reachable' --checkpoint run.state
 
@@ -130,8 +130,8 @@ class RunCommand(SeveralValuesCommand):
 @shared.rdf_options
 @shared.events
 @shared.edge_identity(
-    "When two inserts are the same edge: with equal source, label and target, never, or with equal values of the column "
-    "edge (--columns edge=NAME)."
+    "Which inserts are the same edge: those with equal source, label and target (triple), none (parallel), or those with "
+    "equal values of the column edge (id, --columns edge=NAME)."
 )
 @click.option(
     "--static",
@@ -177,8 +177,8 @@ class RunCommand(SeveralValuesCommand):
 @click.option(
     "--message",
     metavar="TEXT",
-    help="Text with columns of the rows in braces, '{source} reached {target}': the lines of standard output, a last "
-    "column message in CSV, JSON Lines, Parquet and topics.",
+    help="Text with columns of the rows in braces, '{source} reached {target}'.  It replaces the rows of standard output, "
+    "and is a last column message in CSV, JSON Lines, Parquet and topics.",
 )
 @click.option("--witness", is_flag=True, help="Add a column with a witness path for each + row.")
 @shared.sources_and_targets

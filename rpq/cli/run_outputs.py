@@ -220,9 +220,9 @@ def check_columns(request: RunRequest) -> None:
             continue
         output = shown_output(entry.output)
         raise click.UsageError(
-            f"{entry.place_of('output')}, field output: {output} cannot have the rows of both {one.name!r}, with the "
-            f"columns {', '.join(one.columns)}, and {entry.name!r}, with {', '.join(entry.columns)}: give each its own, or "
-            "name the variables alike"
+            f"{entry.place_of('output')}, field output: {output} cannot contain the rows of both {one.name!r}, with the "
+            f"columns {', '.join(one.columns)}, and {entry.name!r}, with {', '.join(entry.columns)}: give each its own "
+            "output, or the same names of variables"
         )
 
 
@@ -234,14 +234,14 @@ def _check_n_quads(request: RunRequest) -> None:
         if output is None or is_table(output) or not output.lower().endswith(N_QUADS_ENDINGS):
             continue
         if request.settings.witness:
-            raise click.UsageError(f"--witness: {output} is made of edges, which have no column for a path")
+            raise click.UsageError(f"--witness: {output}: N-Quads have no column for a path; expected another format")
         try:
             check_edges(output, columns)
         except SinkError as error:
             raise click.UsageError(str(error)) from error
         if tuple(columns) == QUAD and shows_removals(expression):
             raise click.UsageError(
-                f"{output}: quads have graphs of their own, so N-Quads cannot show which of them leave: write REGISTER "
+                f"{output}: N-Quads cannot show which quads are removed, as quads have their own graphs: write REGISTER "
                 "ISTREAM <name> AS, or RSTREAM, before the query, or an output in another format, which has a column op"
             )
 
@@ -299,7 +299,7 @@ def _check_tables(request: RunRequest) -> None:
         label = shown_output(str(output))
         if settings.witness:
             raise click.UsageError(
-                f"--witness: {label} contains the present answers, and a witness is a path at the time at which an answer "
+                f"--witness: {label} contains the current answers, and a witness is a path at the time at which an answer "
                 "began; expected a file or a topic"
             )
         if settings.message is not None:
@@ -313,7 +313,7 @@ def _check_tables(request: RunRequest) -> None:
                 "answers; leave out ISTREAM, DSTREAM and RSTREAM"
             )
         if not columns:
-            raise click.UsageError(f"{label}: the answers have no columns, by which a row would be found; select some")
+            raise click.UsageError(f"{label}: the answers have no columns to find a row by; select at least one")
         for column in columns:
             if column in ("times", "timestamp", *(["query"] if request.entries else [])):
                 raise click.UsageError(
@@ -322,7 +322,7 @@ def _check_tables(request: RunRequest) -> None:
             if len(column.encode()) > MOST_BYTES:
                 raise click.UsageError(f"{label}: the column {column} has a name of more than {MOST_BYTES} bytes; rename it")
         if len({*columns}) < len(columns):
-            raise click.UsageError(f"{label}: two columns have one name: {', '.join(columns)}; rename one of them")
+            raise click.UsageError(f"{label}: two columns have the same name: {', '.join(columns)}; rename one")
 
 
 def table_outputs(
@@ -349,8 +349,8 @@ def table_outputs(
 
     if any(query.semantics != "explicit" for query in queries):
         raise click.UsageError(
-            "--output postgresql://… needs --semantics explicit: with implicit ones answers that expire leave without a "
-            "row, and would stay in the table"
+            "--output postgresql://… needs --semantics explicit: with implicit ones, answers expire without a - row "
+            "and would remain in the table"
         )
     if times is not None and times.unit == "ns":
         raise click.UsageError(
@@ -398,8 +398,8 @@ def _allow_open_files(count: int) -> None:
         return
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise click.UsageError(
-            f"the queries have {count:,} outputs, but this system lets a process open {hard:,} files; "
-            "let queries share outputs, their rows have a column query"
+            f"the queries have {count:,} outputs, but a process can open only {hard:,} files here; "
+            "let queries share outputs: their rows have a column query"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 

@@ -31,16 +31,16 @@ def check_request(request: RunRequest) -> None:
     if settings.checkpoint and "-" in outputs:
         raise click.UsageError(
             "--checkpoint needs an --output that is a file: rows written to standard output cannot be taken back, "
-            "so rows since the last checkpoint would come twice"
+            "so rows since the last checkpoint would be written twice"
         )
     if settings.witness and not outputs:
         raise click.UsageError("--witness needs an --output: paths are a column of the rows")
     if settings.max_ahead and settings.deletes:
         raise click.UsageError(
-            "--deletes: deletes are drawn before it is known which tuples are too far ahead; leave out --max-ahead"
+            "--deletes: deletes are generated before it is known which tuples are too far ahead; leave out --max-ahead"
         )
     if settings.deletes and (sources := [path for path in settings.inputs if is_source(path)]):
-        raise click.UsageError(f"--deletes: deletes are generated over files alone; {without_login(sources[0])} is no file")
+        raise click.UsageError(f"--deletes: deletes are generated only for files; {without_login(sources[0])} is not a file")
     if settings.events:
         _check_events(request)
     if settings.edges == "id":
@@ -52,8 +52,8 @@ def check_request(request: RunRequest) -> None:
             from rpq.readers.source import refused_scheme
 
             missing = refused_scheme(path) or "there is no such file"
-            what = "is no file or folder" if os.path.exists(path) or path == "-" else missing
-            raise click.UsageError(f"--static {path}: {what}; edges without time are read as a whole before the first tuple")
+            what = "is not a file or folder" if os.path.exists(path) or path == "-" else missing
+            raise click.UsageError(f"--static {path}: {what}; static edges are read as a whole before the first tuple")
     if settings.static and settings.static_format not in formats():
         raise click.UsageError(f"unknown format {settings.static_format!r}: expected one of {', '.join(formats())}")
     if settings.format != "edges" and not any(map(is_topic, settings.inputs)) and settings.format not in formats():
@@ -64,18 +64,22 @@ def check_ids(settings: RunSettings) -> None:
     """Raise a usage error for options that would leave out a tuple whose id says that an edge has changed."""
     if settings.drop_self_loops:
         raise click.UsageError(
-            "--drop-self-loops: where edges have ids, one that becomes a loop leaves; expected --where 'source <> target'"
+            "--drop-self-loops: an edge with an id must leave when it becomes a loop; expected --where 'source <> target'"
         )
     if settings.deletes:
-        raise click.UsageError("--deletes: deletes are drawn of edges by source, label and target, not of edges with ids")
+        raise click.UsageError(
+            "--deletes: generated deletes name source, label and target of an edge, not its id; leave out --deletes"
+        )
 
 
 def _check_events(request: RunRequest) -> None:
     settings = request.settings
     if settings.witness:
-        raise click.UsageError("--witness: where tuples come in events, rows have no witness; leave out one of the two")
+        raise click.UsageError("--witness: the rows of events have no witness; leave out --witness or --events")
     if settings.deletes:
-        raise click.UsageError("--deletes: deletes are drawn tuple by tuple, and would divide events")
+        raise click.UsageError(
+            "--deletes: deletes are generated tuple by tuple, and would divide events; leave out --deletes or --events"
+        )
     if settings.events == "alone" and settings.window is not None and kind_of_text(settings.window) != "unbounded":
         raise click.UsageError(
             f"--window {settings.window}: each event is evaluated by itself, so a window would contain nothing else; "
@@ -103,7 +107,7 @@ def _check_files(request: RunRequest) -> None:
     check_files(written=written, read=[*inputs, *((f"--{name}", path) for name, path in texts.items())])
     for option, path in written:
         if settings.checkpoint is not None and path is not None and option != "--stats" and not is_regular(path):
-            raise click.UsageError(f"{option} {path}: is no regular file; with --checkpoint it must be one")
+            raise click.UsageError(f"{option} {path}: is not a regular file, as --checkpoint requires")
 
 
 _DEFAULTS = RunSettings(inputs=(), format="edges")
@@ -113,10 +117,10 @@ _OF_TOPICS = (
     "checkpoint_every",
 )  # fmt: skip
 _OF_FILES = {
-    "deletes": "deletes are generated over files alone",
+    "deletes": "deletes are generated only for files",
     "drop_self_loops": "--where 'source != target' does the same",
-    "flush": "a topic has no end; the last report is written when a later message comes",
-    "events": "each tuple of a message is a change of its own",
+    "flush": "a topic has no end; the last report is written when a later message arrives",
+    "events": "each tuple of a message is a separate change",
     "late": "late tuples are counted, in the summary and in the metrics",
 }
 
@@ -159,7 +163,7 @@ def _check_topic_options(request: RunRequest) -> None:
         if getattr(settings, name) != getattr(_DEFAULTS, name):
             raise click.UsageError(f"--{name.replace('_', '-')} applies to files, not to topics: {instead}")
     if letters and not written:
-        raise click.UsageError("--on-error kafka://… needs an --output kafka://…: both go into one transaction")
+        raise click.UsageError("--on-error kafka://… needs an --output kafka://…: both are written in one transaction")
     if settings.upsert and any(map(is_table, outputs)):
         raise click.UsageError("--upsert applies to topics; a table contains the current answers in any case")
     if settings.upsert and not written:
@@ -183,16 +187,16 @@ def _check_table_options(request: RunRequest) -> None:
         raise click.UsageError(f"--output {other}: rows go to tables of a database or elsewhere, not both")
     if settings.late is not None:
         raise click.UsageError(
-            f"--late {settings.late}: a file is no part of the transactions of a table; late tuples are counted in the "
-            "summary"
+            f"--late {settings.late}: a file cannot be part of the transactions of a table; leave out --late: the summary "
+            "counts late tuples"
         )
 
 
 def _check_without_topics(settings: RunSettings, written: list[str]) -> None:
     if written:
         raise click.UsageError(
-            f"{written[0]}: rows go to a topic where the input is one: rows are exactly once because offsets are "
-            "committed with them; expected --input kafka://…, or the name of a file"
+            f"{written[0]}: rows are written to a topic only if the input is one, because they are committed "
+            "together with its offsets; expected --input kafka://…, or the name of a file"
         )
     for name in _OF_TOPICS:
         if getattr(settings, name) != getattr(_DEFAULTS, name):

@@ -41,7 +41,7 @@ def warm_up(cpu: str | None, jobs: int | None, slides: int | None) -> None:
     from rpq.engine.compilation import CompilationError, check_processor, writable_kernel_folder
 
     if config.DISABLE_JIT:
-        raise click.UsageError("NUMBA_DISABLE_JIT is set: nothing is compiled then")
+        raise click.UsageError("NUMBA_DISABLE_JIT is set, so nothing can be compiled; unset it")
     if cpu is not None:
         try:
             check_processor(cpu)

@@ -472,7 +472,7 @@ def check_distinct(
         for key in _identities(path, is_written=True):
             if key in known:
                 raise SameFileError(
-                    f"{_pair(*known[key])} and {_pair(option, path)} are the same file; each needs a file of its own"
+                    f"{_pair(*known[key])} and {_pair(option, path)} are the same file; use a separate file for each"
                 )
             known[key] = option, path
     for option, path in inputs:

@@ -673,7 +673,7 @@ def places_of(columns: MessageColumns) -> dict[int, str]:
     given = {column: int(name) for column, name in renamed.items() if name.isdecimal() and int(name)}
     if len(given) < len(renamed):
         name = next(name for column, name in renamed.items() if column not in given)
-        raise FieldError("is no object of JSON, whose keys have names; fields are named by their places, from 1", name)
+        raise FieldError("is not a JSON object, whose keys have names; fields are named by their places, from 1", name)
     missing = [column for column in (*columns.values.columns, *properties) if column not in given and column != "op"]
     if missing:
         raise FieldError("has no place among the fields; give one to each column, as in source=2", missing[0])

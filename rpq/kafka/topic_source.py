@@ -346,7 +346,7 @@ def read_journal(path: str, *, run: str) -> list[Round]:
         if log.damage is not None:
             raise log.damage
         if log.head.get("run") != run:
-            raise KafkaError(f"{path}: is the journal of another run than the checkpoint beside it")
+            raise KafkaError(f"{path}: is the journal of another run, not of the checkpoint beside it")
         found: list[Round] = []
         for place, record in log.records:
             number, ends = json.loads(bytes(record))
@@ -363,7 +363,7 @@ def read_journal(path: str, *, run: str) -> list[Round]:
         hint = ""
         if error.reason == "foreign" and begins_with(path, b"["):
             hint = "; if the previous release wrote it, run that once more, end it with SIGTERM, then run this release"
-        raise KafkaError(f"{error}.  It was not touched{hint}") from error
+        raise KafkaError(f"{error}.  It was not changed{hint}") from error
     except OSError as error:
         raise KafkaError(f"{path}: cannot be read: {error.strerror or error}") from error
     return found

@@ -86,7 +86,7 @@ class PositionFormat:
     key: str
     encode: Callable[[Position], dict[str, Any]]
     decode: Callable[[JsonValue], Position]
-    foreign: str = "is no checkpoint of this version of `rpq run`; remove it to start anew"
+    foreign: str = "is not a checkpoint of this version of `rpq run`; remove it to start anew"
 
 
 class Checkpoint:
@@ -136,7 +136,7 @@ class Checkpoint:
         try:
             content = JsonValue.parse(text, self._form.key)
             if "version" not in content or content["version"].integer() != VERSION:
-                raise CheckpointError(f"{path}: is no checkpoint of this version of `rpq run`; remove it to start anew")
+                raise CheckpointError(f"{path}: is not a checkpoint of this version of `rpq run`; remove it to start anew")
             before = {name: option.value for name, option in content["identity"].items()}
             position = self._form.decode(content)
         except (Damage, ValueError, TypeError) as problem:

@@ -95,7 +95,7 @@ def table_in(url: str) -> TableName:
     found = _URL.fullmatch(address)
     if found is None:
         raise InputError(
-            "postgresql://…: is no URL of a database; expected postgresql://USER@HOST:PORT/DATABASE?table=NAME, where "
+            "postgresql://…: is not a URL of a database; expected postgresql://USER@HOST:PORT/DATABASE?table=NAME, where "
             "characters such as @, / and # of a user or a password are written %40, %2F and %23"
         )
     place = f"postgresql://{found['host']}/{found['database'] or ''}"
@@ -109,7 +109,7 @@ def table_in(url: str) -> TableName:
     parts = [schema, name] if dot else [name]
     if not all(0 < len(part.encode()) <= MOST_BYTES and "\0" not in part and "." not in part for part in parts):
         raise InputError(
-            f"{place}: {names[0]!r} is no name of a table; expected NAME or SCHEMA.NAME of at most {MOST_BYTES} bytes each"
+            f"{place}: {names[0]!r} is not a table's name; expected NAME or SCHEMA.NAME of at most {MOST_BYTES} bytes each"
         )
     if name == POSITIONS:
         raise InputError(f"{place}: {POSITIONS} is the table with the positions of runs; name another one")
@@ -130,8 +130,8 @@ def one_database(urls: Iterable[str]) -> list[TableName]:
     for one in found[1:]:
         if one.url != found[0].url:
             raise InputError(
-                f"{one.label} and {found[0].label}: are URLs of different databases; a transaction, in which all rows of a "
-                "run go, belongs to one: expected URLs that differ in the table alone"
+                f"{one.label} and {found[0].label}: are URLs of different databases, but all rows of a run are written in "
+                "one transaction: expected URLs that differ only in the table"
             )
     return found
 

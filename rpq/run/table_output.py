@@ -150,9 +150,9 @@ class TableOutputs(Sink):
             self._progress = self._retry(lambda: self._database.progress(self.run), START_SECONDS)
             if self._progress.position < source.sequence():
                 raise OutputError(
-                    f"{self._label}: stands at position {self._progress.position:,}, before that of the checkpoint, "
-                    f"{source.sequence():,}: the table is older, as from a backup.  Remove the checkpoint, and start anew "
-                    "with --replace"
+                    f"{self._label}: is at position {self._progress.position:,}, before position {source.sequence():,} "
+                    "of the checkpoint: the table is older, for example from a backup.  Remove the checkpoint, and start "
+                    "anew with --replace"
                 )
         self._committed_at = time.monotonic()
 
@@ -165,7 +165,7 @@ class TableOutputs(Sink):
         assert self._source is not None
         if self._source.sequence() != self._progress.position:
             raise OutputError(
-                f"{self._label}: stands at position {self._progress.position:,}, but the input ends at "
+                f"{self._label}: is at position {self._progress.position:,}, but the input ends at "
                 f"{self._source.sequence():,}; it is another input, or --limit is smaller"
             )
 
@@ -230,8 +230,8 @@ class TableOutputs(Sink):
             except GoneError as gone:
                 if time.monotonic() + wait > until:
                     raise OutputError(
-                        f"{self._label}: does not answer, for {seconds:g} seconds: {gone}.  Rows and position are those of "
-                        "the last commit; with --checkpoint the run goes on from there when it is started again"
+                        f"{self._label}: has not answered for {seconds:g} seconds: {gone}.  Rows and position are those of "
+                        "the last commit; with --checkpoint, the run continues from there when it is started again"
                     ) from gone
                 self._check()
                 if not is_away:
@@ -379,7 +379,7 @@ class PostgresTables:
         if found.keys() != expected:
             raise OutputError(
                 f"{table.name.label}: has the columns {', '.join(found)}; expected "
-                f"{', '.join([*table.columns, TIMESTAMP, TIMES])}.  Name another table, which is created"
+                f"{', '.join([*table.columns, TIMESTAMP, TIMES])}.  Name another table; it is created if it does not exist"
             )
         unique = sql.all(
             "SELECT (SELECT string_agg(a.attname, chr(1) ORDER BY a.attname) FROM pg_attribute a "
@@ -391,7 +391,7 @@ class PostgresTables:
         if sorted(table.columns) not in [sorted(str(names).split(chr(1))) for (names,) in unique]:
             keys = ", ".join(map(quote_name, table.columns))
             raise OutputError(
-                f"{table.name.label}: has no unique index by which an answer is found; expected CREATE UNIQUE INDEX ON "
+                f"{table.name.label}: has no unique index to find answers by; expected CREATE UNIQUE INDEX ON "
                 f"{table.name.sql} ({keys}) NULLS NOT DISTINCT"
             )
 
@@ -426,7 +426,7 @@ class PostgresTables:
                 found.add(Progress(row[1], row[2]))
         if len(found) > 1:
             raise OutputError(
-                f"{self._label}: the tables of this run stand at different positions, so one of them was restored.  Remove "
+                f"{self._label}: the tables of this run are at different positions, so one of them was restored.  Remove "
                 "the checkpoint, and start anew with --replace"
             )
         return found.pop()
@@ -443,8 +443,8 @@ class PostgresTables:
                 )
                 if not counted:
                     raise OutputError(
-                        f"{table.name.label}: another run has taken over the table; a table, and a checkpoint, are for one "
-                        "run at a time"
+                        f"{table.name.label}: another run has taken over the table; only one run at a time can use a table "
+                        "and a checkpoint"
                     )
             for number, table in enumerate(self._tables):
                 if table in changes:
@@ -464,8 +464,8 @@ class PostgresTables:
         sql.run("SET LOCAL enable_seqscan = off")  # a table without statistics would be read as a whole
         if sql.one(f"SELECT 1 FROM {name} WHERE {TIMES} < 0 LIMIT 1"):
             raise OutputError(
-                f"{table.name.label}: lacks rows that leave now, so it was changed by others.  Remove the checkpoint, and "
-                "start anew with --replace"
+                f"{table.name.label}: lacks rows that have to be removed, so another program changed it.  Remove the "
+                "checkpoint, and start anew with --replace"
             )
         sql.run(f"DELETE FROM {name} WHERE {TIMES} <= 0")
 
@@ -476,7 +476,7 @@ class PostgresTables:
             if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
                 raise OutputError(
                     f"{table.name.label}: the times of the column {field.name} have nanoseconds, and those of PostgreSQL "
-                    "microseconds, so that different answers would be one; expected timestamps as numbers, or another output"
+                    "microseconds, so different answers would be equal; expected timestamps as numbers, or another output"
                 )
         present = sql.columns(table.name.sql)
         is_own = sql.one(
@@ -494,7 +494,7 @@ class PostgresTables:
                 else:
                     raise OutputError(
                         f"{table.name.label}: the column {column} is of type {present.get(column)}, and the answers have "
-                        f"values of type {kind}; expected a table with such a column, or another table, which is created"
+                        f"values of type {kind}; expected a table with such a column, or a table that does not exist yet"
                     )
             self._selected[table].append(f"{selected}::numeric" if kind == "numeric" else selected)
         columns = ", ".join(

@@ -292,7 +292,7 @@ class Application:
             possible = (engine.witness(*one, query=name) for one in _with_nulls(answer))
             found = next((one for one in possible if one is not None), None)
             if found is None:
-                raise Problem(404, "NoAnswer", f"({', '.join(values)}) is no answer of {name!r} now")
+                raise Problem(404, "NoAnswer", f"({', '.join(values)}) is not a current answer of {name!r}")
             return witness_model(found, time=engine.time, position=self.service.position)
 
         return json_response(await self.service.call(find))
@@ -341,7 +341,8 @@ class Application:
         text = request.headers.get("last-event-id") or options.after
         after = None if text is None else Place.of(text)
         if text is not None and after is None:
-            raise Problem(422, "BadParameter", f"after: {text!r} is no position, nor the id of an event", {"field": "after"})
+            message = f"after: {text!r} is neither a position nor the id of an event"
+            raise Problem(422, "BadParameter", message, {"field": "after"})
         if len(hub.followers) >= limits.followers:
             message = f"there are {limits.followers:,} followers, which is the limit"
             raise Problem(429, "TooManyFollowers", message, None, {"Retry-After": "5"})
@@ -424,7 +425,7 @@ class Application:
 
     def _current_playback(self) -> Playback:
         if self.playback is None:
-            raise Problem(404, "NoPlayback", "no file is played: start the server with --input FILE")
+            raise Problem(404, "NoPlayback", "the server plays no input: start it with --input FILE")
         return self.playback
 
     @operation("GET /healthz", "Check that the engine's thread runs.", gives=models.Status, refusals=(503,), is_open=True)

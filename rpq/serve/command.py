@@ -46,7 +46,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
         except ValueError:
             speed = 0.0
         if not 0 < speed <= 1e15:
-            self.fail(f"{value!r} is no speed: expected a number above 0, or full", param, ctx)
+            self.fail(f"{value!r} is not a speed; expected a number above 0, or full", param, ctx)
         return speed
 
 
@@ -102,7 +102,7 @@ def _limit(name: str, field: str, kind: click.ParamType, default: int | str, hel
 @shared.changes
 @shared.values
 @click.option("--where", metavar="CONDITION", help="Read only tuples of the input that fulfil a condition (as for rpq run).")
-@shared.edge_identity("When two inserts are the same edge (as for rpq run).")
+@shared.edge_identity("Which inserts are the same edge (as for rpq run).")
 @click.option(
     "--playback-speed",
     type=Speed(),

@@ -332,16 +332,16 @@ def read_model(fields: Any, model: type[Model], *, kind: str = "field", are_text
     """
     properties = properties_of(model)
     if not isinstance(fields, dict):
-        raise FieldsError(f"expected an object of JSON with {', '.join(properties)}, not {_shorten(fields)}")
+        raise FieldsError(f"expected a JSON object with {', '.join(properties)}, not {_shorten(fields)}")
     for name, value in fields.items():
         if name not in properties:
             expected = f"expected {', '.join(properties)}" if properties else "there are none here"
             name = name.encode(errors="backslashreplace").decode()
-            raise FieldsError(f"{name!r} is no {kind}: {expected}{did_you_mean(name, list(properties))}", field=name)
+            raise FieldsError(f"{name!r} is not a {kind}: {expected}{did_you_mean(name, list(properties))}", field=name)
         try:
             json_text(value)
         except UnicodeEncodeError:
-            raise FieldsError(f"{name}: has half of a surrogate pair, which no text has", field=name) from None
+            raise FieldsError(f"{name}: has half of a surrogate pair, which is not valid text", field=name) from None
     try:
         return msgspec.convert(fields, model, strict=not are_texts)
     except msgspec.ValidationError as error:

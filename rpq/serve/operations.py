@@ -93,7 +93,7 @@ class Operation:
             try:
                 found.append(unquote_to_bytes(request.path_params["name"]).decode())
             except UnicodeDecodeError:
-                raise NoSuchQuery("the name of a query is text in UTF-8") from None
+                raise NoSuchQuery("the name of a query must be text in UTF-8") from None
         if self.is_open:
             return found
         given, properties = request.query_params, models.properties_of(self.parameters)
@@ -256,7 +256,7 @@ class Admission:
         try:
             is_admitted = origin is None or self._is_origin(origin, hosts[0])
         except ValueError:
-            return Problem(400, "BadOrigin", f"Origin: {origin!r} is no origin; expected one such as https://example.org")
+            return Problem(400, "BadOrigin", f"Origin: {origin!r} is not an origin; expected one such as https://example.org")
         if not is_admitted:
             return Problem(
                 403,

@@ -212,7 +212,7 @@ class RequestBodies:
         """Read the body of a request, neither too large nor compressed; it counts as waiting within the context."""
         coding = request.headers.get("content-encoding", "identity").strip().lower()
         if coding not in ("", "identity"):
-            raise Problem(415, "CodingRefused", f"bodies are not read in the coding {coding}; send them as they are")
+            raise Problem(415, "CodingRefused", f"the content coding {coding} is not supported; send the body as it is")
         limits = self._limits
         too_large = Problem(413, "BodyTooLarge", f"the body has more than {limits.body_bytes:,} bytes; send it in parts")
         length = request.headers.get("content-length", "")
@@ -249,7 +249,7 @@ class RequestBodies:
             try:
                 return loads(body, parse_constant=_refuse_constant)
             except (ValueError, RecursionError) as error:
-                raise Problem(400, "NoJson", f"the body is no JSON: {error}") from error
+                raise Problem(400, "NoJson", f"the body is not JSON: {error}") from error
 
 
 def content_type(request: Request) -> str:
@@ -258,7 +258,7 @@ def content_type(request: Request) -> str:
 
 
 def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 NAME = "the body"
@@ -332,7 +332,7 @@ def read_tuple_body(
     if stream is not None:
         check_stream(stream)
     if timestamp is not None and type_ not in SYNTAX_OF_TYPE:
-        raise InputError("?timestamp= is the time of triples of RDF; other tuples have a column 'timestamp'")
+        raise InputError("?timestamp= is the time of RDF triples; other tuples have a column 'timestamp'")
     if renamed is not None or label is not None:
         given = "?columns=" if renamed is not None else "?label="
         if rules is not None or type_ not in (JSON, *JSON_LINES, *CSV):
@@ -379,7 +379,7 @@ def _json_lines(body: bytes) -> bytes:
     except RecursionError as error:
         raise InputError(f"{NAME}: cannot be read as JSON: its values are nested too deeply") from error
     except msgspec.DecodeError as error:
-        raise InputError(f"{NAME}: is no JSON: {error}; several objects, a line each, are {JSON_LINES[0]}") from error
+        raise InputError(f"{NAME}: is not JSON: {error}; send several objects, one per line, as {JSON_LINES[0]}") from error
     # Line ends stand between tokens alone: in texts they are escaped.
     return b"".join(bytes(one).replace(b"\n", b" ").replace(b"\r", b" ") + b"\n" for one in objects)
 
@@ -414,7 +414,7 @@ def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
             table = reader.read_all()
         table.validate(full=True)  # offsets from outside may point anywhere
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError, EOFError, MemoryError) as error:
-        raise InputError(f"{NAME}: is no stream of Arrow's IPC format: {str(error) or 'it is damaged'}") from error
+        raise InputError(f"{NAME}: is not a stream in Arrow's IPC format: {str(error) or 'it is damaged'}") from error
     given, unknown = columns_by_name(table)
     try:
         ColumnNames(fixed=True).refuse_missing([*given, *map(str, unknown)], there=list(given))

@@ -164,7 +164,7 @@ def _query_fields(
     """Return the fields of the queries on the command line."""
     if settings.queries_file is not None:
         if expressions or query_files:
-            raise click.UsageError("--queries has all queries; put the others into it")
+            raise click.UsageError("--queries contains all queries; add the others to its file")
         return [_fields_of(entry) for entry in read_query_entries(settings.queries_file, settings)]
     texts = [(expression, expression) for expression in expressions]
     texts += [(f"--query-file {path}", read_query_text(path)) for path in query_files]
@@ -318,7 +318,7 @@ def _keep_window(settings: RunSettings) -> rpq.Window | None:
         hint = "; --time-unit says the unit of the timestamps" if settings.time_unit is None else ""
         raise click.BadParameter(f"{error}{hint}", param_hint="--keep") from error
     if not isinstance(window, rpq.Window):
-        raise click.BadParameter("the kept window is a window of time, such as 30d", param_hint="--keep")
+        raise click.BadParameter("expected a time window, such as 30d", param_hint="--keep")
     return window
 
 
@@ -400,7 +400,7 @@ class Tls:
                 raise TlsError(f"{path}: cannot be read: {error.strerror or error}") from error
 
         def refuse_encrypted() -> str:
-            raise TlsError(f"{self.key}: is encrypted; expected a key without a pass phrase")
+            raise TlsError(f"{self.key}: is encrypted; expected a key without a passphrase")
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:

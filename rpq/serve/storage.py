@@ -197,7 +197,7 @@ def read_tuple_journal(path: str, *, until: int | None = None) -> JournalContent
         if error.reason == "foreign" and begins_with(path, _FIRST_VERSION):
             raise JournalError(
                 f"{path}: is a {KIND.noun} of version 1, and this release reads version 2: start the release that wrote it "
-                "once more and stop it with SIGTERM, which puts everything into the checkpoint; then start this one"
+                "once more and stop it with SIGTERM, which writes everything to the checkpoint; then start this one"
             ) from error
         raise JournalError(str(error)) from error
     return journal_in(log, path=path)
@@ -208,7 +208,7 @@ def journal_in(log: LogContent, *, path: str) -> JournalContent:
     try:
         name = JournalName(**log.head)
     except TypeError as error:
-        raise JournalError(f"{path}: is a damaged {KIND.noun}: its head says {error}") from error
+        raise JournalError(f"{path}: is a damaged {KIND.noun}: its header is not understood: {error}") from error
     records: list[Record] = []
     damage = None if log.damage is None else JournalError(str(log.damage))
     schema: pa.Schema | None = None
@@ -220,7 +220,7 @@ def journal_in(log: LogContent, *, path: str) -> JournalContent:
             record = _read_record(content, schema)
             expected = name.after + len(records) + 1
             if record.position != expected:
-                raise ValueError(f"it has position {record.position}, and not {expected}")
+                raise ValueError(f"it has position {record.position}; expected {expected}")
         except (ValueError, TypeError, KeyError, IndexError, struct.error, pa.ArrowException, OSError) as error:
             message = f"{path}: is a damaged {KIND.noun}: the record at byte {place:,} is not understood: {error}"
             damage = JournalError(message)
@@ -235,7 +235,7 @@ def _read_record(content: memoryview, schema: pa.Schema | None) -> Record:
         about = json.loads(data)
         return Record(about["position"], None, about)
     if kind != b"T":
-        raise ValueError(f"there are no records of kind {kind!r}")
+        raise ValueError(f"unknown kind of record {kind!r}")
     length = _LENGTH.unpack_from(data)[0]
     about = json.loads(data[_LENGTH.size : _LENGTH.size + length])
     tuples = pa.ipc.read_record_batch(pa.BufferReader(data[_LENGTH.size + length :]), schema)
@@ -287,12 +287,12 @@ def read_served_state(engine: Engine, path: str) -> ServedState:
     """Read the fields of the checkpoint from which an engine was restored.  Raises `ServedStateError`."""
     text = engine.extra.get(KEY)
     if text is None:
-        raise ServedStateError(f"{path}: is no checkpoint of `rpq serve`; name another file, or move it away")
+        raise ServedStateError(f"{path}: is not a checkpoint of `rpq serve`; name another file, or move it away")
     try:
         content = JsonValue.parse(text, KEY)
         version = content["version"].integer()
         if version not in (1, VERSION):
-            raise ServedStateError(f"{path}: is no checkpoint of this version of `rpq serve`; move it away to start anew")
+            raise ServedStateError(f"{path}: is not a checkpoint of this version of `rpq serve`; move it away to start anew")
         return ServedState(
             run=content["run"].text(),
             position=content["position"].integer(0),
@@ -539,12 +539,12 @@ class Storage:
             foreign = JournalError(
                 f"{self.journal_path}: does not belong to the checkpoint {self.path}, which continues with journal number "
                 f"{state.generation}, from position {state.position} on; this is number {name.generation}, from position "
-                f"{name.after} on: one of the two was taken from elsewhere, or is older than the other"
+                f"{name.after} on: one of the two is from elsewhere, or older than the other"
             )
             self._refuse(foreign, self.journal_path)
             return None
         if name.after != state.position:
-            message = f"begins behind position {name.after}, and its checkpoint stands at position {state.position}"
+            message = f"begins after position {name.after}, but its checkpoint is at position {state.position}"
             content = replace(content, records=(), damage=JournalError(f"{self.journal_path}: {message}"))
         if content.damage is not None:
             self._refuse(content.damage, self.journal_path)
@@ -559,7 +559,7 @@ class Storage:
             return
         if content.name.identity != state.journal:
             if content.records or content.damage is not None:
-                belongs = f"has records, and belongs to another checkpoint than {self.path}, a later one perhaps"
+                belongs = f"has records, but belongs to another checkpoint than {self.path}, perhaps a later one"
                 self._refuse(JournalError(f"{new}: {belongs}"), new)
             return  # of a checkpoint that was not completed
         if os.path.exists(self.journal_path):
@@ -575,7 +575,7 @@ class Storage:
     def _refuse(self, error: JournalError, path: str) -> None:
         """Raise an error, or set aside the file that it concerns."""
         if not self._sets_aside:
-            raise JournalError(f"{error}.  It was not touched; {SET_ASIDE_HINT}") from error
+            raise JournalError(f"{error}.  It was not changed; {SET_ASIDE_HINT}") from error
         LOG.error("%s", error)
         self._has_set_aside = True
         if os.path.exists(path):

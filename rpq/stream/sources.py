@@ -145,7 +145,7 @@ def source_class(scheme: str) -> type[Source]:
     except Exception as error:  # whatever the package raises when it is imported
         raise InputError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
     if not callable(getattr(found, "read", None)):
-        raise InputError(f"{where} is no source: expected a class with a method read, as rpq.Source has it")
+        raise InputError(f"{where} is not a source: expected a class with a method read, like rpq.Source")
     for name, default, allowed in (
         ("guarantee", None, tuple(GUARANTEES)),
         ("delivers", "records", ("records", "edges")),

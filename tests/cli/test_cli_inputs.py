@@ -360,7 +360,7 @@ def test_rules_that_cannot_be_read_are_refused(run, events, tmp_path):
     (tmp_path / "edges.toml").write_text(RULES.replace("source", "sorce"))
     status, _, err = run("spawned+", *events)
     assert status == 2
-    assert f"--edges-from {tmp_path}/edges.toml: edge 1 ('spawned'), key 'sorce': is no key of an edge" in err
+    assert f"--edges-from {tmp_path}/edges.toml: edge 1 ('spawned'), key 'sorce': is not a key of an edge" in err
     (tmp_path / "edges.toml").unlink()
     assert "edges.toml: cannot be read: No such file" in run("spawned+", *events)[2]
 

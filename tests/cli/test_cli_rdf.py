@@ -191,7 +191,7 @@ def test_several_queries_share_an_output_of_edges(rpq, trig):
             [KNOWS, "--output", "out.nq"],
             "N-Quads are edges: expected the columns subject, predicate, object, or source and target",
         ),
-        ([f"<{E}knows>", "--output", "out.nq", "--witness"], "made of edges, which have no column for a path"),
+        ([f"<{E}knows>", "--output", "out.nq", "--witness"], "N-Quads have no column for a path"),
         ([f"<{E}knows>", "--output", "out.srj.gz"], "the ending determines the format"),
         ([f"<{E}knows>", "--rdf-time", "when"], "expected position, graph-position, graph-name, or the IRI of a property"),
         (

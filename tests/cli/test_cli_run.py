@@ -276,7 +276,7 @@ def test_durations_need_the_unit_of_the_stream(rpq, edges, tmp_path, window, uni
         (["a", "--witness"], "--witness needs an --output"),
         (["a", "--paths", "simple", "--simple-budget", "0"], "budget of simple paths"),
         (["a", "--memory-limit", "lots"], "expected a number of bytes"),
-        (["a", "--max-rows", "0"], "no whole number from 1 on, nor none"),
+        (["a", "--max-rows", "0"], "is neither a whole number above 0 nor none"),
         (["a", "--input"], "requires a value"),
         (["a", "b"], "unexpected extra argument"),
         (["a", "--output", "nowhere/rows.csv"], "cannot be written"),

@@ -238,7 +238,7 @@ def test_bad_edges_and_other_columns_are_named_with_their_place(run, tmp_path):
     edges = ["a", "--input", "rewind-edges://null", *end]
     assert "delivers edges, not text; leave out --format jsonl" in run(*edges, "--format", "jsonl")[2]
     assert "is one of files; a source is read as edges, jsonl" in run(*edges, "--format", "gmark")[2]
-    assert "--deletes: deletes are generated over files alone" in run(*edges, "--deletes", 5)[2]
+    assert "--deletes: deletes are generated only for files" in run(*edges, "--deletes", 5)[2]
 
 
 def test_rdf_of_a_source_is_read_as_that_of_a_file(run):
@@ -267,7 +267,7 @@ def test_a_stream_and_parameters_belong_to_a_url_and_a_login_stays_out_of_messag
     [
         (
             "nosource://x",
-            "of of-tests 1.0 (tests.services.installed_sources:NoSource) is no source: expected a class with a method",
+            "of of-tests 1.0 (tests.services.installed_sources:NoSource) is not a source: expected a class with a method",
         ),
         ("vague://x", "installed_sources:Vague): guarantee is 'mostly'; expected one of 'rewind', 'replay', 'none'"),
         (

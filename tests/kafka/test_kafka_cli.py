@@ -236,7 +236,7 @@ def test_metrics_are_those_of_a_run_when_they_were_taken() -> None:
 
 
 REFUSED = [
-    (["--output", "kafka://localhost/rows", "--input", "edges.csv"], "rows go to a topic where the input is one"),
+    (["--output", "kafka://localhost/rows", "--input", "edges.csv"], "rows are written to a topic only if the input is one"),
     (["--input", "kafka://localhost/a", "edges.csv"], "a run reads topics or files, not both"),
     (["--input", "kafka://localhost/a", "--format", "avro"], "--format avro: needs a schema registry"),
     (["--input", "kafka://localhost/a", "--format", "protobuf"], "messages in Protobuf are not read"),
@@ -255,7 +255,7 @@ REFUSED = [
     (["--input", "kafka://localhost/a", "--output", "kafka://localhost/a,b"], "names 2 topics; expected one"),
     (["--input", "kafka://localhost/a", "--output", "kafka://localhost/b", "--upsert"], "upsert needs semantics 'explicit'"),
     (["--input", "kafka://localhost/a", "--on-error", "letters"], "is not one of 'stop', 'skip'"),
-    (["--input", "kafka://localhost/a", "--max-delay", "soon"], "is no length of time"),
+    (["--input", "kafka://localhost/a", "--max-delay", "soon"], "is not a duration"),
     (["--input", "edges.csv", "--upsert"], "--upsert applies to topics"),
 ]
 

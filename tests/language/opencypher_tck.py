@@ -384,20 +384,21 @@ def listing() -> str:
         group = reason(why) if how == "refused" else why if how in ("differs", "errors") else scenario.name.split("/")[0]
         ends.setdefault(how, {}).setdefault(group, []).append(scenario.name)
     titles = {
-        "passes": "With the rows that are expected",
-        "errors": "Refused, where an error is expected",
-        "refused": "Refused by name, with what to write",
+        "passes": "With the expected rows",
+        "errors": "Refused where an error is expected",
+        "refused": "Refused by name, with a hint at what to write",
         "differs": "With other rows",
-        "other set-up": "Not run: the graph is created by other statements than CREATE, or two nodes have one id",
+        "other set-up": "Not run: the graph is created by statements other than CREATE, or two nodes have the same id",
     }
     lines = [
         "# The technology compatibility kit of openCypher",
         "",
-        f"The features on MATCH, RETURN, aggregates and EXISTS of org.opencypher:tck {VERSION}, evaluated over streams with",
-        '`language="cypher"`; written by `python -m tests.language.opencypher_tck`, which says how a graph is a stream.',
-        "A scenario is named by its feature and number; that of an example of an outline has a further number.",
+        f"The features of MATCH, RETURN, aggregates and EXISTS in org.opencypher:tck {VERSION}, evaluated over streams with",
+        '`language="cypher"`. `python -m tests.language.opencypher_tck` writes this list; its docstring says how a graph',
+        "becomes a stream. A scenario has the name of its feature and a number; an example of an outline has a second",
+        "number.",
         "",
-        "| end | scenarios |",
+        "| result | scenarios |",
         "|---|---|",
         *(f"| {title} | {sum(map(len, ends[how].values()))} |" for how, title in titles.items() if how in ends),
     ]

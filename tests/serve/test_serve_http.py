@@ -97,17 +97,17 @@ def test_a_stream_is_named_by_a_parameter_or_a_column():
         (b"source,target,label,timestamp\nx,y,a,1\nx,y,a\n", "text/csv", 422, "expected 4", 3),
         (b"x,y\n", "text/csv", 422, "does not determine the columns", 1),
         (b"\xff\xfe,y,a,1\n", "text/csv", 422, "UTF-8", 1),
-        (b"no arrow", "application/vnd.apache.arrow.stream", 422, "no stream of Arrow", None),
+        (b"no arrow", "application/vnd.apache.arrow.stream", 422, "not a stream in Arrow", None),
         (arrow(source=["x"], target=["y"]), "application/vnd.apache.arrow.stream", 422,
          "the columns label and timestamp are missing; expected source, target, label, timestamp and optionally op or "
          "delete, found source, target; add label and timestamp", None),
         (b"user,item,ts\na,b,1\n", "text/csv", 422, "rename user to source, item to target, ts to timestamp, add label", 1),
         (b'{"source":"a","target":"b","timestamp":1}', "application/x-ndjson", 422, "column 'label': is missing", 1),
         (arrow(source=["x"], target=["y"], label=["a"], timestamp=[1])[:-40], "application/vnd.apache.arrow.stream", 422,
-         "no stream of Arrow", None),
+         "not a stream in Arrow", None),
         (b'[{"source":"a","target":"b",\n"label":"a","timestamp":1}\n,{"source":"a"}]', "application/json", 422,
          "the body:2", 2),
-        (lines(*TUPLES), "application/json", 422, "several objects, a line each, are application/x-ndjson", None),
+        (lines(*TUPLES), "application/json", 422, "send several objects, one per line, as application/x-ndjson", None),
         (b"[1]", "application/json", 422, "the body:1", 1),
         (b"[" * 100_000, "application/json", 422, "nested too deeply", None),
         (lines(*TUPLES), "text/plain", 415, "text/plain", None),
@@ -205,7 +205,7 @@ def test_a_window_slides_by_a_thirtieth_unless_told_otherwise():
         ({"expression": "a", "name": "."}, "no address", {"field": "name"}),  # clients take them out of a path
         ({"expression": "a", "name": ".."}, "no address", {"field": "name"}),
         ({"expression": "a\ud800"}, "surrogate", {"field": "expression"}),
-        ({"expression": "a", "\ud800": 1}, "no field of a query", {"field": "\\ud800"}),
+        ({"expression": "a", "\ud800": 1}, "not a field of a query", {"field": "\\ud800"}),
         ({"expression": "a", "sources": ["x", 2.5]}, "sources: expected a list", {"field": "sources"}),
         ({"expression": "a", "simple_budget": 0}, "a whole number from 1, not 0", {"field": "simple_budget"}),
         ({"expression": "(" * 5000}, "", {}),
@@ -489,7 +489,7 @@ def test_answers_as_json_csv_and_arrow(served):
         ({"limit": -1}, "limit: expected a whole number from 0 to 1,000,000, not"),
         ({"limit": "all"}, "limit: expected a whole number from 0 to 1,000,000, not"),
         ({"format": "xml"}, "format: expected 'arrow' or 'csv' or 'json', not"),
-        ({"other": 1}, "'other' is no parameter: expected limit, format"),
+        ({"other": 1}, "'other' is not a parameter: expected limit, format"),
     ]:
         refused = served.of("a/b*", "answers", **parameters)
         assert refused.status_code == 422 and message in error_of(refused)["message"], refused.text

@@ -775,7 +775,7 @@ def test_whatever_a_call_raises_its_request_is_answered(monkeypatch, error):
 def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     state = tmp_path / "state"
     rpq.Engine().save(state)
-    with pytest.raises(rpq.RpqError, match="no checkpoint of `rpq serve`"):
+    with pytest.raises(rpq.RpqError, match="not a checkpoint of `rpq serve`"):
         Served(checkpoint=state)
     (tmp_path / "other.journal").write_bytes(b"")
     with pytest.raises(rpq.RpqError, match="exists, but the checkpoint"):

@@ -36,14 +36,14 @@ EXPERIMENTS = {
     "pattern-state": (
         "rdf_engines.pattern_state:EXPERIMENT", "What patterns of four classes store, beside a store of all edges."
     ),
-    "cliffs": ("comparisons.cliffs:EXPERIMENT", "What lies beside the other tables, line by line with a bound."),
+    "cliffs": ("comparisons.cliffs:EXPERIMENT", "Queries beyond the other tables, each with a bound."),
     "queries": ("comparisons.query_sets:EXPERIMENT", "Thousands of queries at once (TriC, Fig. 12 to 14)."),
-    "growth": ("comparisons.query_sets:GROWTH", "The same over 1 and 10 million edges (TriC, Fig. 12f, 13a, 14a, 14c)."),
+    "growth": ("comparisons.query_sets:GROWTH", "Queries over 1 and 10 million edges (TriC, Fig. 12f, 13a, 14a, 14c)."),
     "latency": ("end_to_end.latency:EXPERIMENT", "Latency of the public API: one tuple at a time, small batches."),
     "throughput": ("paper.throughput:EXPERIMENT", "Throughput and tail latency of all queries and data sets (Fig. 4)."),
     "index": ("paper.index_size:EXPERIMENT", "Size of the index on the Stack Overflow stream (Fig. 5)."),
     "windows": ("paper.windows:EXPERIMENT", "Window and slide, and the time in expiry (Fig. 6)."),
-    "large-windows": ("paper.windows:LARGE", "The same with windows of 5 to 20 million edges."),
+    "large-windows": ("paper.windows:LARGE", "Windows of 5 to 20 million edges (Fig. 6)."),
     "automata": ("paper.states:AUTOMATA", "States of 100 minimal automata (Fig. 7)."),
     "states": ("paper.states:EXPERIMENT", "Throughput against states and index size (Fig. 8, 9)."),
     "deletes": ("paper.deletes:EXPERIMENT", "Explicit deletes of 2 to 10 % (Fig. 10)."),
@@ -116,7 +116,7 @@ def run_all(
 
     An experiment whose complete result in --output is of this commit is not run again, so the same command continues a run
     that was interrupted; experiments with --resume continue at the line at which they ended. An experiment that fails is
-    named at the end, and the others run.
+    named at the end, and does not stop the others.
     """
     from rpq.workloads.bench.experiment import default_directory, read_result
     from rpq.workloads.bench.machine import commit_of_checkout
@@ -150,13 +150,13 @@ def run_all(
         raise click.ClickException(f"failed: {', '.join(failed)}")
 
 
-@click.command("queries-of-others", short_help="Which queries of others run: unchanged, with an edit, not at all.")
+@click.command("queries-of-others", short_help="Count which published queries run: unchanged, with an edit, or not.")
 @click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR", required=True,
               help="Folder with a folder of .rspql, .sparql or .rq files for each collection of queries.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Folder for queries-of-others.md.  [default: workloads/results of a checkout, or results]")  # fmt: skip
 def queries_of_others(data: Path, output: Path | None) -> None:
-    """Run the queries in SPARQL and RSP-QL that other people wrote, and write for how many it takes an edit, and which."""
+    """Run SPARQL and RSP-QL queries of other projects; write how many run unchanged, with an edit, or not at all."""
     from rpq.files.destinations import WriteError, open_replacement
     from rpq.workloads.bench.experiment import default_directory
     from rpq.workloads.bench.queries_of_others import collections_in, markdown

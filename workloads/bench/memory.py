@@ -17,13 +17,14 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import csv
 
 import rpq
-from rpq.workloads.bench.streams import Stream
+
+if TYPE_CHECKING:  # the memory of a run is not that of what prepares it
+    from rpq.workloads.bench.streams import Stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,8 @@ def _write_arrow(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch
 
 def command_memory(query: rpq.Query, stream: Stream) -> int:
     """Return the peak resident bytes of `rpq run` with a path query over a text file."""
+    from pyarrow import csv
+
     with tempfile.TemporaryDirectory() as folder:
         path, figures = Path(folder, "stream.tsv"), Path(folder, "figures.json")
         columns = stream.table.select(["source", "target", "label", "timestamp"])

@@ -118,9 +118,9 @@ def markdown(collections: list[Collection]) -> str:
     lines = [
         "# Queries of others",
         "",
-        "Written by `rpq bench queries-of-others --data DIR`, where DIR has a folder of query files for each collection. A",
-        "query runs if it is registered, receives edges of all its labels in all its streams, and reports; a text that",
-        "declares no window of time has a default window. Invalid are texts that SPARQL 1.1 forbids.",
+        "`rpq bench queries-of-others --data DIR` writes this list; DIR has a folder of query files for each collection.",
+        "A query runs if it is registered, receives edges of all its labels in all its streams, and reports. A text that",
+        "declares no time window gets a default window. Texts that SPARQL 1.1 forbids are invalid.",
         "",
         "| collection | queries | unchanged | with an edit | not at all | of these invalid |",
         "|---|---:|---:|---:|---:|---:|",

@@ -27,7 +27,7 @@ RDF_NAMES = ("taxi", "rides", "social", "linked-stream", "sensors", "changing")
 @click.option("--kind", "rdf_kind", type=click.Choice(RDF_NAMES), help="rdf: the kind of stream.  [default: taxi]")
 @click.option("--stream", metavar="NAME", help="rdf: write only the tuples of this stream, without its name.")
 @click.option("--static", type=WrittenFile(), metavar="FILE", help="rdf: file for the triples that do not change.")
-@click.option("--truth", type=WrittenFile(), metavar="FILE", help="rings … contacts: file for the rows that are planted.")
+@click.option("--truth", type=WrittenFile(), metavar="FILE", help="rings … contacts: file for the planted rows.")
 @click.option("--edges", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Number of tuples.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random numbers.")
 @click.option(
@@ -62,11 +62,11 @@ RDF_NAMES = ("taxi", "rides", "social", "linked-stream", "sensors", "changing")
 @click.option("--length", type=click.IntRange(min=1), default=5, show_default=True, help="queries: average number of atoms.")
 @click.option(
     "--overlap", type=click.FloatRange(0, 100), default=35, show_default=True, metavar="PERCENT",
-    help="queries: part of the patterns that begin with half of an earlier pattern.",
+    help="queries: share of the patterns that begin with half of an earlier pattern.",
 )
 @click.option(
     "--selectivity", type=click.FloatRange(0, 100), default=25, show_default=True, metavar="PERCENT",
-    help="queries: part of the patterns that have a solution.",
+    help="queries: share of the patterns that have a solution.",
 )  # fmt: skip
 def generate(
     kind: str,
@@ -92,8 +92,8 @@ def generate(
     gmark          a graph of a gMark schema; timestamps are positions
     taxi           rides between the places of a city; seconds
     biogrid        interactions of proteins, all with one label; timestamps are positions
-    rings          transfers of money that may come back; seconds
-    mules          transfers and cash-outs, through accounts of others; seconds
+    rings          transfers of money that may return; seconds
+    mules          transfers and cash-outs through accounts of other people; seconds
     logins         logins of users and administrators on hosts; seconds
     packages       dependencies of services, libraries and tools, with deletions; seconds
     contacts       meetings and tests of persons; seconds
@@ -158,7 +158,7 @@ def generate(
             click.echo(f"wrote {count:,} triples without time to {static}", err=True)
         if truth is not None:
             count = write_stream(USE_CASES[kind].truth(edges=edges, seed=seed).to_batches(), truth)
-            click.echo(f"wrote {count:,} rows that are planted to {truth}", err=True)
+            click.echo(f"wrote {count:,} planted rows to {truth}", err=True)
         tuples = write_stream(KINDS[kind](edges=edges, seed=seed, **options), output)
     except (OutputError, NoRdfError, NoSuchStreamError) as error:
         raise click.UsageError(str(error)) from error

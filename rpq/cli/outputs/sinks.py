@@ -316,7 +316,7 @@ class ParquetSink:
             self._is_broken = True
             if isinstance(error, pa.ArrowInvalid):  # Parquet has no seconds
                 raise SinkError(
-                    f"{self._path}: has no value for a time: {error}; expected an output in CSV or JSON lines, or numbers "
+                    f"{self._path}: cannot store a timestamp: {error}; expected an output in CSV or JSON lines, or numbers "
                     "(without --times)"
                 ) from error
             raise
@@ -329,7 +329,7 @@ class ParquetSink:
             return rows.cast(schema)
         except (pa.ArrowException, ValueError) as problem:
             raise SinkError(
-                f"{self._path}: later rows have values that the types of its columns do not hold: {problem}; expected "
+                f"{self._path}: later rows have values that do not fit the types of its columns: {problem}; expected "
                 "inputs with decimals of one type, or an output in CSV or JSON lines"
             ) from problem
 

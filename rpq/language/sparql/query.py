@@ -87,7 +87,8 @@ class SparqlQuery(Query):
     - `expression`: the text of the query
     - `window`: the default window, which atoms outside WINDOW read; may be omitted if there are no such atoms
     - `paths`, `simple_budget`, `name`: as for a path query; the default name is that of REGISTER, or the text
-    - `semantics`: "implicit" (the default for SELECT without OPTIONAL, MINUS, NOT EXISTS and aggregates) or "explicit"
+    - `semantics`: "implicit" (the default for SELECT without OPTIONAL, MINUS, NOT EXISTS, aggregates, LIMIT, OFFSET and
+      reports) or "explicit"
     - `report`: as for a pattern; REGISTER implies "slide"
 
     Raises `SparqlError` with line and column for text that is invalid or refused, and `QueryError`.

@@ -125,7 +125,7 @@ class ChangeReader:
             if rule.is_required and missing and found.get("op", "c") not in ("d", "u"):
                 there = ", ".join(name for name in names_in(row) if not name.startswith("__"))
                 raise FieldError(
-                    f"is no column of the row, which has {there}; give --columns source=COLUMN,target=COLUMN"
+                    f"is not a column of the row, which has {there}; give --columns source=COLUMN,target=COLUMN"
                     + (",label=COLUMN, or --label LABEL" if rule.label is None else ""),
                     missing[0],
                 )
@@ -192,7 +192,7 @@ class ChangeReader:
         reason = "is t, a TRUNCATE, whose rows are not known; let Debezium leave it out (skipped.operations=t)"
         _refuse(errors, name, ops == "t", reason)
         unknown = ~np.isin(ops.astype(np.str_), ["", "c", "u", "d", "t", "m"])
-        _refuse(errors, name, unknown, "is no operation of Debezium; expected c, r, u or d")
+        _refuse(errors, name, unknown, "is not an operation of Debezium; expected c, r, u or d")
         ops[ops == "m"] = ""  # a message of pg_logical_emit_message is not a change of a row
         if errors:
             ops[list(errors)] = ""
@@ -441,13 +441,13 @@ def tombstone(key: bytes | str | None, milliseconds: int | None, *, form: str) -
     try:
         found = read_object(key.encode() if isinstance(key, str) else key or b"")
     except FieldError as error:
-        raise FieldError("there is no value (a tombstone), and the key is no object; expected the key of a row") from error
+        raise FieldError("there is no value (a tombstone), and the key is not an object; expected a row's key") from error
     found = found["payload"] if {*found} == {"schema", "payload"} else found
     if not isinstance(found, dict):
-        raise FieldError("there is no value (a tombstone), and the key is no object; expected the key of a row")
+        raise FieldError("there is no value (a tombstone), and the key is not an object; expected a row's key")
     return json.dumps({**found, "__deleted": "true", "__op": "d", "__ts_ms": milliseconds}).encode()
 
 
 def refuse_form(format: str) -> InputError:
     """Return the error for `--changes` with a format that cannot contain changes."""
-    return InputError(f"changes of a database are read as JSON: expected JSON lines, or messages in JSON, and not {format}")
+    return InputError(f"changes of a database are read as JSON: expected JSON lines, or messages in JSON, not {format}")

@@ -325,7 +325,7 @@ class Detection:
                 raise FieldError(f"{reason}; {self.columns.use_of(name)}, and {found}", name)
             place = names.index(name)
             if fields[place] not in ("", FURTHER + name):
-                raise FieldError(f"is the column {fields[place]} of tuples, and no property of edges besides", name)
+                raise FieldError(f"is the column {fields[place]} of tuples, and cannot also be a property of edges", name)
             fields[place] = FURTHER + name
         edge = FURTHER + self.columns[EDGE] if self.columns.has_ids and FURTHER + self.columns[EDGE] in fields else ""
         return replace(layout, fields=tuple(fields), edge=edge)

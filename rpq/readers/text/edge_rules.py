@@ -252,7 +252,7 @@ def _check_keys(table: Mapping[str, Any], place: str) -> None:
     for key in table:
         if key not in _KEYS:
             hint = did_you_mean(key, _KEYS)
-            raise InputError(f"{place}, key {key!r}: is no key of an edge; expected {', '.join(_KEYS)}{hint}")
+            raise InputError(f"{place}, key {key!r}: is not a key of an edge; expected {', '.join(_KEYS)}{hint}")
 
 
 def _rule(
@@ -274,10 +274,11 @@ def _rule(
         if key not in table:
             raise InputError(f"{place}, key {key!r}: is missing; expected the key of a record that has it")
     if ("label" in table) == ("label_from" in table):
-        problem = "is there beside label_from; expected one of them" if label else "is missing; expected it, or label_from"
+        of_both = "occurs together with label_from; expected one of the two"
+        problem = of_both if label else "is missing; expected it, or label_from"
         raise InputError(f"{place}, key 'label': {problem}")
     if "op" in table and DELETE in table:
-        raise InputError(f"{place}, key 'op': is there beside delete; expected one of them")
+        raise InputError(f"{place}, key 'op': occurs together with delete; expected one of the two")
     properties = {**defaults.get("properties", {}), **own.get("properties", {})} if _are_tables(defaults, own) else None
     if properties is None or not all(isinstance(value, str) and value for value in properties.values()):
         raise InputError(f"{place}, key 'properties': expected a table of keys of a record, as in user = \"user.name\"")

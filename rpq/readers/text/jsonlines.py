@@ -162,7 +162,7 @@ class JsonLayout:
         name = self.names[EDGE]
         edge, values = value_at(found, name), {}
         if edge is not None and (not isinstance(edge, (str, int)) or isinstance(edge, bool)):
-            raise FieldError(f"{_quote_json(edge)} is no id of an edge; expected text or an integer", name)
+            raise FieldError(f"{_quote_json(edge)} is not the id of an edge; expected text or an integer", name)
         accepted_columns = self.names.accepted_columns
         if "op" in accepted_columns:
             values[DELETE] = _is_minus(value_at(found, self.names["op"]), self.names["op"])

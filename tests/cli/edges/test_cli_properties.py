@@ -232,7 +232,7 @@ def test_parquet_has_decimals_of_all_inputs(tmp_path):
     sink = ParquetSink(str(tmp_path / "later.parquet"), ("d",), row_group_rows=1)
     sink.write(pa.table({"d": pa.array(["1.50"]).cast(pa.decimal128(5, 2))}))
     sink.write(pa.table({"d": pa.array(["2.500"]).cast(pa.decimal128(7, 3))}))
-    with pytest.raises(SinkError, match="later rows have values that the types of its columns do not hold"):
+    with pytest.raises(SinkError, match="later rows have values that do not fit the types of its columns"):
         sink.write(pa.table({"d": pa.array(["2.125"]).cast(pa.decimal128(7, 3))}))
     sink.discard()
 

@@ -128,7 +128,7 @@ def test_a_database_that_stays_away_ends_the_run_at_its_last_commit(tmp_path, mo
     arguments = ["run", *PATH, "--input", tmp_path / "edges.txt", "--output", TABLE, "--checkpoint", tmp_path / "state"]
     status, _, err = rpq(*arguments)
     assert status == 1
-    assert "postgresql://db/shop?table=graph.answers: does not answer, for 0.06 seconds: connection refused" in err
+    assert "postgresql://db/shop?table=graph.answers: has not answered for 0.06 seconds: connection refused" in err
     assert "cret" not in err
     stopped = database.at
     assert 0 < stopped.position < 300
@@ -156,10 +156,10 @@ def test_a_table_that_is_older_than_the_checkpoint_is_refused(tmp_path, monkeypa
     assert rpq(*arguments)[0] == 0
     database.at = table_output.Progress(3, 50)
     status, _, err = rpq(*arguments)
-    assert status == 1 and "stands at position 50, before that of the checkpoint, 100" in err and "--replace" in err
+    assert status == 1 and "is at position 50, before position 100 of the checkpoint" in err and "--replace" in err
     database.at = table_output.Progress(3, 150)
     status, _, err = rpq(*arguments)
-    assert status == 1 and "stands at position 150, but the input ends at 100" in err
+    assert status == 1 and "is at position 150, but the input ends at 100" in err
 
 
 REFUSED = {
@@ -167,11 +167,11 @@ REFUSED = {
     "a bad password": (["--output", "postgresql://ann:se@cret@db/shop?table=x"], "are written %40, %2F and %23"),
     "two tables": (["--output", f"{TABLE}&table=x"], "names 2 tables"),
     "positions": (["--output", TABLE.replace("graph.answers", "rpq_positions")], "is the table with the positions"),
-    "a bad name": (["--output", TABLE.replace("graph.", "a.b.")], "is no name of a table"),
+    "a bad name": (["--output", TABLE.replace("graph.", "a.b.")], "is not a table's name"),
     "implicit semantics": (["--output", TABLE, "--semantics", "implicit"], "needs --semantics explicit"),
     "witnesses": (["--output", TABLE, "--witness"], "--witness: postgresql://db/shop?table=graph.answers contains"),
     "messages": (["--output", TABLE, "--message", "{source}"], "--message: postgresql://db/shop?table=graph.answers con"),
-    "late tuples": (["--output", TABLE, "--late", "late.csv"], "--late late.csv: a file is no part of the transactions"),
+    "late tuples": (["--output", TABLE, "--late", "late.csv"], "--late late.csv: a file cannot be part of the transactions"),
     "upsert": (["--output", TABLE, "--upsert"], "--upsert applies to topics"),
     "replace without a table": (["--output", "rows.csv", "--replace"], "--replace applies to tables"),
     "times without a unit": (["--output", TABLE, "--times", "iso"], "timestamps of this input are plain numbers"),

@@ -242,7 +242,7 @@ def test_a_table_that_others_change_ends_the_run(postgres, tmp_path, rpq) -> Non
     with open(tmp_path / "edges.txt", "a") as file:
         file.write("1 1 c 900\n")
     status, _, err = rpq(*run)
-    assert status == 1 and "lacks rows that leave now, so it was changed by others" in err
+    assert status == 1 and "lacks rows that have to be removed, so another program changed it" in err
 
 
 def test_a_password_comes_from_the_url_or_the_environment_and_is_in_no_message(postgres, tmp_path, rpq, monkeypatch) -> None:
@@ -291,7 +291,7 @@ def test_a_server_that_is_not_there_is_said(postgres, tmp_path, rpq, monkeypatch
     make_stream(tmp_path / "edges.txt", 50, 5)
     monkeypatch.setattr(table_output, "START_SECONDS", 0.1)
     status, _, err = rpq("run", *PATH, "--input", tmp_path / "edges.txt", "--output", "postgresql://127.0.0.1:1/x?table=y")
-    assert status == 1 and "postgresql://127.0.0.1:1/x?table=y: does not answer" in err and "Connection refused" in err
+    assert status == 1 and "postgresql://127.0.0.1:1/x?table=y: has not answered" in err and "Connection refused" in err
 
 
 def test_of_two_runs_over_one_table_one_ends(postgres, tmp_path) -> None:

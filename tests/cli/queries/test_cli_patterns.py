@@ -153,7 +153,7 @@ def test_deletes_made_up_are_of_edges_that_the_pattern_reads(rpq, edges):
     ops = Counter(row[-1] for row in rows_of(Path("rows.csv").read_text())[1])
     assert ops["+"] - ops["-"] == figures["answers_live"]
     status, _, err = rpq("run", CHAIN, "--input", edges, "--window", "count:5", "--deletes", 40)
-    assert status == 2 and "--deletes: deletes are drawn of edges in windows of time" in err
+    assert status == 2 and "--deletes: deletes are generated only for edges in time windows" in err
 
 
 def stats_without(rpq, edges) -> str:
@@ -176,7 +176,7 @@ def test_a_query_may_stand_in_a_file(rpq, edges):
         ("", "query.txt: is empty"),
         ("?x a ?y .\n?y b*", "the pattern is not understood\nline 2, column 6: the pattern ends too early"),
         ("a//b", "the expression is not understood\ncolumn 3"),
-        ("\udc80", "is no text in UTF-8"),
+        ("\udc80", "is not text in UTF-8"),
     ):
         Path("query.txt").write_bytes(content.encode(errors="surrogateescape"))
         status, _, err = rpq("run", "--query-file", "query.txt", "--input", edges, *WINDOW)
@@ -407,8 +407,8 @@ def test_one_output_has_one_kind_of_columns(rpq, edges):
     status, out, err = rpq("run", "--queries", "q.jsonl", "--input", edges, *WINDOW, "--output", "rows.csv")
     assert (status, out) == (2, "")
     assert (
-        "field output: rows.csv cannot have the rows of both 'p', with the columns x, y, and 'q', with source, target: "
-        "give each its own, or name the variables alike"
+        "field output: rows.csv cannot contain the rows of both 'p', with the columns x, y, and 'q', with source, target: "
+        "give each its own output, or the same names of variables"
     ) in err
     Path("q.jsonl").write_text('{"name": "p", "query": "?source a ?target"}\n{"name": "q", "query": "a"}\n')
     arguments = ("--queries", "q.jsonl", "--input", edges, *WINDOW, "--output", "-", "--quiet")
@@ -467,10 +467,10 @@ def test_what_is_wrong_with_edges_without_time_is_told(rpq, edges):
     Path("bad.txt").write_text("s t role\ns t\n")
     pq.write_table(pa.table({"source": [1], "target": [2], "label": ["role"]}), "numbers.parquet")
     for name, code, message in (
-        ("deletes.txt", 1, "deletes.txt: deletes an edge; edges without time are there from the beginning to the end"),
+        ("deletes.txt", 1, "deletes.txt: deletes an edge; static edges cannot be deleted"),
         ("bad.txt", 1, "bad.txt:2: found 2 fields"),
         ("nothing.txt", 2, "--static nothing.txt: there is no such file"),
-        ("-", 2, "--static -: is no file or folder"),
+        ("-", 2, "--static -: is not a file or folder"),
         ("rows.csv", 2, "--output rows.csv and --static rows.csv are the same file"),
         (str(edges), 1, "deletes an edge"),
     ):

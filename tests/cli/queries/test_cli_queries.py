@@ -312,7 +312,7 @@ def test_options_that_do_not_go_with_a_file_of_queries(rpq, edges):
         ("rows.csv", ("--stats", "q.jsonl"), "--stats q.jsonl and --queries q.jsonl are the same file"),
         ("edges.csv", (), "q.jsonl, line 2, field output: edges.csv and --input"),
         ("x.parquet", ("--checkpoint", "x.parquet.rows"), "the rows of q.jsonl, line 2, field output: in x.parquet.rows"),
-        ("/dev/null", ("--checkpoint", "state"), "/dev/null: is no regular file"),
+        ("/dev/null", ("--checkpoint", "state"), "/dev/null: is not a regular file"),
     ],
 )
 def test_one_file_is_not_for_two_purposes(rpq, edges, output, options, message):

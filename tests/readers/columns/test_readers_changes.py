@@ -205,11 +205,11 @@ def test_several_edges_of_a_row_follow_it():
         (envelope("u", None, row(1, "a", "b"), 1), "column 'before': lacks the row before .*REPLICA IDENTITY FULL"),
         (envelope("d", {"id": 1}, None, 1), "column 'before': lacks the row before the change.*--edges id"),
         (envelope("t", None, None, 1), "column 'op': is t, a TRUNCATE"),
-        (envelope("x", None, row(1, "a", "b"), 1), "column 'op': is no operation of Debezium"),
+        (envelope("x", None, row(1, "a", "b"), 1), "column 'op': is not an operation of Debezium"),
         (envelope("c", None, row(1, None, "b"), 1), "column 'payer': is missing or null"),
         (envelope("c", None, row(1, "__debezium_unavailable_value", "b"), 1), "column 'payer': .* did not send it"),
         ({**row(1, "a", "b"), "__deleted": "true"}, "column 'op': is missing.*--changes debezium-rows"),
-        (envelope("c", None, {"from": "a", "payee": "b"}, 1), "column 'payer': is no column of the row, which has from"),
+        (envelope("c", None, {"from": "a", "payee": "b"}, 1), "column 'payer': is not a column of the row, which has from"),
     ],
 )
 def test_changes_that_are_not_known_are_refused(change, message):

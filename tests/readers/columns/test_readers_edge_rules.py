@@ -241,14 +241,14 @@ EDGE = "[[edge]]\nlabel='a'\nsource='x'\ntarget='y'\ntimestamp='t'\n"
     [
         ("x = ", "edges.toml: is not TOML: "),
         ("", r"edges.toml: has no edges; expected a table \[\[edge\]\]"),
-        ("[[edge]]\nlabel='a'\nsorce='x'", "edge 1 .'a'., key 'sorce': is no key of an edge; .*did you mean 'source'"),
-        ("sorce='x'\n[[edge]]", "the defaults, key 'sorce': is no key"),
+        ("[[edge]]\nlabel='a'\nsorce='x'", "edge 1 .'a'., key 'sorce': is not a key of an edge; .*did you mean 'source'"),
+        ("sorce='x'\n[[edge]]", "the defaults, key 'sorce': is not a key"),
         ("[[edge]]\nlabel='a'\nsource='x'\ntimestamp='t'", "edge 1 .'a'., key 'target': is missing"),
         ("[[edge]]\nlabel=3\nsource='x'", "edge 1, key 'label': is 3; expected text"),
         ("[[edge]]\nsource='x'\ntarget='y'\ntimestamp='t'", "edge 1, key 'label': is missing; expected it, or label_from"),
         (EDGE + "when='a >'", "edge 1 .'a'., key 'when': column 4"),
         (EDGE + "properties={u=3}", "key 'properties': expected a table"),
-        (EDGE + "op='o'\ndelete='d'", "key 'op': is there beside delete"),
+        (EDGE + "op='o'\ndelete='d'", "key 'op': occurs together with delete"),
     ],
 )
 def test_errors_in_rules_name_the_edge_and_the_key(text, message):
