@@ -1,8 +1,8 @@
 """Splits of local inputs, which tasks read independently as staged rows, in the order of the input.
 
 Plain text is divided at bytes (a line belongs to the split in which it begins), Parquet at row groups; a compressed
-file is one split, because it can be read only from its beginning.  Between commas a record may have several lines.  They are
-read in blocks of whole records, but a split may begin in the middle of a record, whose lines are then bad ones.
+file is one split, because it can be read only from its beginning.  A record with quotes may have several lines.  A split is
+read in blocks of whole records, but it may begin in the middle of a record, each of whose lines is then read as a record.
 
 Reading converts every line to tuples or a bad line, and counts the lines of every split.  These three kinds of rows form one
 staged data set, in separate folders.  The place of a line in its file and, in formats by position, in the stream is computed

@@ -285,6 +285,7 @@ def test_a_stream_of_text_has_the_rows_of_its_lines(session, tmp_path):
     assert re.search(r"header does not conform to the schema: expected: \w+ but found: \w+", plain_message(caught.value))
 
 
+@pytest.mark.ci
 def test_a_file_that_appears_later_may_be_older(session, tmp_path):
     """Copies may keep the time of the original; by default Spark ignores files that are a week older than the newest one."""
     folder, query = tmp_path / "in", rpq.Query("a+", window=QUERY.window)
@@ -301,6 +302,7 @@ def test_a_file_that_appears_later_may_be_older(session, tmp_path):
     assert Counter(map(tuple, rows.collect())) == Counter([("x", "y"), ("y", "z"), ("x", "z")])
 
 
+@pytest.mark.ci
 def test_a_stream_of_text_with_several_line_ends_and_other_bytes(session, tmp_path):
     """A carriage return at the end of a line is no part of a name; text that is not UTF-8 is a bad line.
 
@@ -330,6 +332,7 @@ def test_a_stream_of_text_with_several_line_ends_and_other_bytes(session, tmp_pa
     assert Counter(found) == Counter([*map(tuple, whole), ("a", "Müller", "y", 7, "+")])
 
 
+@pytest.mark.ci
 def test_a_stream_of_text_with_byte_order_marks(session, tmp_path):
     """As spreadsheets export them, with the names of columns in quotes or without."""
     folder, names = tmp_path / "in", ["source", "target", "label", "timestamp"]
@@ -346,6 +349,7 @@ def test_a_stream_of_text_with_byte_order_marks(session, tmp_path):
         Stream.edges(session, str(folder), "csv", 1)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("column", ["op", "delete"])
 def test_deletes_that_only_later_files_have(session, mounted, tmp_path, column: str):
     """A column that the first file lacks says in the others what is deleted, as in a folder that `rpq run` reads."""
