@@ -281,7 +281,9 @@ def _checked_text(name: str, *, is_last: bool, on_error: str) -> Column:
     from pyspark.sql import functions as sql
 
     column = sql.col(quote_name(name))
-    text = sql.regexp_replace(column, "\r\\z", "") if is_last else column
+    text = column
+    if is_last:
+        text = sql.when(column.endswith("\r"), sql.regexp_replace(column, "\r\\z", "")).otherwise(column)
     problem = sql.concat(sql.lit(f"column {name!r}: "), text, sql.lit(" is not UTF-8 text"))
     wrong = sql.lit(None).cast("string") if on_error == "skip" else sql.raise_error(problem)
     return sql.when(text.contains(_REPLACEMENT), wrong).otherwise(text)
