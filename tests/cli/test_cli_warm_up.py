@@ -175,7 +175,7 @@ import rpq
 from rpq.operators.paths.simple import judge
 window = rpq.Window(size=10, slide=1)
 rpq.warm_up(rpq.Query("a/b*/c", window=window, paths="simple"))
-print(bool(judge.judge_insert.overloads and judge.replace_through.overloads and judge.replace_expired.overloads))
+print(bool(judge.judge_insert.overloads and judge.replace_paths_over.overloads and judge.replace_expired_paths.overloads))
 """
     assert run(Path(sys.executable), "-c", script, cwd=ROOT).stdout == "True\n"
 

@@ -79,23 +79,23 @@ class AsideRoots:
 
     # --- roots that the kernels found to be over the budget --------------------------------------------------
 
-    def overdrawn(self) -> list[int]:
+    def overdrawn_roots(self) -> list[int]:
         """Return the roots that exceeded the budget at this tuple or boundary."""
-        return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
+        return self._known.certificates.overdrawn_root[: self._known.fields[store.OVERDRAWN]].tolist()
 
     def lost_answers(self, *, inserted: bool) -> np.ndarray:
         """Return the answers that the roots had before this tuple or boundary and that the current event has to remove.
 
         Answers that the event already removes and answers that have expired are omitted.
         """
-        roots = self.overdrawn()
+        roots = self.overdrawn_roots()
         if not roots:
             return np.zeros(0, np.int64)
         certificates = self._known.certificates
         mine = self._known.of_roots(roots)
         answers = mine & (certificates.slide != BLOCKED)
         if inserted:
-            answers &= certificates.born < certificates.fields[store.STAMP]
+            answers &= certificates.answer_stamp < certificates.fields[store.STAMP]
         pairs = judge.pairs_of(self._index.view, mask_of(self._index.index.table, roots))
         certain = pairs[~np.isin(pairs, certificates.key[mine])]
         if inserted:
@@ -104,17 +104,17 @@ class AsideRoots:
 
     def drop_rows(self) -> None:
         """Remove the rows of overdrawn roots from the current event."""
-        roots = self.overdrawn()
+        roots = self.overdrawn_roots()
         if roots:
             self._rows.retain(~np.isin(self._rows.pairs() >> 32, roots))
 
     def note(self, place: int, time: int | None = None) -> None:
         """Record that the overdrawn roots are set aside, and forget their paths. The event belongs to a tuple of the chunk
         or to a boundary."""
-        roots = self.overdrawn()
+        roots = self.overdrawn_roots()
         if not roots:
             return
-        sizes = self._known.certificates.over_work[: len(roots)].tolist()
+        sizes = self._known.certificates.overdrawn_work[: len(roots)].tolist()
         self.sizes.update(zip(roots, sizes, strict=True))
         when = int(self._index.state[layout.TIME]) if time is None else time
         self.overruns += [Overrun(place, root, when, size) for root, size in zip(roots, sizes, strict=True)]

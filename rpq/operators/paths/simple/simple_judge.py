@@ -102,8 +102,8 @@ class SimpleJudge:
 
     def _judge_delete(self, chunk: Chunk, i: int) -> None:
         order, rows, aside = 2 * i + 1, self._rows, self._aside
-        judge.judge_lost(self._index.view, self.known.view)
-        self.known.run(judge.replace_through, int(chunk.edge[i]), self.budget)
+        judge.judge_lost_pairs(self._index.view, self.known.view)
+        self.known.run(judge.replace_paths_over, int(chunk.edge[i]), self.budget)
         rows.append(aside.lost_answers(inserted=False))
         aside.note(i)
         rows.end(-1, order)
@@ -116,7 +116,7 @@ class SimpleJudge:
         program, label = self._index.index.program, int(chunk.label[i])
         classes = int(program.forward[label]), int(program.inverse[label])
         self.known.run(judge.judge_insert, int(chunk.source[i]), int(chunk.target[i]), *classes, self.budget)
-        if not aside.overdrawn():
+        if not aside.overdrawn_roots():
             rows.end(1, order)
             return
         leaving = aside.lost_answers(inserted=True)
@@ -132,8 +132,8 @@ class SimpleJudge:
         self.known.begin()
         # A load repeats the searches of many tuples at once, which must not count against the budget.
         budget = _UNLIMITED if quiet else self.budget
-        self.known.run(judge.judge_new, budget)
-        self.known.run(judge.search_doubted, budget)
+        self.known.run(judge.judge_new_pairs, budget)
+        self.known.run(judge.search_pairs_in_doubt, budget)
         self._aside.drop_rows()
         self._aside.note(-1)
 
@@ -144,7 +144,7 @@ class SimpleJudge:
             if index.index.program.sizes[ACCEPTING] > 1:
                 # A pair is no longer in doubt when its accepting cell in doubt expires: the table then reports the end of
                 # the pair.
-                judge.forget_certain(index.view, self.known.view, self.known.capacity)
+                judge.forget_certain_pairs(index.view, self.known.view, self.known.capacity)
             stop = min(slide, int(judge.next_expiry(self.known.view, self.known.capacity)))
             if self._aside.sizes:
                 stop = min(stop, self._next_edge_expiry())
@@ -158,11 +158,11 @@ class SimpleJudge:
         """Replace the paths that expire at the boundary of that time, which the table has crossed."""
         rows, aside = self._rows, self._aside
         self.known.begin()
-        self.known.run_over_all(judge.replace_expired, self.budget)
+        self.known.run_over_entries(judge.replace_expired_paths, self.budget)
         if not self._index.index.settings[layout.EXPLICIT]:
             # No rows are reported except for roots that are set aside here: all of their answers before the boundary leave
             # with a row, whichever was examined first.
-            rows.retain(np.isin(rows.pairs() >> 32, aside.overdrawn()))
+            rows.retain(np.isin(rows.pairs() >> 32, aside.overdrawn_roots()))
         rows.append(aside.lost_answers(inserted=False))
         aside.note(order // 2, time)
         rows.end(-1, order, time)
@@ -186,7 +186,8 @@ class SimpleJudge:
         if entry < 0:
             return None
         certificates = self.known.certificates
-        return certificates.step[certificates.first[entry] : certificates.first[entry] + certificates.length[entry]].copy()
+        start = certificates.path_start[entry]
+        return certificates.step[start : start + certificates.length[entry]].copy()
 
     def figures(self) -> DoubtFigures:
         """Return the counts of the kernels. O(pairs in doubt)."""
@@ -231,7 +232,7 @@ class SimpleJudge:
             return False
         self.known.begin()
         self._rows.append(walks)
-        self.known.run(judge.judge_new, self.budget)
+        self.known.run(judge.judge_new_pairs, self.budget)
         self._aside.drop_rows()
         self._aside.note(-1)
         self._rows.end(1, 1)
@@ -274,7 +275,7 @@ class SimpleJudge:
         clean = table.conflicted & ~found & ~table.suspended
         self._cleaned += count(clean)
         release(index.index, clean)
-        judge.forget_certain(index.view, self.known.view, self.known.capacity)
+        judge.forget_certain_pairs(index.view, self.known.view, self.known.capacity)
 
     def _release_if_empty(self, root: int) -> None:
         """Remove the conflicts of a root that has lost the last of its first edges: the next sweep may release its slot."""
