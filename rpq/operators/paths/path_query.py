@@ -362,7 +362,7 @@ class PathQuery(RunningQuery):
         if len(self.set_aside()) < len(aside):
             raise Damage("a root is set aside that meets no conflict")
         outcomes = np.array([counters[name] for name in OUTCOMES], np.int64)
-        self._reader.counted_before = self._trees.outcome_counts() - outcomes
+        self._reader.counts_before = self._trees.outcome_counts() - outcomes
         self._reader.latency_before = self._trees.latency() - latency
         self._trees.set_rows(self._reader, [counters[name] for name in _ROWS])
         for i, index in enumerate(self.indexes):
@@ -372,7 +372,7 @@ class PathQuery(RunningQuery):
 
     def _counts(self) -> list[int]:
         """Return the counts of the outcomes of tuples since the query was registered, in the order of `OUTCOMES`."""
-        counts: list[int] = (self._trees.outcome_counts() - self._reader.counted_before).tolist()
+        counts: list[int] = (self._trees.outcome_counts() - self._reader.counts_before).tolist()
         return counts
 
     def _latency(self) -> np.ndarray:

@@ -72,8 +72,8 @@ class Reader:
     """Its number among the readers of these trees."""
     roots: Collection[Vertex] | None
     guard: Guard
-    counted_before: np.ndarray
-    """The counts of the trees when the query came, in the order of `Outcome`."""
+    counts_before: np.ndarray
+    """The counts of the trees when the query was registered, in the order of `Outcome`."""
     latency_before: np.ndarray
     to_load: list[np.ndarray] = field(default_factory=list)
     """The roots whose trees each index has to have when the query is loaded."""
@@ -208,7 +208,7 @@ class PathTrees:
             place=place,
             roots=roots,
             guard=guard,
-            counted_before=self.outcome_counts(),
+            counts_before=self.outcome_counts(),
             latency_before=self.latency(),
         )
         self.readers[place] = reader

@@ -523,7 +523,7 @@ class PatternHost:
         most = self._unread_values
         if self.paths:
             changes, failure, place = self.paths.apply(chunk, tuples, edges, details)
-            self._live.apply_view(both, place, changes._replace(spent=self.paths.spent[:place]), most_overwritten=most)
+            self._live.apply_view(both, place, changes._replace(ticks=self.paths.ticks[:place]), most_overwritten=most)
             if failure is not None:
                 raise failure
         else:
@@ -558,7 +558,7 @@ class PatternHost:
             changes, failure, place = self.paths.apply(chunk, tuples, edges, NO_DETAILS)
             if failure is not None:
                 raise failure
-            changes = changes._replace(spent=self.paths.spent[:place])
+            changes = changes._replace(ticks=self.paths.ticks[:place])
         self._collect_separately(lambda: self._live.apply_view(tuples, place, changes))
         for array, copied in zip(counts, before, strict=True):
             array[:] = copied

@@ -211,7 +211,7 @@ class ReadRelations:
             reading = Reading(self._question.window, self._question.label_set)
             self._host.take_membership(self._key, [reading], self._reader, is_fixed=False)
             self.set_labels(self._host.relations.labels()[0])
-        self._counted_before = self._tuple_counts()
+        self._counts_before = self._tuple_counts()
 
     def release(self) -> None:
         """Release the relations of the host."""
@@ -328,12 +328,12 @@ class ReadRelations:
     @property
     def counts(self) -> list[int]:
         """The counts of tuples since `take`, in the order of `Outcome`."""
-        counts: list[int] = (self._tuple_counts() - self._counted_before).tolist()
+        counts: list[int] = (self._tuple_counts() - self._counts_before).tolist()
         return counts
 
     def set_counts(self, counts: Sequence[int]) -> None:
         """Continue counting from the counts of a saved engine."""
-        self._counted_before = self._tuple_counts() - np.array(counts, np.int64)
+        self._counts_before = self._tuple_counts() - np.array(counts, np.int64)
 
     def _tuple_counts(self) -> np.ndarray:
         if self._paths:
@@ -467,7 +467,7 @@ class WindowedReads:
         for read, path in self._paths:
             self._host.paths.take(path, read.expression, self._question, read.need)
         self._membership = self._host.take_membership(self._key, self.readings, self._key, is_fixed=True)
-        self._counted_before = self._membership.counts(self._key)
+        self._counts_before = self._membership.counts(self._key)
 
     def leave(self) -> None:
         """Release the relations."""
@@ -605,13 +605,13 @@ class WindowedReads:
     @property
     def counts(self) -> list[int]:
         """The counts of tuples since `enter`, in the order of `Outcome`: each tuple is counted once."""
-        counts = self._membership.counts(self._key) - self._counted_before
+        counts = self._membership.counts(self._key) - self._counts_before
         found: list[int] = (counts if self._host.thread == 0 else 0 * counts).tolist()
         return found
 
     def set_counts(self, counts: Sequence[int]) -> None:
         """Continue counting from the counts of a saved engine."""
-        self._counted_before = self._membership.counts(self._key) - np.array(counts, np.int64)
+        self._counts_before = self._membership.counts(self._key) - np.array(counts, np.int64)
 
     @property
     def edges_live(self) -> int:

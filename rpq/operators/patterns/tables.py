@@ -308,7 +308,7 @@ class PlanState(Record):
         ("change_pair", int64),  # next pair of that event
         ("deriving", int64),  # 1: the changing edge is a pair of that event
         ("started", int64),  # cycle counter at the beginning of the current tuple; 0 not begun, or no relation reads it
-        ("timed", int64),  # tuples for which `Changes.spent` has the ticks spent before
+        ("timed", int64),  # tuples for which `Changes.ticks` has the ticks taken before
     )
 
 
@@ -408,7 +408,7 @@ class Changes(NamedTuple):
     first: np.ndarray  # int64: first of its edges, in `pairs`
     end: np.ndarray  # int64
     pairs: np.ndarray  # int64: source << 32 | target
-    spent: np.ndarray  # int64 a tuple: ticks spent in the indexes of paths
+    ticks: np.ndarray  # int64 a tuple: the ticks that it took in the indexes of paths
 
 
 _NO_EVENTS = np.zeros(0, np.int64)
@@ -420,7 +420,7 @@ NO_CHANGES = Changes(
     first=_NO_EVENTS,
     end=_NO_EVENTS,
     pairs=_NO_EVENTS,
-    spent=_NO_EVENTS,
+    ticks=_NO_EVENTS,
 )
 """No change of any derived relation."""
 

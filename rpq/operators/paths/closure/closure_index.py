@@ -45,9 +45,9 @@ from rpq.operators.paths.index.layout import (
     QUIET,
     ROWS,
     SLOTS,
-    STARTED,
     STEPS,
     TUPLE,
+    TUPLE_START,
     with_in_edges,
     without_rows,
 )
@@ -314,7 +314,7 @@ class ClosureIndex(DeltaIndex):
             if not self._provide_or_withdraw(code, int(chunk.edge[self.state[TUPLE]])):
                 return
             if compiling_seconds() > compiled:
-                self.state[STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state[TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     def _provide_or_withdraw(self, code: int, edge: int = -1) -> bool:
         """Give a kernel of bits the memory that it asked for. If there is none, change to cells and return False; the cells

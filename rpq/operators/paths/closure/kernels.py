@@ -27,13 +27,13 @@ from rpq.operators.paths.index.layout import (
     CEILING,
     DONE,
     EDGE_SLIDE,
-    ENTERED,
     EVENT_CAPACITY,
     EVENTS,
     EXPLICIT,
     HAS_TIME,
     IDLE,
     INSERTING,
+    IS_NEW_EDGE,
     NEED_OUTPUT,
     NEXT_BOUNDARY,
     NOW,
@@ -41,11 +41,11 @@ from rpq.operators.paths.index.layout import (
     PHASE,
     REFILLING,
     SLIDE,
-    STARTED,
     STATE_BITS,
     TIME,
-    TIMED,
+    TIMED_TUPLES,
     TUPLE,
+    TUPLE_START,
 )
 from rpq.operators.paths.index.rows import ONE, ZERO, end_event
 from rpq.operators.paths.program import ACCEPTING, STATES
@@ -67,7 +67,7 @@ def apply_chunk(index, closure, chunk, count):
             if relevant:
                 if fields[EVENTS] >= fields[EVENT_CAPACITY]:
                     return np.int64(NEED_OUTPUT)
-                fields[STARTED] = cycles()
+                fields[TUPLE_START] = cycles()
             code = _move_clock(index, closure, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code
@@ -85,7 +85,7 @@ def apply_chunk(index, closure, chunk, count):
                 code = begin_insert(index, chunk, i, u, v, forward, inverse)
             if code != DONE:
                 return code
-            if fields[PHASE] == INSERTING and not fields[ENTERED]:
+            if fields[PHASE] == INSERTING and not fields[IS_NEW_EDGE]:
                 fields[PHASE] = IDLE  # the slides of pairs are not needed
             if fields[PHASE] == INSERTING:
                 closure.fields[LEAVING] = min(closure.fields[LEAVING], fields[BASE] + fields[EDGE_SLIDE])
@@ -100,10 +100,10 @@ def apply_chunk(index, closure, chunk, count):
                 return code
             fields[PHASE] = IDLE
             end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
-        spent = cycles() - fields[STARTED]
-        count_ticks(index.latency, spent)
-        if i < fields[TIMED]:
-            index.spent[i] += spent
+        ticks = cycles() - fields[TUPLE_START]
+        count_ticks(index.latency, ticks)
+        if i < fields[TIMED_TUPLES]:
+            index.ticks[i] += ticks
         fields[TUPLE] += 1
     return np.int64(DONE)
 

@@ -184,7 +184,7 @@ def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
     edge = np.int64(chunk.edge[i])
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
     is_static = expiry > index.settings[CEILING]
-    inside = np.int64(graph.within[edge]) if is_static else expiry
+    inside = np.int64(graph.window_expiry[edge]) if is_static else expiry
     outcome = outcome_of(True, inside > fields[NOW], False)
     if outcome == DELETED and not is_static:
         if not fields[BACKWARD]:
@@ -193,7 +193,7 @@ def begin_loss(index, closure, chunk, i, u, v, forward, inverse):
             return np.int64(NEED_EARLIER)
     fields[OUTCOMES + outcome] += 1
     if is_static:
-        graph.within[edge] = 0
+        graph.window_expiry[edge] = 0
     if is_static or outcome == ABSENT:
         return np.int64(DONE)
     graph.expiry[edge] = 0

@@ -243,9 +243,9 @@ class DeltaIndex:
     def _in_window(self, graph: layout.Graph) -> np.ndarray:
         """Return the slide at which each edge leaves the window, relative to the base; an edge may leave the window without
         expiring."""
-        if not len(graph.within):
+        if not len(graph.window_expiry):
             return graph.expiry
-        return np.where(graph.expiry > self.index.settings[layout.CEILING], graph.within, graph.expiry)
+        return np.where(graph.expiry > self.index.settings[layout.CEILING], graph.window_expiry, graph.expiry)
 
     def walks(self) -> np.ndarray:
         """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
@@ -292,11 +292,11 @@ class DeltaIndex:
             self.index = index
         self.judge.make_room(vertices, edges)
 
-    def add_cycles_to(self, spent: np.ndarray, count: int) -> None:
-        """Measure the cycles of the next tuples, and add them to the entries of an array (int64)."""
-        self.state[layout.TIMED] = count
-        if self.index.spent is not spent:
-            self.index = self.index._replace(spent=spent)
+    def add_ticks_to(self, ticks: np.ndarray, count: int) -> None:
+        """Add the ticks of each of the next `count` tuples to its entry of `ticks` (int64)."""
+        self.state[layout.TIMED_TUPLES] = count
+        if self.index.ticks is not ticks:
+            self.index = self.index._replace(ticks=ticks)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view), whose edges are in `edges`. `delta` returns the changes of the
@@ -324,7 +324,7 @@ class DeltaIndex:
             else:
                 self.provide(code)
             if compiling_seconds() > compiled:  # do not count the time for loading a kernel as the time of this tuple
-                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state[layout.TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     @property
     def has_rows(self) -> bool:
@@ -392,7 +392,7 @@ class DeltaIndex:
         """Remove roots and their trees without reporting rows. O(size of the index)."""
         self.index.table.is_root[roots] = 0
         slots = self.index.table.slot_of[roots]
-        mask = np.zeros_like(self.index.table.conflicted)
+        mask = np.zeros_like(self.index.table.conflicted_roots)
         for slot in slots[slots >= 0].tolist():
             mask[slot >> 6] |= np.uint64(1 << (slot & 63))
         self.judge.forget_roots(roots)
@@ -408,10 +408,10 @@ class DeltaIndex:
         if static is None:
             return chunk, relative
         graph = self.index.graph
-        within = np.zeros_like(graph.expiry)
+        window_expiry = np.zeros_like(graph.expiry)
         is_static = np.isin(chunk.edge, static.edge)
-        within[chunk.edge[is_static]] = np.maximum(relative[is_static], 0)
-        self.index = self.index._replace(graph=graph._replace(within=within))
+        window_expiry[chunk.edge[is_static]] = np.maximum(relative[is_static], 0)
+        self.index = self.index._replace(graph=graph._replace(window_expiry=window_expiry))
         never = np.full(len(static.edge), self.index.settings[layout.CEILING] + 1, np.int64)
         both = zip(chunk, static, strict=True)
         joined = Chunk(*(np.concatenate([mine[~is_static], theirs]) for mine, theirs in both))

@@ -13,9 +13,9 @@ from rpq.operators.paths.index.layout import (
     EDGES,
     LOW_HALF,
     NOW,
-    QUEUED,
     STATE_BITS,
     STEPS,
+    TOP_BUCKET,
     VERTICES,
 )
 from rpq.operators.paths.index.rows import (
@@ -157,8 +157,8 @@ def push(index, progress):
         row = dequeue(index.queue, index.state)
         if row < 0:
             return np.int64(DONE)
-        # The bucket that the row was taken from: `dequeue` leaves it in QUEUED.
-        code = _push_row(index, progress, row, index.state[QUEUED])
+        # The bucket that the row was taken from: `dequeue` leaves it in TOP_BUCKET.
+        code = _push_row(index, progress, row, index.state[TOP_BUCKET])
         if code != DONE:
             return code
 
@@ -285,10 +285,10 @@ def _take_out_block(index, progress, row, number, block):
         lanes = _unsupported_lanes(index, progress, vertex, state, number, block, lanes)
     if lanes == ZERO:
         return
-    if table.taken_out[block] == ZERO:
-        index.queue.depleted[fields[DEPLETED]] = row << 32 | number
+    if table.removed_cells[block] == ZERO:
+        index.queue.depleted_blocks[fields[DEPLETED]] = row << 32 | number
         fields[DEPLETED] += 1
-    table.taken_out[block] |= lanes
+    table.removed_cells[block] |= lanes
     for leave in range(program.leave_first[state], program.leave_first[state + 1]):
         links = vertex * program.sizes[CLASSES] + program.leave_class[leave]
         first = np.int64(graph.out.start[links])
@@ -328,7 +328,7 @@ def fill(index, progress):
     table, fields = index.table, index.state
     top, ceiling = progress.fields[TOP], index.settings[CEILING]
     for i in range(fields[DEPLETED]):
-        row, number = index.queue.depleted[i] >> 32, index.queue.depleted[i] & LOW_HALF
+        row, number = index.queue.depleted_blocks[i] >> 32, index.queue.depleted_blocks[i] & LOW_HALF
         block = find(table, row, number)
         vertex, state = node_of(table, row)
         filled = ZERO
@@ -357,7 +357,7 @@ def fill(index, progress):
         if filled != ZERO:
             _schedule(index, progress, row, number, block, filled)
     for i in range(fields[DEPLETED]):
-        block = find(table, index.queue.depleted[i] >> 32, index.queue.depleted[i] & LOW_HALF)
-        table.taken_out[block] = ZERO
+        block = find(table, index.queue.depleted_blocks[i] >> 32, index.queue.depleted_blocks[i] & LOW_HALF)
+        table.removed_cells[block] = ZERO
     fields[DEPLETED] = 0
     return np.int64(DONE)

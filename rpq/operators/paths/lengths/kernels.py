@@ -12,12 +12,12 @@ from rpq.operators.paths.index.layout import (
     BASE,
     CEILING,
     DONE,
-    ENTERED,
     EVENT_CAPACITY,
     EVENTS,
     HAS_TIME,
     IDLE,
     INSERTING,
+    IS_NEW_EDGE,
     LOSING,
     LOW_HALF,
     NEED_OUTPUT,
@@ -34,10 +34,10 @@ from rpq.operators.paths.index.layout import (
     PHASE,
     QUIET,
     SLIDE,
-    STARTED,
     TIME,
-    TIMED,
+    TIMED_TUPLES,
     TUPLE,
+    TUPLE_START,
     WITNESS,
 )
 from rpq.operators.paths.index.rows import (
@@ -313,11 +313,11 @@ def _begin_delete(index, progress, chunk, i, u, v, forward, inverse):
     edge = np.int64(chunk.edge[i])
     expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
     is_static = expiry > index.settings[CEILING]
-    inside = np.int64(graph.within[edge]) if is_static else expiry
+    inside = np.int64(graph.window_expiry[edge]) if is_static else expiry
     outcome = outcome_of(True, inside > fields[NOW], False)
     fields[OUTCOMES + outcome] += 1
     if is_static:
-        graph.within[edge] = 0
+        graph.window_expiry[edge] = 0
     if is_static or outcome == ABSENT:
         return
     graph.expiry[edge] = 0
@@ -342,7 +342,7 @@ def apply_chunk(index, progress, chunk, count):
         if fields[PHASE] == IDLE:
             relevant = forward >= 0 or inverse >= 0
             if relevant:
-                fields[STARTED] = cycles()
+                fields[TUPLE_START] = cycles()
             code = _move_clock(index, progress, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code
@@ -356,7 +356,7 @@ def apply_chunk(index, progress, chunk, count):
                 code = begin_insert(index, chunk, i, u, v, forward, inverse)
                 if code != DONE:
                     return code
-                if fields[PHASE] == INSERTING and not fields[ENTERED]:
+                if fields[PHASE] == INSERTING and not fields[IS_NEW_EDGE]:
                     fields[PHASE] = IDLE  # an edge that was there stays longer
         if fields[PHASE] == INSERTING:
             code = raise_edge(index, progress, u, v, forward, inverse)
@@ -369,10 +369,10 @@ def apply_chunk(index, progress, chunk, count):
             if code != DONE:
                 return code
             fields[PHASE] = IDLE
-        spent = cycles() - fields[STARTED]
-        count_ticks(index.latency, spent)
-        if i < fields[TIMED]:
-            index.spent[i] += spent
+        ticks = cycles() - fields[TUPLE_START]
+        count_ticks(index.latency, ticks)
+        if i < fields[TIMED_TUPLES]:
+            index.ticks[i] += ticks
         fields[TUPLE] += 1
     return np.int64(DONE)
 
@@ -387,7 +387,7 @@ def load_edges(index, progress, chunk, slides):
         forward, inverse = np.int64(program.forward[chunk.label[i]]), np.int64(program.inverse[chunk.label[i]])
         if forward >= 0 or inverse >= 0:
             u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-            if not graph.linked[edge]:
+            if not graph.is_linked[edge]:
                 code = link(index, edge, u, v, forward, inverse)
                 if code != DONE:
                     return code

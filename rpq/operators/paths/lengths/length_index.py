@@ -95,7 +95,7 @@ class LengthIndex(DeltaIndex):
             if self._apply_chunk is None:  # cells are wider now
                 self._apply_chunk = bound(kernels.apply_chunk, self.view, self._notes, tuples, 1)
             if compiling_seconds() > compiled:
-                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state[layout.TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     def advance(self, time: int) -> PathDelta:
         """Move the stream time without a tuple."""
@@ -171,13 +171,13 @@ class LengthIndex(DeltaIndex):
             wide = cells.astype(self.cell)
             return np.where(wide > old_ceiling, wide + self.cell.type(top - old_top), self.cell.type(0))
 
-        expiry, within = (array.astype(self.cell) for array in (index.graph.expiry, index.graph.within))
+        expiry, window_expiry = (array.astype(self.cell) for array in (index.graph.expiry, index.graph.window_expiry))
         expiry[expiry > old_ceiling] = ceiling + 1
         index.settings[layout.CEILING] = ceiling
         self._progress.fields[TOP] = top
         self._apply_chunk = None
         self.index = index._replace(
-            graph=index.graph._replace(expiry=expiry, within=within),
+            graph=index.graph._replace(expiry=expiry, window_expiry=window_expiry),
             table=index.table._replace(values=lengths(index.table.values), hops=lengths(index.table.hops)),
         )
 
@@ -242,7 +242,7 @@ def check_lengths(index: Index, progress: Progress) -> None:
     assert (index.queue.head == -1).all(), "the queue is not empty"
     blocks = int(state[layout.BLOCKS])
     assert not table.suspect[:blocks].any(), "a cell waits to be looked at between tuples"
-    assert not table.taken_out[:blocks].any(), "a cell is noted as taken out between tuples"
+    assert not table.removed_cells[:blocks].any(), "a cell is noted as taken out between tuples"
     cells = stored_cells(index)
     assert all(value > index.settings[layout.CEILING] for value, _ in cells.values()), "a cell is no length"
     unreported = {key for key, (value, reported) in cells.items() if program.accepting[key[1]] and reported != value}

@@ -32,10 +32,10 @@ from rpq.operators.paths.index.layout import (
     SIZE,
     SLIDE,
     SLOTS,
-    STARTED,
     TIME,
-    TIMED,
+    TIMED_TUPLES,
     TUPLE,
+    TUPLE_START,
     WITNESS,
     WITNESSING,
 )
@@ -259,7 +259,7 @@ def apply_chunk(index, timeline, chunk, times, count):
             if relevant:
                 if fields[EVENTS] >= fields[EVENT_CAPACITY]:
                     return np.int64(NEED_OUTPUT)
-                fields[STARTED] = cycles()
+                fields[TUPLE_START] = cycles()
             code = _move_clock(index, timeline, chunk.timestamp[i], 2 * i)
             if code != DONE:
                 return code
@@ -318,10 +318,10 @@ def finish_tuple(index, chunk, i):
     if fields[PHASE] != IDLE:
         end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
         fields[PHASE] = IDLE
-    spent = cycles() - fields[STARTED]
-    count_ticks(index.latency, spent)
-    if i < fields[TIMED]:
-        index.spent[i] += spent
+    ticks = cycles() - fields[TUPLE_START]
+    count_ticks(index.latency, ticks)
+    if i < fields[TIMED_TUPLES]:
+        index.ticks[i] += ticks
     fields[TUPLE] += 1
 
 

@@ -156,7 +156,7 @@ class OrderedIndex(DeltaIndex):
             else:
                 self.provide(code)
             if compiling_seconds() > compiled:
-                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+                self.state[layout.TUPLE_START] += int((compiling_seconds() - compiled) * ticks_per_second())
 
     def _entry_place(self, i: int) -> int:
         """Return the place of the entry of a tuple, which is the last entry of its time."""

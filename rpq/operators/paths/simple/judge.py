@@ -45,10 +45,10 @@ from rpq.operators.paths.index.witness import erase_loops, walk_back
 from rpq.operators.paths.program import CLOSING, STATES
 from rpq.operators.paths.simple.certificates import (
     BLOCKED,
-    BROKEN,
+    BROKEN_PATHS,
     NEXT_ROW,
     OVERDRAWN,
-    REPLACED,
+    REPLACED_PATHS,
     ROWS_END,
     SEARCHES,
     STAGE,
@@ -57,7 +57,7 @@ from rpq.operators.paths.simple.certificates import (
     STAGE_UNBLOCK,
     STAMP,
     STEP_OF,
-    UNBLOCKED,
+    UNBLOCKED_PAIRS,
     block,
     certify,
     enter,
@@ -91,7 +91,7 @@ def _search(index, certificates, scratch, pair, budget):
     stamp = fields[STAMP]
     if not has_room(certificates, 0):
         return np.int64(NEED_ROOM)
-    if has_bit(index.table.suspended, slot):
+    if has_bit(index.table.suspended_roots, slot):
         return np.int64(DONE)
     spent = certificates.expansions[source] if certificates.expansion_stamp[source] == stamp else np.int64(0)
     scratch.fields[WORK] = 0
@@ -104,7 +104,7 @@ def _search(index, certificates, scratch, pair, budget):
     certificates.expansions[source] = spent
     certificates.expansion_stamp[source] = stamp
     if outcome == OVER_BUDGET:
-        index.table.suspended[slot >> 6] |= lane_of(slot)
+        index.table.suspended_roots[slot >> 6] |= lane_of(slot)
         certificates.overdrawn_root[fields[OVERDRAWN]] = source
         certificates.overdrawn_work[fields[OVERDRAWN]] = spent
         fields[OVERDRAWN] += 1
@@ -114,7 +114,7 @@ def _search(index, certificates, scratch, pair, budget):
     if outcome == NONE:
         certificates.origins[entry] = origins(scratch, index.program.sizes[STATES])
         block(certificates, entry)
-        index.table.blocked[slot >> 6] |= lane_of(slot)
+        index.table.blocked_roots[slot >> 6] |= lane_of(slot)
         return np.int64(DONE)
     slide = np.int64(1 << 62)
     for i in range(length):
@@ -143,8 +143,8 @@ def judge_new_pairs(index, certificates, scratch, budget):
         pair = output.pairs[fields[NEXT_ROW]]
         slot = np.int64(table.slot_of[pair >> 32])
         keep = True
-        judged = has_bit(table.conflicted, slot)
-        if judged and (has_bit(table.suspended, slot) or in_doubt(index, slot, pair & LOW_HALF)):
+        judged = has_bit(table.conflicted_roots, slot)
+        if judged and (has_bit(table.suspended_roots, slot) or in_doubt(index, slot, pair & LOW_HALF)):
             code = _search(index, certificates, scratch, pair, budget)
             if code != DONE:
                 return code
@@ -170,9 +170,9 @@ def judge_lost_pairs(index, certificates):
         pair = output.pairs[row]
         slot = np.int64(table.slot_of[pair >> 32])
         keep = True
-        if has_bit(table.conflicted, slot):
+        if has_bit(table.conflicted_roots, slot):
             entry = entry_of(certificates, pair)
-            keep = not has_bit(table.suspended, slot)
+            keep = not has_bit(table.suspended_roots, slot)
             if entry >= 0:
                 keep = certificates.slide[entry] != BLOCKED
                 remove(certificates, entry)
@@ -225,12 +225,12 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
             code = _search(index, certificates, scratch, certificates.key[entry], budget)
             if code != DONE:
                 return code
-            if has_bit(index.table.suspended, slot):
+            if has_bit(index.table.suspended_roots, slot):
                 return np.int64(DONE)
             if certificates.slide[entry] != BLOCKED:
                 output.pairs[state[OUT]] = certificates.key[entry]
                 state[OUT] += 1
-                certificates.fields[UNBLOCKED] += 1
+                certificates.fields[UNBLOCKED_PAIRS] += 1
                 counts = False
         if counts:
             previous = entry
@@ -243,7 +243,7 @@ def _unblock_root(index, certificates, scratch, root, u, budget):
                 certificates.next_blocked[previous] = next_entry
         entry = next_entry
     if not has_blocked:
-        index.table.blocked[slot >> 6] &= ~lane_of(slot)
+        index.table.blocked_roots[slot >> 6] &= ~lane_of(slot)
     return np.int64(DONE)
 
 
@@ -252,7 +252,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
     """Search again the blocked pairs for which a new edge u -> v of a transition class may have made a path."""
     program, table = index.program, index.table
     slot = np.int64(table.slot_of[u])
-    if program.start_target[transition_class] >= 0 and has_bit(table.blocked, slot):
+    if program.start_target[transition_class] >= 0 and has_bit(table.blocked_roots, slot):
         code = _unblock_root(index, certificates, scratch, u, u, budget)
         if code != DONE:
             return code
@@ -308,7 +308,7 @@ def _replace(index, certificates, scratch, entry, budget):
     pair = certificates.key[entry]
     source = pair >> 32
     slot = np.int64(index.table.slot_of[source])
-    if has_bit(index.table.suspended, slot):
+    if has_bit(index.table.suspended_roots, slot):
         return np.int64(DONE)
     if slot >= 0 and best_value(index, slot, pair & LOW_HALF) > state[NOW]:
         if not in_doubt(index, slot, pair & LOW_HALF):
@@ -317,13 +317,13 @@ def _replace(index, certificates, scratch, entry, budget):
         code = _search(index, certificates, scratch, pair, budget)
         if code != DONE:
             return code
-        if has_bit(index.table.suspended, slot):
+        if has_bit(index.table.suspended_roots, slot):
             return np.int64(DONE)
     else:
         remove(certificates, entry)
-    fields[BROKEN] += 1
+    fields[BROKEN_PATHS] += 1
     if certificates.slide[entry] != BLOCKED:
-        fields[REPLACED] += 1
+        fields[REPLACED_PATHS] += 1
     else:
         output.pairs[state[OUT]] = pair
         state[OUT] += 1
@@ -418,8 +418,8 @@ def has_answers(index, certificates, pairs):
     found = np.ones(len(pairs), np.bool_)
     for i in range(len(pairs)):
         slot = np.int64(table.slot_of[pairs[i] >> 32])
-        if has_bit(table.conflicted, slot):
-            if has_bit(table.suspended, slot):
+        if has_bit(table.conflicted_roots, slot):
+            if has_bit(table.suspended_roots, slot):
                 found[i] = False
             elif in_doubt(index, slot, pairs[i] & LOW_HALF):
                 entry = entry_of(certificates, pairs[i])

@@ -68,7 +68,7 @@ class SimpleJudge:
     def __init__(self, *, budget: int, room: int = 256) -> None:
         self.budget = budget
         self._room = room
-        self._cleaned = 0
+        self._cleared_roots = 0
 
     def serve(self, index: JudgedIndex) -> None:
         """Attach the judge to an index. `Judge` describes this method and those below."""
@@ -198,10 +198,10 @@ class SimpleJudge:
             pairs_in_doubt=int((self.known.certificates.key >= 0).sum()),
             searches=int(fields[store.SEARCHES]),
             roots_set_aside=len(self._aside.sizes),
-            unblocked=int(fields[store.UNBLOCKED]),
-            broken=int(fields[store.BROKEN]),
-            replaced=int(fields[store.REPLACED]),
-            cleaned=self._cleaned,
+            unblocked_pairs=int(fields[store.UNBLOCKED_PAIRS]),
+            broken_paths=int(fields[store.BROKEN_PATHS]),
+            replaced_paths=int(fields[store.REPLACED_PATHS]),
+            cleared_roots=self._cleared_roots,
         )
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
@@ -266,14 +266,14 @@ class SimpleJudge:
         alone.
         """
         index = self._index
-        found = np.zeros_like(index.index.table.conflicted)
+        found = np.zeros_like(index.index.table.conflicted_roots)
         conflicts.mark_conflicts(index.view, found)
         while (code := int(kernels.settle(index.view))) != layout.DONE:
             index.provide(code)
         conflicts.forget_new_doubt(index.view)  # no doubt is new
         table = index.index.table
-        clean = table.conflicted & ~found & ~table.suspended
-        self._cleaned += count(clean)
+        clean = table.conflicted_roots & ~found & ~table.suspended_roots
+        self._cleared_roots += count(clean)
         release(index.index, clean)
         judge.forget_certain_pairs(index.view, self.known.view, self.known.capacity)
 
@@ -281,7 +281,7 @@ class SimpleJudge:
         """Remove the conflicts of a root that has lost the last of its first edges: the next sweep may release its slot."""
         index = self._index.index
         program, graph, table = index.program, index.graph, index.table
-        if not holds_root(table, table.conflicted, root):
+        if not holds_root(table, table.conflicted_roots, root):
             return
         classes = int(program.sizes[CLASSES])
         links = [
@@ -299,7 +299,7 @@ class SimpleJudge:
         index, certificates = self._index.index, self.known.certificates
         table, accepting = index.table, index.program.accepting
         aside = self._aside.sizes.keys()
-        assert aside == roots_in(table, table.suspended)
+        assert aside == roots_in(table, table.suspended_roots)
         walks = set(self._index.walks().tolist())
         ends = {int(table.slot_vertex[slot]) << 32 | v for v, s, slot in doubted_cells(index) if accepting[s]}
         in_doubt = {pair for pair in ends & walks if pair >> 32 not in aside}

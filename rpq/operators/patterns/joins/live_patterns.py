@@ -250,8 +250,8 @@ class LivePatterns:
         state.change, state.changes = 0, count
         state.change_order = changes.order[0] if count else NEVER
         state.change_pair = changes.first[0] if count else 0
-        state.timed = len(changes.spent)
-        return view(changes) if count or len(changes.spent) else _NO_CHANGES
+        state.timed = len(changes.ticks)
+        return view(changes) if count or len(changes.ticks) else _NO_CHANGES
 
     def answers(self, query: int) -> None:
         """Deliver the rows of all solutions of a query, as if they entered now. O(edges, and the cost of joining them).

@@ -436,8 +436,8 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
         is_counted = is_read
         if is_read and relations.state.threads > 1:
             is_read, is_counted = _part_in_tuple(relations, tuples, i)
-        spent = changes.spent[i] if i < state.timed else np.int64(0)
-        is_timed = is_counted or spent != 0
+        ticks = changes.ticks[i] if i < state.timed else np.int64(0)
+        is_timed = is_counted or ticks != 0
         if state.phase == CROSSING:
             if is_timed and state.started == 0:
                 state.started = now if now != 0 else cycles()
@@ -491,7 +491,7 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
                 return code
         if is_timed:
             now = np.int64(cycles())
-            count_ticks(plans.latency, now - state.started + spent)
+            count_ticks(plans.latency, now - state.started + ticks)
             state.started = 0
         state.reader = 0
         state.phase = CROSSING

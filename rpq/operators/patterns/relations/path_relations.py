@@ -66,7 +66,7 @@ def merge_deltas(deltas: Sequence[tuple[int, PathDelta]], *, before: int | None 
             first=changes.first[:count],
             end=changes.end[:count],
             pairs=changes.pairs,
-            spent=changes.spent,
+            ticks=changes.ticks,
         )
     return changes
 
@@ -82,7 +82,7 @@ def _changes(number: int, delta: PathDelta) -> Changes:
         first=first,
         end=delta.ends,
         pairs=delta.pairs,
-        spent=NO_CHANGES.spent,
+        ticks=NO_CHANGES.ticks,
     )
 
 
@@ -91,10 +91,10 @@ def _concatenate_changes(parts: Sequence[Changes]) -> Changes:
     moved = [
         part._replace(first=part.first + begin, end=part.end + begin) for part, begin in zip(parts, begins, strict=False)
     ]
-    order, time, sign, relation, first, end, pairs, spent = (np.concatenate(columns) for columns in zip(*moved, strict=True))
+    order, time, sign, relation, first, end, pairs, ticks = (np.concatenate(columns) for columns in zip(*moved, strict=True))
     # The pairs of newly grown trees come first, and nothing leaves before them. In an event what leaves comes first.
     rank = np.lexsort((sign, time, order))
-    return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs, spent)
+    return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs, ticks)
 
 
 _NO_VERTICES = np.zeros(0, np.int32)
@@ -325,7 +325,7 @@ class PathRelations:
         self._vertices = 0
         self._known = 0  # ids below may be those of vertices
         self._graph: SnapshotGraph | None = None
-        self.spent = np.zeros(1, np.int64)
+        self.ticks = np.zeros(1, np.int64)
         """The cycles that each tuple of the last chunk took in all indexes."""
 
     def __len__(self) -> int:
@@ -423,12 +423,12 @@ class PathRelations:
         named = (chunk, tuples) if details.named is None else (details.named, details.named_view)
         found: list[tuple[int, PathDelta]] = []
         failure, place = None, len(chunk.timestamp)
-        if place > len(self.spent):
-            self.spent = np.zeros(max(place, 2 * len(self.spent)), np.int64)
-        self.spent[:place] = 0
+        if place > len(self.ticks):
+            self.ticks = np.zeros(max(place, 2 * len(self.ticks)), np.int64)
+        self.ticks[:place] = 0
         for relation in self._by_content.values():
             relation.is_loaded = True
-            relation.index.add_cycles_to(self.spent, place)
+            relation.index.add_ticks_to(self.ticks, place)
             if None not in relation.needs:
                 try:
                     found += self._grow(relation, self._candidates(relation, chunk, named[0]))
