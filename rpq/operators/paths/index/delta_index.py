@@ -25,7 +25,7 @@ from rpq.operators.paths.index.layout import (
     index_bytes,
     new_index,
     note_capacities,
-    with_more,
+    with_more_memory,
     with_room,
     without_cells,
 )
@@ -507,7 +507,7 @@ class DeltaIndex:
     def provide(self, code: int) -> None:
         """Give a kernel the memory that it asked for. The memory guard may refuse it."""
         self.request_memory()
-        self.index = with_more(self.index, code)
+        self.index = with_more_memory(self.index, code)
 
     def request_memory(self) -> None:
         """Tell the memory guard that more memory is about to be taken. It may refuse."""

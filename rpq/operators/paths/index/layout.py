@@ -406,7 +406,7 @@ def without_rows(index: Index, capacity: int) -> Index:
     )
 
 
-def with_more(index: Index, code: int) -> Index:
+def with_more_memory(index: Index, code: int) -> Index:
     """Return the index with half as much again of the memory that a kernel lacked when it returned `code`, a `NEED_`…."""
     if code == NEED_LINKS:
         return _with_links(index)
