@@ -7,7 +7,7 @@ from rpq.compiled.cycle_counter import count_ticks
 from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.conflicts import concerns_doubt
-from rpq.operators.paths.index.delete import refill, report_lost, suspect_step, take_out
+from rpq.operators.paths.index.delete import refill, remove_unsupported, report_lost, suspect_step
 from rpq.operators.paths.index.expiry import cross, expire
 from rpq.operators.paths.index.insert import fixpoint, raise_step
 from rpq.operators.paths.index.layout import (
@@ -227,7 +227,7 @@ def begin_delete(index, chunk, i, u, v, forward, inverse):
         waiting = suspect_step(index, waiting, u, v, forward, expiry)
     if inverse >= 0:
         waiting = suspect_step(index, waiting, v, u, inverse, expiry)
-    take_out(index, waiting)
+    remove_unsupported(index, waiting)
     refill(index)
     fields[PHASE] = REFILLING
     return np.int64(DONE)

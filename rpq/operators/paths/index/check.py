@@ -199,8 +199,8 @@ def check_index(index: Index) -> None:
     backwards = edges_of(index, index.graph.into)
     mirrored = {(v, c, u, link): slide for (u, c, v, link), slide in edges.items()}
     assert backwards == mirrored, "in-edges are not the out-edges turned round"
-    assert not table.suspect[: state[layout.BLOCKS]].any(), "a cell waits to be looked at between tuples"
-    assert not table.removed_cells[: state[layout.BLOCKS]].any(), "a cell is noted as taken out between tuples"
+    assert not table.suspect[: state[layout.BLOCKS]].any(), "a cell is suspect between tuples"
+    assert not table.removed_cells[: state[layout.BLOCKS]].any(), "a cell is noted as removed between tuples"
     if len(table.new_doubt):
         blocks = [block for *_, block in _blocks(index)]  # a free block may have been released in the middle of a tuple
         assert not table.new_doubt[blocks].any(), "a cell is noted as newly doubted between tuples"

@@ -1,4 +1,4 @@
-"""The deletion of an edge: cells that lost their support are taken out and filled again.
+"""The deletion of an edge: cells that lost their support are removed and filled again.
 
 A cell is supported by a predecessor (w, s) through an edge if min(row(w, s), slide(edge)) is no less than the
 cell, and the predecessor is larger, or equal with fewer hops. That order is well founded, so a cell with a
@@ -6,9 +6,9 @@ support has a path from its root; no parent pointer is needed. (The paper keeps 
 below a deleted tree edge; here a cell may have any number of supports and falls only when it has none.)
 
 1. Mark as suspect every cell that the deleted edge may have supported.
-2. Check the suspect cells: a cell without support is taken out, and every cell that it may have supported becomes suspect.
+2. Check the suspect cells: a cell without support is removed, and every cell that it may have supported becomes suspect.
    Because *every* such cell is checked, it is safe that a cell with a saturated hop count supports nothing.
-3. Fill the cells that were taken out from the remaining predecessors, and push the cells that grew, until nothing changes.
+3. Fill the cells that were removed from the remaining predecessors, and push the cells that grew, until nothing changes.
    No cell ends higher than it was, so nothing is allocated.
 4. Report the pairs of the cells that stayed empty and are not alive in another accepting state.
 
@@ -118,7 +118,7 @@ def _unsupported_lanes(index, vertex, state, number, block, lanes):
 
 
 @njit(cache=True, nogil=True)
-def take_out(index, waiting):
+def remove_unsupported(index, waiting):
     """Do step 2: check suspect cells until none is left."""
     program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
     classes = program.sizes[CLASSES]
@@ -225,7 +225,7 @@ def _report_lost(index, row, number):
             break
         other_block = block_at(index, vertex, lower, number)
         if other_block >= 0:
-            # It was taken out there too, and is reported there.
+            # It was removed there too, and is reported there.
             lanes &= ~table.removed_cells[other_block]
     write_pairs(index, vertex, number, lanes)
 
