@@ -23,13 +23,13 @@ _LARGER = 8
 class Way(NamedTuple):
     """The direction in which paths are followed: the automaton, the roots and the ends (None: all vertices).
 
-    `turned` if roots are the targets of answers.
+    `is_reversed` is true if roots are the targets of answers.
     """
 
     dfa: DFA
     roots: Collection[Vertex] | None
     ends: Collection[Vertex] | None
-    turned: bool
+    is_reversed: bool
 
 
 def way_of(query: Query) -> Way:

@@ -50,7 +50,7 @@ def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
         return None  # in doubt
     ends = None if way.ends is None else frozenset(way.ends)
     numbered = query.label_set if query.window.kind == "count" else None
-    return words_of(way.dfa), way.turned, query.window, query.semantics, query.paths, ends, numbered
+    return words_of(way.dfa), way.is_reversed, query.window, query.semantics, query.paths, ends, numbered
 
 
 def words_of(dfa: DFA) -> Hashable:
@@ -131,7 +131,7 @@ class PathTrees:
     needs_room = True
 
     def __init__(self, query: Query, way: Way, resources: Resources) -> None:
-        self.turned = way.turned
+        self.is_reversed = way.is_reversed
         self.window = query.window
         self._ends = way.ends
         self._compiled = CompiledExpression(way.dfa, closes=query.paths == "simple_cycle")
@@ -180,9 +180,9 @@ class PathTrees:
         if query.has_length:
             from rpq.operators.paths.lengths.length_index import length_index_over  # as do its own
 
-            return length_index_over(query.window, self.program, turned=self.turned, **options)
+            return length_index_over(query.window, self.program, is_reversed=self.is_reversed, **options)
         judge = judge_for(query, self.program, room=resources.capacity)
-        return index_over(query.window, self.program, judge=judge, turned=self.turned, **options)
+        return index_over(query.window, self.program, judge=judge, is_reversed=self.is_reversed, **options)
 
     # --- who reads them --------------------------------------------------------------------------------------
 
@@ -447,7 +447,7 @@ class PathTrees:
 
     def _delta(self, pairs: np.ndarray, ends: np.ndarray, **events: np.ndarray) -> PathDelta:
         nothing = np.zeros(0, np.int64)
-        return PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, turned=self.turned, **events)
+        return PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, is_reversed=self.is_reversed, **events)
 
     def answers(self, reader: Reader) -> list[np.ndarray]:
         """Return the pairs that answer a query now, of each index."""

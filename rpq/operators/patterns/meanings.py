@@ -53,7 +53,7 @@ class PathRead(NamedTuple):
 
     expression: str
     roots: Roots
-    turned: bool = False
+    is_reversed: bool = False
     """True if it is read from the object of its atom to the subject."""
     order: TimeOrder | None = None
     """The order in time of the edges of the paths."""
@@ -133,7 +133,7 @@ def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
         automaton_of(reversal)
     except (SizeError, ExpressionError):  # the reversal is nested too deep, or its automaton is much larger
         return forward
-    return DirectedAtom(atom.object, PathRead(reversal, roots, turned=True), atom.subject)
+    return DirectedAtom(atom.object, PathRead(reversal, roots, is_reversed=True), atom.subject)
 
 
 def _roots(term: Term, edges: Sequence[DirectedAtom]) -> Roots:

@@ -422,13 +422,20 @@ def index_over(
     explicit: bool = False,
     witness: bool = False,
     judge: Judge | None = None,
-    turned: bool = False,
+    is_reversed: bool = False,
     capacity: int = 256,
     guard: Guard | None = None,
 ) -> DeltaIndex:
     """Return the index of an expression over a window of any kind."""
-    options: dict[str, Any] = {"witness": witness, "judge": judge, "turned": turned, "capacity": capacity, "guard": guard}
+    options: dict[str, Any] = {
+        "explicit": explicit,
+        "witness": witness,
+        "judge": judge,
+        "is_reversed": is_reversed,
+        "capacity": capacity,
+        "guard": guard,
+    }
     may_have_bits = not witness and (judge is None or (judge.walks_return and not judge.doubts))
     if isinstance(window, Window):
-        return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, explicit=explicit, **options)
-    return (NumberedClosureIndex if may_have_bits else NumberedIndex)(program, window, explicit=explicit, **options)
+        return (ClosureIndex if may_have_bits else DeltaIndex)(program, window, **options)
+    return (NumberedClosureIndex if may_have_bits else NumberedIndex)(program, window, **options)

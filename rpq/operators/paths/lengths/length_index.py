@@ -213,7 +213,7 @@ class NumberedLengthIndex(NumberedIndex, LengthIndex):
             orders=orders[ends - 1],
             paths=paths,
             path_ends=path_ends,
-            turned=net.turned,
+            is_reversed=net.is_reversed,
             walk_lengths=net.walk_lengths[place],
         )
 
@@ -223,11 +223,11 @@ class NumberedLengthIndex(NumberedIndex, LengthIndex):
         self._call = None
 
 
-def length_index_over(window: AnyWindow, program: Program, *, turned: bool = False, **options: Any) -> LengthIndex:
+def length_index_over(window: AnyWindow, program: Program, *, is_reversed: bool = False, **options: Any) -> LengthIndex:
     """Return an index of an expression with lengths, over a window of any kind."""
     if isinstance(window, Window):
-        return LengthIndex(program, window, turned=turned, **options)
-    return NumberedLengthIndex(program, window, turned=turned, **options)
+        return LengthIndex(program, window, is_reversed=is_reversed, **options)
+    return NumberedLengthIndex(program, window, is_reversed=is_reversed, **options)
 
 
 # --- invariants, for the tests: plain Python, slow, obvious --------------------------------------------------
