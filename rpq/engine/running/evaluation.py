@@ -321,16 +321,16 @@ class Evaluation:
         view_of_chunk = view(chunk)
         # Everything that can fail for want of room or because of a name is done: what follows is all or nothing.
         self.midway = True
-        beside: Callable[[], object] | None = None
+        extra_task: Callable[[], object] | None = None
         if derived is None:
             outcome, events = np.empty(count, np.uint8), _events_of(tuples, first, count)
             edge_times = EdgeTimes(self.graph, chunk, view_of_chunk) if self.witness else None
             details, resolve = self._resolution(taken, view_of_chunk, outcome, events)
             # Where another thread gives names to most of the next chunk, it is the last to end, and the graph comes first.
-            is_beside = self._crew.has_others and edge_times is None and not has_many_new_names
-            if is_beside and not self.running.need_edge_ids:
+            runs_in_parallel = self._crew.has_others and edge_times is None and not has_many_new_names
+            if runs_in_parallel and not self.running.need_edge_ids:
                 details = details._replace(has_edge_ids=False)
-                beside = partial(self._resolve_beside, resolve, view_of_chunk, details, count)
+                extra_task = partial(self._resolve_and_judge, resolve, view_of_chunk, details, count)
             else:
                 resolve()
             if edge_times is not None:
@@ -346,7 +346,7 @@ class Evaluation:
         is_netted = details.first is not None or tuples.reported_time is not None
         if not (collect or is_netted):
             details = details._replace(counts_only=True)
-        failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details, beside=beside)
+        failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details, extra_task=extra_task)
         if self._upcoming is not None:
             self._upcoming.wait()  # from here on names are read
         before = None if failure is None or failure.row is None else failure.row - first
@@ -443,7 +443,9 @@ class Evaluation:
         self.graph.resolve_uncounted_with_streams(view_of_chunk, view_of_named, is_named, count)
         return ChunkDetails(named, view_of_named, first)
 
-    def _resolve_beside(self, resolve: Callable[[], object], view_of_chunk: Any, details: ChunkDetails, count: int) -> None:
+    def _resolve_and_judge(
+        self, resolve: Callable[[], object], view_of_chunk: Any, details: ChunkDetails, count: int
+    ) -> None:
         """Apply a chunk to the graph while other threads apply it in hosts, and do what these cannot do before that."""
         resolve()
         for host in self.running.hosts:

@@ -126,7 +126,7 @@ def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
         return DirectedAtom(atom.subject, PathRead(str(expression), begin, order=atom.order), atom.object)
     forward = DirectedAtom(atom.subject, PathRead(str(expression), begin), atom.object)
     roots = _roots(atom.object, edges)
-    if _fewness(forward.reads.roots) >= _fewness(roots):  # type: ignore[union-attr]
+    if _selectivity(forward.reads.roots) >= _selectivity(roots):  # type: ignore[union-attr]
         return forward
     try:
         reversal = str(automata.reversal(expression))
@@ -160,7 +160,7 @@ def _bound_roots(term: Term, edges: Sequence[DirectedAtom], expression: Expressi
     return None
 
 
-def _fewness(roots: Roots) -> int:
+def _selectivity(roots: Roots) -> int:
     if roots is None or (isinstance(roots, Neighbours) and roots.names is None):
         return 0
     return 1 if isinstance(roots, Neighbours) else 2
@@ -213,10 +213,10 @@ class Meaning(NamedTuple):
     def atoms(self, relation_of: Callable[[MeaningEdge], int], id_of: Callable[[str], int]) -> list[PlanAtom]:
         """Return the atoms, with relations and vertices as numbers."""
 
-        def known(term: str | NamedVertex) -> str | int:
+        def plan_term(term: str | NamedVertex) -> str | int:
             return id_of(term.name) if isinstance(term, NamedVertex) else term
 
-        return [PlanAtom(known(edge[0]), relation_of(edge), known(edge[2])) for edge in self.edges]
+        return [PlanAtom(plan_term(edge[0]), relation_of(edge), plan_term(edge[2])) for edge in self.edges]
 
 
 def name_of_read(reads: LabelSymbol | PathRead) -> str:

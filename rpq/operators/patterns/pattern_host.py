@@ -415,7 +415,7 @@ class PatternHost:
             if self._most_answers is not None and self._sink.row_count > self._most_answers:
                 raise _EnoughError
             return
-        self._most_rows += output.state.values + output.state.overwritten
+        self._most_rows += output.state.values + output.state.overwritten_values
         if self._rows.limit is not None and self._most_rows > self._rows.limit and self._is_by_tuple:
             last = output.state.runs - 1
             self._count_event(output.runs["order"].item(last), output.runs["time"].item(last))
@@ -493,14 +493,14 @@ class PatternHost:
             if more := self._own_room - len(self._hashes):
                 self._hashes = np.concatenate([self._hashes, np.zeros(more, np.uint64)])
             self._hashes[fresh] = vertices.hashes(fresh)
-        changed, without_edges, bound = self.constants.update(vertices, fresh)
-        if bound:
-            for constant, vertex in bound.items():
+        changed, new_names, vertex_of_constant = self.constants.update(vertices, fresh)
+        if vertex_of_constant:
+            for constant, vertex in vertex_of_constant.items():
                 self.tables.bind(constant, vertex)
             for name in changed:
                 self.members[name].leave_changed()
             for name in sorted(changed):
-                self.members[name].resolve(fresh=without_edges)
+                self.members[name].resolve(fresh=new_names)
                 self._changed_members.add(name)
         self.paths.make_room(self._own_room, graph, changed=changed, fresh=fresh)
 
@@ -523,11 +523,11 @@ class PatternHost:
         most = self._unread_values
         if self.paths:
             changes, failure, place = self.paths.apply(chunk, tuples, edges, details)
-            self._live.apply_view(both, place, changes._replace(ticks=self.paths.ticks[:place]), most_overwritten=most)
+            self._live.apply_view(both, place, changes._replace(ticks=self.paths.ticks[:place]), overwrite_limit=most)
             if failure is not None:
                 raise failure
         else:
-            self._live.apply_view(both, count, most_overwritten=most)
+            self._live.apply_view(both, count, overwrite_limit=most)
         if details.has_edge_ids and self.thread == 0:
             self.judge(tuples, details, count)
         self.tuples += count

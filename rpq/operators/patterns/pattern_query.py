@@ -156,7 +156,7 @@ class RunningPattern(HostedQuery):
     def _withdraw(self) -> None:
         self._solutions.clear()
         for meaning in [*self._joined_meanings]:
-            self._take_out(meaning)
+            self._leave_parts(meaning)
         for meaning in [*self._parts]:
             self._release(meaning)
         self._ids.clear()
@@ -169,7 +169,7 @@ class RunningPattern(HostedQuery):
         """
         for number in [*self._joined_meanings]:
             if any(self._host.constants.id_of(name) != identity for name, identity in self._ids[number].items()):
-                self._take_out(number)
+                self._leave_parts(number)
 
     def resolve(self, *, most: int | None = None, fresh: Container[str] = ()) -> None:
         """Link the plans of meanings all of whose constants are vertices now; unlink those of others.
@@ -181,10 +181,10 @@ class RunningPattern(HostedQuery):
         for number, names in enumerate(self._names_of):
             ids = {name: self._host.constants.id_of(name) for name in names}
             if ids != self._ids.get(number):
-                self._take_out(number)
+                self._leave_parts(number)
                 self._ids[number] = ids
                 if None not in ids.values():
-                    self._put_in(number, most, fresh)
+                    self._join_parts(number, most, fresh)
 
     def divide(self) -> None:
         """Find the solutions of this thread alone from now on, by the values of a pair of variables."""
@@ -213,7 +213,7 @@ class RunningPattern(HostedQuery):
         parts = self._parts[number] = []
         for part, columns, ranks in shaped_parts(atoms, select, isomorphism=self._is_isomorphism):
             constants = None if ranks is None else tuple([numbers[rank] for rank in ranks])
-            known = self._host.add_part(
+            part_number = self._host.add_part(
                 part,
                 explicit=explicit,
                 is_reported=is_reported,
@@ -221,13 +221,13 @@ class RunningPattern(HostedQuery):
                 constants=constants,
                 is_divided=self.divided_by == PAIR,
             )
-            parts.append(MeaningPart(known, columns, frozenset(self._names[rank] for rank in ranks or ())))
+            parts.append(MeaningPart(part_number, columns, frozenset(self._names[rank] for rank in ranks or ())))
 
     def _release(self, number: int) -> None:
         for part in self._parts.pop(number, []):
             self._host.release_part(part.number)
 
-    def _put_in(self, number: int, most: int | None, fresh: Container[str]) -> None:
+    def _join_parts(self, number: int, most: int | None, fresh: Container[str]) -> None:
         if number not in self._parts:
             self._prepare(number)
         for place, part in enumerate(self._parts[number]):
@@ -251,7 +251,7 @@ class RunningPattern(HostedQuery):
 
         return id_of
 
-    def _take_out(self, number: int) -> None:
+    def _leave_parts(self, number: int) -> None:
         if number not in self._joined_meanings:
             return
         self._joined_meanings.remove(number)

@@ -88,14 +88,14 @@ class ReadRelations:
         self._edge_reads = sorted(ends, key=lambda read: (read[0], read[1] or ""))
         self._labels = sorted({label for label, _ in ends})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
-        known = coordinates or {}
+        coordinates = coordinates or {}
         self._coordinates: dict[PathRead, list[tuple[int, int] | None]] = {}
         """For each path the coordinates of its roots in this share, one for each atom; None for an atom that needs all."""
         for atom in atoms:
             if isinstance(atom.reads, PathRead):
                 name = atom.variables[0]
-                own = self._coordinates.setdefault(atom.reads, [])
-                own.append(None if name is None else known.get(name))
+                coordinates_of_read = self._coordinates.setdefault(atom.reads, [])
+                coordinates_of_read.append(None if name is None else coordinates.get(name))
         self._is_counted = question.window.kind == "count"
         self._derived_paths: list[DerivedPath] = []
         self.begin_at(origin)
@@ -168,7 +168,7 @@ class ReadRelations:
         need, coordinates = self._need(read.roots), self._coordinates[read]
         if None in coordinates:
             return {need}
-        return {Need(None, own=own) if need is None else need._replace(own=own) for own in coordinates}
+        return {(need or Need(None))._replace(coordinate=coordinate) for coordinate in coordinates}
 
     def _need(self, roots: Roots) -> Need | None:
         if isinstance(roots, Neighbours):
@@ -442,17 +442,17 @@ class WindowedReads:
         without_static = read.reading not in self._static
         graphs = None if without_static else self._graphs
         if isinstance(read, WindowedEdge):
-            numbered = reading.labels if reading.window.kind == "count" else None
+            counted_labels = reading.labels if reading.window.kind == "count" else None
             stream = reading.stream
             return Content(
-                read.label, reading.window, numbered, self.origin, loopless, stream, without_static, read.end, graphs
+                read.label, reading.window, counted_labels, self.origin, loopless, stream, without_static, read.end, graphs
             )
         return content_of(
             read.expression,
             self._question,
             self.origin,
             window=reading.window,
-            numbered=reading.labels if reading.window.kind == "count" else None,
+            counted_labels=reading.labels if reading.window.kind == "count" else None,
             stream=reading.stream,
             without_static=without_static,
             graphs=graphs,

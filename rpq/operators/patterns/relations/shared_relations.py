@@ -33,7 +33,7 @@ class Content(NamedTuple):
     label: LabelSymbol | None
     """None: all labels without conditions, which its edges have."""
     window: AnyWindow
-    numbered: LabelSet | None = None
+    counted_labels: LabelSet | None = None
     """The labels whose inserts a count window numbers."""
     origin: int = 0
     """0: all edges of its window; others: the edges since some query began with an empty window."""
@@ -67,7 +67,7 @@ class Content(NamedTuple):
     def extent(self) -> Hashable:
         """The key of its window in the store: relations of one extent share a window."""
         # Count windows differ by what they number, and since when; each relation of a label has its own.
-        return self.window if self.numbered is None else self._replace(label="", divided_by=None)
+        return self.window if self.counted_labels is None else self._replace(label="", divided_by=None)
 
 
 class SharedRelations:
@@ -176,7 +176,7 @@ class SharedRelations:
             else:
                 number = self.store.add_window(kind, size=size, slide=slide)
             self._windows[extent] = number
-            if content.numbered is not None:
+            if content.counted_labels is not None:
                 self._numbered[number] = content
         return self._windows[extent]
 
@@ -261,7 +261,7 @@ class SharedRelations:
 
     def _bears_edges(self, content: Content) -> bool:
         """Return whether tuples with known labels belong to a relation, or are numbered by its window."""
-        if content.numbered is not None or content.label is None:
+        if content.counted_labels is not None or content.label is None:
             return True
         return content.name in self._label_ids or self._merged[content.name] > 0
 
@@ -328,9 +328,9 @@ def _reads(content: Content, name: LabelName) -> bool:
 
 def _numbers(content: Content, name: LabelName) -> bool:
     """Return whether the count window of a relation numbers inserts with a label, as the tuple's stream names it."""
-    assert content.numbered is not None
+    assert content.counted_labels is not None
     is_of_stream = content.stream is None or (isinstance(name, StreamLabel) and name.stream == content.stream)
-    return is_of_stream and content.numbered.has(merged_name(name))
+    return is_of_stream and content.counted_labels.has(merged_name(name))
 
 
 def _measures(window: AnyWindow) -> tuple[Literal["time", "count", "unbounded"], int, int]:
