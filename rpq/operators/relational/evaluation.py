@@ -1,6 +1,6 @@
-"""Networks while they run: changes of their leaves go in, those of their answers come out.
+"""Running networks, which turn changes of their leaves into changes of their answers.
 
-Equal subgraphs of networks are one: `SharedOperators` finds them, and lets one operator do the work of all that equal it.
+Equal subgraphs of networks are shared: `SharedOperators` finds them, and one operator does the work of all equal ones.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Network:
 
     @property
     def is_plain(self) -> bool:
-        """True if the net rows of the kernels are its rows: it consists of columns of one leaf."""
+        """True if the net rows of the kernels are its rows: it only selects columns of one leaf."""
         return all(not node.inputs or (len(node.inputs) == 1 and not node.describe_state()) for node in self.planned) and (
             sum(not node.inputs for node in self.planned) == 1
         )
@@ -124,7 +124,7 @@ class Network:
             node.is_isolated = True
 
     def begin(self, leaves: Mapping[int, WeightedRows]) -> WeightedRows:
-        """Initialize all operators from the bags of leaves, by the id of the leaf, as one event; return the answer.
+        """Initialize all operators from the bags of leaves, by the id of the leaf, as one event. Return the answer.
 
         Operators that are shared then have the rows that they had before, if these are the present rows of the leaves.
         """
@@ -221,7 +221,7 @@ LeafChanges = dict[int, LeafChange]
 
 
 class ConnectedNetworks:
-    """Networks that have operators in common, directly or through others, and their operators, each once."""
+    """Networks that share operators, directly or through others, and their operators, each once."""
 
     def __init__(self, networks: Mapping[Network, Callable[[Mapping[int, Delta]], LeafChanges]]) -> None:
         self._networks = networks
@@ -290,7 +290,7 @@ class SharedOperators:
     def join(
         self, network: Network, keys: Sequence[Hashable], read: Callable[[Mapping[int, Delta]], LeafChanges]
     ) -> None:
-        """Use the operators that are here already for equal ones of a network, and add the others.
+        """Replace operators of a network by equal ones that exist already, and add the others.
 
         `keys` are those of its leaves, and `read` selects and returns their changes from those of all parts.
         """
@@ -308,7 +308,7 @@ class SharedOperators:
         self._connected.clear()
 
     def leave(self, network: Network) -> None:
-        """Remove a network, and the operators that no other one has."""
+        """Remove a network, and the operators that no other network has."""
         del self._networks[network]
         for node in network.steps:
             users = self._users[node]
@@ -318,7 +318,7 @@ class SharedOperators:
         self._connected.clear()
 
     def connected_networks(self, network: Network) -> ConnectedNetworks:
-        """Return the networks that have operators in common with one. O(1) after the first time for their set."""
+        """Return the networks that share operators with a network. O(1) after the first call for their set."""
         found = self._connected.get(network)
         if found is None:
             members = {network: self._networks[network]}
@@ -333,11 +333,11 @@ class SharedOperators:
         return found
 
     def users(self, node: Node) -> int:
-        """Return how many networks have an operator."""
+        """Return the number of networks that have an operator."""
         return len(self._users[node])
 
     def describe_sharing(self, network: Network) -> str:
-        """Return a text on the operators that a network has in common with others; empty if there are none."""
+        """Return a text on the operators that a network shares with others, empty if there are none."""
         shared = [users for users in (self._users[node] for node in network.steps) if len(users) > 1]
         if not shared:
             return ""

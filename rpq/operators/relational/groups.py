@@ -50,7 +50,7 @@ from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
 
 _SUMMED_AS = {"COUNT": COUNTED, "SUM": SUMMED, "AVG": AVERAGED}
 _ENDS = {"MIN": (LEAST,), "MAX": (GREATEST,), "SAMPLE": (LEAST,), "COUNT": ()}
-"""By the aggregates of different values, the ends of these that they need."""
+"""The aggregates of distinct values, with the ends of the values that they need."""
 
 
 @dataclass
@@ -103,7 +103,7 @@ class GroupNode(Node):
             for one in summed
         ]
         self._order = ValueOrder(terms)
-        # Aggregates of one argument have its values in common.
+        # Aggregates of one argument share its values.
         self._ids_of: dict[Formula | None, IdColumn | None] = {}
         self._ends: dict[Formula | None, tuple[int, ...]] = {}
         for one in (self._aggregates[place] for place in self._of_values):
@@ -150,7 +150,7 @@ class GroupNode(Node):
             return WeightedRows.of([], self.width)
         if self._is_compiled:
             return self._change_by_kernels(change)
-        # Aggregates cannot lose values that they do not have: within an event, rows that come precede rows that go.
+        # Aggregates cannot remove values that they do not have, so within an event added rows precede removed rows.
         change = change.select(np.lexsort((change.weights < 0, change.events)))
         keys = map(tuple, change.select_columns(self._keys).rows.tolist())
         values = zip(
@@ -260,12 +260,12 @@ class GroupNode(Node):
         if self._keys and room > len(self._output_ids):
             more = np.zeros((room - len(self._output_ids), len(self._aggregates)), np.int32)
             self._output_ids = np.concatenate([self._output_ids, more])
-        always = not self._keys  # and its number is 0 then, which it has without rows too
+        always = not self._keys  # the only group, which has number 0 even without rows
         numbers_of = np.zeros_like(groups.groups) if always else groups.groups
         count = 2 * len(numbers_of)
         rows, weights = np.empty((count, self.width), np.int32), np.empty(count, np.int64)
         events = np.empty(count, np.int64)
-        of_groups = groups.places, numbers_of, groups.there, after, self._output_ids, always, np.empty_like(after)
+        of_groups = groups.places, numbers_of, groups.presence, after, self._output_ids, always, np.empty_like(after)
         count = group_output(keys, of_changes, *of_groups, rows, weights, events)
         return WeightedRows(rows[:count], weights[:count], events[:count])
 

@@ -69,7 +69,7 @@ class Agreement:
         """Return the compiled matching of rows; only if the key alone decides which rows agree."""
         return MatchedRows(mode, **self._layout())
 
-    def matched_by_value(self, mode: ValueMode, sign: str) -> ValueMatches:
+    def match_by_value(self, mode: ValueMode, sign: str) -> ValueMatches:
         """Return the compiled matching of rows that agree on the key, and on whose values `left sign right` holds."""
         return ValueMatches(mode, sign, **self._layout())
 
@@ -239,7 +239,8 @@ class MatchNode(Node):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The variables on which rows of both sides agree, which are bound in all of them or equal even where unbound."""
+        """The variables on which rows of both sides must agree: they are bound in all rows, or must be equal even if
+        unbound."""
         return self._agreement.key
 
     @abstractmethod
@@ -330,7 +331,7 @@ class LeftJoinNode(MatchNode):
     On bags: LeftJoin(Ω1, Ω2, C) = Filter(C, Ω1 ⋈ Ω2) ∪ { μ1 | no μ2 is compatible with it and meets C } (§18.5). The first
     part is a join; for the second the number of partners of each row of the left is stored: the row is alone while that is
     0. The states before and after an event are compared once, so a partner that is replaced by another within an event
-    leaves no trace. Kernels do it without a condition (`MatchedRows`). `same` as in `Agreement`.
+    leaves no trace. Without a condition, kernels do the work (`MatchedRows`). `same` is as in `Agreement`.
     """
 
     def __init__(
@@ -498,7 +499,7 @@ class ExistsNode(MatchNode):
             if before[0] == after[0]:
                 self._output.append((event, (*row, self._marks[after[0]]), after[1] - before[1]))
             else:
-                # A row that comes or goes together with its partner changes only one side; weight 0 means no change.
+                # A row that enters or leaves together with its partner changes only one side; weight 0 means no change.
                 if before[1]:
                     self._output.append((event, (*row, self._marks[before[0]]), -before[1]))
                 if after[1]:
@@ -595,7 +596,7 @@ class ExistsNode(MatchNode):
 
 
 MIRRORED = {"=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
-"""The comparison that holds of two values in the other order."""
+"""The comparison that holds for two exchanged values if this one holds for them."""
 
 _NAMES: dict[ValueMode, str] = {
     "join": "join",
@@ -628,8 +629,9 @@ class ValueMatchNode(Node):
     - `join`: Filter(C, Ω1 ⋈ Ω2), which is bilinear as the join is: Δ = ΔL ⋈ R + (L + ΔL) ⋈ ΔR.
     - `rows`: the same without columns of the right: rows of the left, each as often as it has partners. An event that moves
       a value on the right, such as a mean, concerns only the rows between the old value and the new one.
-    - `exists` and `not exists`: the rows of the left with a partner, or without one. A value that comes or goes on the right
-      matters only to values between the outermost ones before and after it: of `?g > ?f`, those between the two largest ?g.
+    - `exists` and `not exists`: the rows of the left with a partner, or without one. A value that enters or leaves on the
+      right matters only to values between the outermost ones before and after it: of `?g > ?f`, those between the two
+      largest ?g.
     - `left join`: those of `join`, and those of `not exists` with the columns of the right unbound.
 
     A comparison with an error does not hold.
@@ -645,7 +647,7 @@ class ValueMatchNode(Node):
         self._key = agreement.key
         formulas = name_by_place(comparison.left, left.columns), name_by_place(comparison.right, right.columns)
         self._parameters = mode, comparison.sign, *formulas, agreement.parameters
-        self._matches = agreement.matched_by_value(mode, comparison.sign)
+        self._matches = agreement.match_by_value(mode, comparison.sign)
         self._order = ComparedValues(self._matches, is_equality=comparison.sign == "=")
         self._values = [
             PlaceColumn(formula, side.columns, terms, self._order)

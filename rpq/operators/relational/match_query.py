@@ -59,7 +59,7 @@ from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, v
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.witness import AtomWitness, Step, WindowGraph, Witness, bindings_of, steps_of_atom
 from rpq.operators.relational.edge_values import BindingCondition, id_of_value, step_of_edge, value_ids
-from rpq.operators.relational.planning import Read, meanings_in, parts_of
+from rpq.operators.relational.planning import RelationRead, meanings_in, parts_of
 from rpq.operators.relational.running_query import (
     DividedSparql,
     OperatorPool,
@@ -156,7 +156,7 @@ class RunningMatch(RunningSparql):
         return identity if vertex < 0 else vertex
 
     def _matches(self, conjunction: Conjunction, known: Mapping[str, int], first: bool) -> Iterator[Match]:
-        """Yield the matches of a conjunction that have known values; with `first` perhaps only some of them."""
+        """Yield the matches of a conjunction that have known values. With `first`, only some of them may be yielded."""
         binding = {variable(name): value for name, value in known.items()}
         for meaning, parts in self._meanings_with_parts(conjunction):
             for one in bindings_of(parts, binding, self._host, first=first):
@@ -187,7 +187,7 @@ class RunningMatch(RunningSparql):
 
     def _steps_of_atom(self, found: Match, place: int, graph: WindowGraph) -> tuple[Step, ...]:
         source, read, target = found.meaning.edges[place]
-        assert isinstance(read, Read)
+        assert isinstance(read, RelationRead)
         return steps_of_atom(
             found.conjunction.atoms[place].atom,
             (source, read.of, target),
@@ -200,7 +200,7 @@ class RunningMatch(RunningSparql):
 
 
 def type_of(column: Column, vertices: VertexDictionary) -> pa.DataType | None:
-    """Return the type of a column as far as values of edges determine it, None where they do not, or do not yet."""
+    """Return the type of a column if values of edges determine it, or None if they do not, or not yet."""
     if column.source == "avg":
         return pa.float64()
     edges = vertices.edges
@@ -229,7 +229,7 @@ def _type_of_sum(kind: pa.DataType | None) -> pa.DataType:
 
 
 def start_match(question: MatchQuery, resources: Resources) -> RunningSparql | DividedSparql:
-    """Start a MATCH text in the hosts of all threads where they divide it, else in the first."""
+    """Start a MATCH text in the hosts of all threads if they divide it, otherwise in the first host."""
     return start_sparql(question, resources, RunningMatch)
 
 
@@ -260,7 +260,7 @@ KIND = Kind(
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _FEWEST, _MOST = 16, 1 << 16
-"""The least and the greatest number of solutions that a condition sees at once."""
+"""The least and the greatest number of solutions for which a condition is evaluated at once."""
 
 
 class Match(NamedTuple):
@@ -306,14 +306,14 @@ class SolutionSearch:
         self._conditions: dict[EdgeCondition, tuple[tuple[str, ...], BindingCondition]] = {}
 
     def find(self, operator: Operator, known: Known) -> Solution | None:
-        """Return a solution with known values for all variables of an operator; None if there is none."""
+        """Return a solution with known values for all variables of an operator, or None if there is none."""
         for one in self.solutions(operator, known, first=True):
             if all(one.values.get(name, UNBOUND) == value for name, value in known.items()):
                 return one
         return None
 
     def solutions(self, operator: Operator, known: Known, *, first: bool = False) -> Iterator[Solution]:
-        """Yield the solutions that agree with known values; with `first` perhaps only some of them."""
+        """Yield the solutions that agree with known values. With `first`, only some of them may be yielded."""
         match operator:
             case Conjunction():
                 yield from self._of_conjunction(operator, known, first=first)
@@ -412,7 +412,7 @@ class SolutionSearch:
                 yield one.bind(name, self._vertex(formula.name))
 
     def _holding(self, solutions: Iterator[Solution], condition: Formula, known: Known) -> Iterator[Solution]:
-        """Yield the solutions for which a condition holds; it may read known values of outer operators, too."""
+        """Yield the solutions for which a condition holds. It may read known values of outer operators, too."""
         assert isinstance(condition, EdgeCondition), condition
         if condition not in self._conditions:
             names = tuple(sorted(variables_of(condition)))
@@ -430,7 +430,7 @@ class SolutionSearch:
         return self._terms.vertices
 
     def _vertex(self, text: str) -> int:
-        """Return the vertex with a name; the term with this text if there is no such vertex."""
+        """Return the vertex with a name, or the term with this text if there is no such vertex."""
         vertex = self._vertices.id_of(as_vertex(text, self._vertices.kind))
         return vertex if vertex >= 0 else self._terms.intern(text)
 
@@ -470,7 +470,7 @@ class WitnessWriter:
         return Witness(binding=tuple(values.items()), atoms=tuple(atoms))
 
     def _add_values(self, values: dict[str, Any], binding: Iterable[tuple[str, int]]) -> None:
-        """Add the nodes and edges that have names in the text; edges have values by their identity."""
+        """Add the nodes and edges that have names in the text. The values of edges depend on their identity."""
         for internal, identity in binding:
             is_edge = internal.startswith(".")
             name = internal.removeprefix(".").partition(".")[0]

@@ -47,7 +47,7 @@ class TouchedGroups(NamedTuple):
 
     places: np.ndarray  # int64
     groups: np.ndarray  # int32
-    there: np.ndarray  # uint8
+    presence: np.ndarray  # uint8
 
 
 class ChangedValues(NamedTuple):
@@ -83,7 +83,7 @@ class GroupedValues:
     def change(
         self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, values: list[np.ndarray]
     ) -> tuple[TouchedGroups, list[ChangedValues]]:
-        """Apply changes of rows with these keys; `values` are those of each argument, int32 (row, column)."""
+        """Apply changes of rows with these keys. `values` are those of each argument, int32 (row, column)."""
         count = len(weights)
         make_room(self._bags, count)
         touched = TouchedGroups(np.empty(count, np.int64), np.empty(count, np.int32), np.empty(count, np.uint8))
@@ -109,7 +109,7 @@ class GroupedValues:
 
     @property
     def nbytes(self) -> int:
-        """The size in bytes, without the order of values."""
+        """The number of bytes held, without the order of values."""
         return self._bags.nbytes + sum(argument.nbytes for argument in self._arguments)
 
     def ids(self) -> np.ndarray:
@@ -251,8 +251,8 @@ def make_room(bags: RowBags, changes: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def number_groups(bags, keys, weights, events, of_changes, places, groups, there):
-    """Count the rows of groups, and write the group of each change; return how many changed groups were written."""
+def number_groups(bags, keys, weights, events, of_changes, places, groups, presence):
+    """Count the rows of groups, and write the group of each change. Return the number of changed groups written."""
     width, count = np.int64(bags.width[0]), len(weights)
     written = first = 0
     for i in range(count):
@@ -268,7 +268,7 @@ def number_groups(bags, keys, weights, events, of_changes, places, groups, there
             continue
         for j in range(first, written):
             entry = np.int64(groups[j])
-            there[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
+            presence[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
         settle(bags)
         first = written
     return written
@@ -295,9 +295,9 @@ def change_values(
                 group = np.int64(bags.rows[entry * bags.fields[STRIDE]])
                 state.different[group] += 1 if has else -1
                 if has_least:
-                    _turn(least, bags, labels, group, entry, has, False)
+                    _update_heap(least, bags, labels, group, entry, has, False)
                 if has_greatest:
-                    _turn(greatest, bags, labels, group, entry, has, True)
+                    _update_heap(greatest, bags, labels, group, entry, has, True)
         settle(bags)
         while j < len(places) and places[j] <= i:
             group = np.int64(groups[j])
@@ -317,8 +317,8 @@ def _root_value(heaps, bags, group):
 
 
 @njit(cache=True, nogil=True)
-def _turn(heaps, bags, labels, group, entry, enters, is_reversed):
-    """Put an entry into the heap of a group, or remove it."""
+def _update_heap(heaps, bags, labels, group, entry, enters, is_reversed):
+    """Add an entry to the heap of a group (`enters`), or remove it."""
     root = np.int64(heaps.root[group])
     if enters:
         heaps.child[entry] = NONE
@@ -326,7 +326,7 @@ def _turn(heaps, bags, labels, group, entry, enters, is_reversed):
         heaps.previous[entry] = NONE
         heaps.root[group] = entry if root == NONE else _meld(heaps, bags, labels, root, entry, is_reversed)
         return
-    rest = _meld_all(heaps, bags, labels, np.int64(heaps.child[entry]), is_reversed)
+    rest = _meld_list(heaps, bags, labels, np.int64(heaps.child[entry]), is_reversed)
     if entry == root:
         heaps.root[group] = rest
         return
@@ -360,7 +360,7 @@ def _meld(heaps, bags, labels, one, other, is_reversed):
 
 
 @njit(cache=True, nogil=True)
-def _meld_all(heaps, bags, labels, first, is_reversed):
+def _meld_list(heaps, bags, labels, first, is_reversed):
     """Meld the children in a list: first in pairs, then the pairs from the last on. Return the root, or `NONE`."""
     pairs = np.int64(NONE)  # the last pair, from which `next` leads to those before
     while first != NONE:

@@ -32,7 +32,7 @@ _FEW = 16
 """The number of ids up to which reading their terms one by one is faster than an array."""
 _MOST_CACHED = 1 << 17
 _MOST_BYTES = (1 << 31) - 1
-"""The size of texts from which on they need wider offsets."""
+"""The size of texts from which they need wider offsets."""
 
 
 class TermIds:
@@ -40,7 +40,7 @@ class TermIds:
 
     - Terms to ids: `intern`; ids to terms: `text`, `texts`
     - Vertices: `add_vertices` for new ones, `replace_aliases` in rows of input, `pinned_vertices`
-    - `keep` removes terms and numbers that are no longer in use
+    - `retain` removes terms and numbers that are no longer in use
     """
 
     def __init__(self) -> None:
@@ -59,18 +59,18 @@ class TermIds:
 
     @property
     def nbytes(self) -> int:
-        """The approximate size in bytes."""
+        """The approximate number of bytes held."""
         return 200 * len(self._ids) + self._numbers.nbytes + self._alias.nbytes + 100 * len(self._cache)
 
     # --- vertices --------------------------------------------------------------------------------------------
 
     @property
     def vertices(self) -> VertexDictionary | None:
-        """The dictionary of vertices; None before the first vertex."""
+        """The dictionary of vertices, or None before the first vertex."""
         return self._vertices
 
     def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Set the dictionary of vertices; `fresh` are the ids of new names. O(fresh), or O(terms) if these are fewer."""
+        """Set the dictionary of vertices. `fresh` are the ids of new names. O(fresh), or O(terms) if these are fewer."""
         self._vertices = vertices
         if not len(fresh):
             return
@@ -150,7 +150,7 @@ class TermIds:
         return FIRST_NUMBER + self._numbers.ids_of_quotients(dividends, divisors)
 
     def numbers(self, kinds: np.ndarray, high: np.ndarray, low: np.ndarray, *, as_terms: bool) -> np.ndarray:
-        """Return ids (int32) of numbers of these kinds (`number_ids.INTEGER`, …); equal numbers have equal ids.
+        """Return ids (int32) of numbers of these kinds (`number_ids.INTEGER`, …). Equal numbers have equal ids.
 
         Unless they are the ids of terms, use them for output and compare them only with one another.
         """
@@ -227,7 +227,7 @@ class TermIds:
         return self._vertices.names_of(vertices)
 
     def retain(self, used: np.ndarray) -> np.ndarray:
-        """Remove terms and unpin vertices whose ids are not in `used`; return the ids that became free. O(terms)."""
+        """Remove terms and unpin vertices whose ids are not in `used`. Return the ids that became free. O(terms)."""
         numbers = used[used >= FIRST_NUMBER] - FIRST_NUMBER
         gone = self._numbers.retain(numbers) + FIRST_NUMBER
         if not (self._ids or self._pinned or self._aliases):
@@ -251,7 +251,7 @@ class TermIds:
 
 
 class SharedTermIds(TermIds):
-    """The terms of queries that several threads evaluate: one thread at a time assigns ids."""
+    """The terms of queries that several threads evaluate. One thread at a time assigns ids."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -284,7 +284,8 @@ class SharedTermIds(TermIds):
 
 @dataclass(frozen=True, eq=False)
 class QueryTerms:
-    """The terms of ids in the rows of one query, which are not put together with those of others that share the ids."""
+    """The terms of ids in the rows of one query, which are not combined with the rows of other queries that share the
+    ids."""
 
     ids: TermIds
 

@@ -118,9 +118,9 @@ class ValueOrder:
         if not len(ids):
             return
         missing = np.empty(len(ids), np.int32)
-        if (count := find_unlabelled(self.view, ids, missing)) == _NO_ROOM:
+        if (count := find_unlabelled_ids(self.view, ids, missing)) == _NO_ROOM:
             self._make_room(ids)
-            count = find_unlabelled(self.view, ids, missing)
+            count = find_unlabelled_ids(self.view, ids, missing)
         if not count:
             return
         missing = missing[:count].astype(np.int64)
@@ -193,7 +193,7 @@ class ValueOrder:
     def _set(
         self, ids: np.ndarray, highs: np.ndarray | None, ranks: np.ndarray | int, values: np.ndarray | None = None
     ) -> None:
-        """Write labels; without `highs` or `values`, these parts are not changed."""
+        """Write labels. Without `highs` or `values`, these parts do not change."""
         labels = self._labels
         is_term = ids >= FIRST
         ranks = np.broadcast_to(ranks, len(ids))
@@ -211,7 +211,7 @@ class ValueOrder:
     # --- ties ------------------------------------------------------------------------------------------------
 
     def _rank(self, ids: list[int], highs: list[int], known: dict[int, Any]) -> None:
-        """Assign ranks to the new terms that are tied; the order keys of some are `known`."""
+        """Assign ranks to the new terms that are tied. `known` has the order keys of some terms."""
         fresh: dict[int, list[int]] = {}
         for identity, high in zip(ids, highs, strict=True):
             if self._ids_by_high.setdefault(high, identity) != identity:
@@ -276,7 +276,7 @@ class ValueOrder:
                         one = slice(place, place + 1)
                         self._texts.remove(np.array([identity], np.int64), high[one], rank[one])
                     else:
-                        self._leave_others(identity, of_place)
+                        self._drop_tied_term(identity, of_place)
                     rank[place] = _UNKNOWN
             return
         labels = self._labels
@@ -296,9 +296,9 @@ class ValueOrder:
             self._texts.remove(ids[are_texts], highs[are_texts], ranks[are_texts])
             ids, highs = ids[~are_texts], highs[~are_texts]
         for identity, high in zip(ids.tolist(), highs.tolist(), strict=True):
-            self._leave_others(identity, high)
+            self._drop_tied_term(identity, high)
 
-    def _leave_others(self, identity: int, high: int) -> None:
+    def _drop_tied_term(self, identity: int, high: int) -> None:
         """Discard a term that Python ranked."""
         key = self._keys.pop(identity, None)
         if key is None:
@@ -381,8 +381,8 @@ def _high_of_real(real: float) -> int:
 
 
 @njit(cache=True, nogil=True)
-def find_unlabelled(labels, ids, missing):
-    """Write each id without a label once to `missing`; return their number, or `_NO_ROOM` without any effect."""
+def find_unlabelled_ids(labels, ids, missing):
+    """Write each id without a label once to `missing`. Return their number, or `_NO_ROOM` without any effect."""
     found = 0
     for i in range(len(ids)):
         identity = np.int64(ids[i])
