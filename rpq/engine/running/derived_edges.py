@@ -136,7 +136,7 @@ class EdgeDerivation:
         tuples: Any,
         now: np.ndarray,
         *,
-        satisfied: np.ndarray,
+        derived_set: np.ndarray,
         before: PriorVersions,
         bound: np.ndarray,
         is_plain: np.ndarray,
@@ -145,13 +145,13 @@ class EdgeDerivation:
     ) -> DerivedChunk:
         """Return the edges of the tuples of a chunk, with its view; late ones too, so that the graph knows what is lost.
 
-        `now` are the stream times after the tuples, `satisfied` the sets of derived labels that they have, `before` the
+        `now` are the stream times after the tuples, `derived_set` the sets of derived labels that they have, `before` the
         versions of their edges before them, `bound` the timestamps up to which edges have left every window, and `is_plain`
         says whether a query reads their label without a condition (uint8). The tuples at the places `has_more` become other
         edges too. O(tuples + edges).
         """
-        count, sets = len(satisfied), self._sets.count
-        lost = before.satisfied  # by a replacement or a delete
+        count, sets = len(derived_set), self._sets.count
+        lost = before.derived_set  # by a replacement or a delete
         if not self._replaces and chunk.delete.any():
             lost = np.where(before.timestamp != ABSENT_VERSION, self.whole_sets(chunk), 0).astype(np.int32)
             sets = self._sets.count
@@ -161,7 +161,7 @@ class EdgeDerivation:
             wanted[has_more] |= _HAS_MORE
         kind, is_edge = np.empty(count, np.int64), np.empty(count, np.uint8)
         kinds_of_tuples(
-            tuples, bound, satisfied, lost, before.is_effective, wanted, self._replaces, sets, count, kind, is_edge
+            tuples, bound, derived_set, lost, before.is_effective, wanted, self._replaces, sets, count, kind, is_edge
         )
         rows = _rows_to_apply(tuples, is_edge, now)
         used, place = distinct_values(kind, sets * sets * 4)
@@ -182,7 +182,7 @@ class EdgeDerivation:
         self,
         label: int,
         *,
-        satisfied: int,
+        derived_set: int,
         before: PriorVersions,
         is_delete: bool,
         is_late: bool,
@@ -190,10 +190,10 @@ class EdgeDerivation:
     ) -> tuple[list[int], list[int]]:
         """Return the labels of the edges of one tuple and whether each is deleted, like `derive`."""
         is_effective = bool(before.is_effective.item(0))
-        new = satisfied if is_effective or is_late else 0
+        new = derived_set if is_effective or is_late else 0
         old = 0
         if is_effective and self._replaces:
-            old = before.satisfied.item(0)
+            old = before.derived_set.item(0)
         elif is_effective and is_delete and before.timestamp.item(0) != ABSENT_VERSION:
             old = self._sets.whole_set(str(self._labels.names[label]))
         if not (old or new):
@@ -204,10 +204,10 @@ class EdgeDerivation:
 
     def derive_statics(self, chunk: Chunk, values: Mapping[str, pa.Array]) -> TupleEdges:
         """Return static edges with these values under the derived labels that they have. O(edges · conditions)."""
-        satisfied = self._sets.sets_of(chunk.label, self._labels.names, values, None)
-        many = np.array([len(self._sets.labels_of(number)) for number in satisfied.tolist()], np.int64)
+        derived_set = self._sets.sets_of(chunk.label, self._labels.names, values, None)
+        many = np.array([len(self._sets.labels_of(number)) for number in derived_set.tolist()], np.int64)
         row = np.repeat(np.arange(len(many)), many)
-        label = np.array([one for number in satisfied.tolist() for one in self._sets.labels_of(number)], np.int32)
+        label = np.array([one for number in derived_set.tolist() for one in self._sets.labels_of(number)], np.int32)
         return TupleEdges(row, chunk.source[row], label, chunk.target[row], np.zeros(len(row), np.uint8))
 
     def whole_sets(self, chunk: Chunk) -> np.ndarray:
@@ -248,7 +248,7 @@ _HAS_MORE = 2
 
 
 @njit(cache=True, nogil=True)
-def kinds_of_tuples(tuples, bound, satisfied, lost, is_effective, wanted, replaces, sets, count, kind, is_edge):
+def kinds_of_tuples(tuples, bound, derived_set, lost, is_effective, wanted, replaces, sets, count, kind, is_edge):
     """Write the kind of each tuple, and whether it becomes an edge.
 
     `lost` are the sets of derived labels that replacements and deletes take.
@@ -259,7 +259,7 @@ def kinds_of_tuples(tuples, bound, satisfied, lost, is_effective, wanted, replac
         if is_effective[i] and (replaces or is_delete):
             old = np.int64(lost[i])
         if not is_delete and tuples.source[i] >= 0 and (is_effective[i] or tuples.timestamp[i] <= bound[i]):
-            new = np.int64(satisfied[i])
+            new = np.int64(derived_set[i])
         kind[i] = ((old * sets + new) * 2 + (wanted[i] & 1)) * 2 + is_delete
         is_edge[i] = (old | new) != 0 or wanted[i] != 0
 
@@ -386,7 +386,7 @@ class WindowDerivation:
         *,
         keys: Sequence[Any],
         number: np.ndarray,
-        satisfied: np.ndarray,
+        derived_set: np.ndarray,
         is_plain: np.ndarray,
         properties: Mapping[str, pa.Array],
         timestamp: np.ndarray,
@@ -394,16 +394,16 @@ class WindowDerivation:
     ) -> DerivedChunk:
         """Return the tuples of a chunk, with its view, as the edges that the window holds and evicts.
 
-        `now` are the times after them, `keys` and `number` those of the edges, `satisfied` their sets of derived labels, and
-        `is_plain` says whether a query reads their label without a condition. `properties` and `timestamp` are what
+        `now` are the times after them, `keys` and `number` those of the edges, `derived_set` their sets of derived labels,
+        and `is_plain` says whether a query reads their label without a condition. `properties` and `timestamp` are what
         conditions see, and `values` the properties of edges that are vertices. O(tuples + changes).
         """
         is_read = self._outcome_counts.reads(chunk.label)
-        applied = self.edges.apply(chunk, keys, now, satisfied=satisfied, is_read=is_read, is_plain=is_plain)
+        applied = self.edges.apply(chunk, keys, now, derived_set=derived_set, is_read=is_read, is_plain=is_plain)
         outcome = self._judge(chunk, tuples, applied, now)
         if self._keeps_values:
             names = sorted(self._sets.properties)
-            for row, one in applied.entered:
+            for row, one in applied.entered_edges:
                 one.values = values_at(properties, names, row)
         links: list[tuple[int, TupleEdges]] = []
         if self._links.are_read:
@@ -435,7 +435,7 @@ class WindowDerivation:
     def values_of(self, ends: Link, derived: int | None) -> Mapping[str, Any] | None:
         """Return the values of the youngest edge with these ends, and with a derived label if given; None if unknown."""
         for edge in self.edges.youngest_first(*ends):
-            if derived is None or derived in self._sets.labels_of(edge.satisfied):
+            if derived is None or derived in self._sets.labels_of(edge.derived_set):
                 return edge.values
         return None
 
@@ -444,7 +444,7 @@ class WindowDerivation:
         if self.edges.counts:
             self._outcome_counts.count(applied.outcome)
             return applied.outcome
-        before = PriorEdges(applied.timestamp_before, applied.label_before)
+        before = PriorEdges(applied.prior_timestamp, applied.prior_label)
         bounds = {self.edges.window: lower_bounds(self.edges.window, now)}
         return self._outcome_counts.judge(chunk, tuples, before, bounds)
 

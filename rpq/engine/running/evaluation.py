@@ -1024,7 +1024,7 @@ class Evaluation:
         self.vertices._check()
         self.labels._check()
         self.graph._check()
-        labels = {self.labels.names[number] for number in np.flatnonzero(self.graph.edges.bearing).tolist()}
+        labels = {self.labels.names[number] for number in np.flatnonzero(self.graph.edges.label_degree).tolist()}
         assert labels <= self.labels.ids.keys(), "an edge bears a label that was forgotten"
         if self.multigraph is not None:
             self.multigraph._check()

@@ -324,15 +324,15 @@ class Collector:
             worker.sweep()
         unused = graph.collect()
         unused = unused[unused < intake.vertices.count]
-        retained, bearing = self._running.retained_vertices(), graph.edges.bearing
+        retained, label_degree = self._running.retained_vertices(), graph.edges.label_degree
         if self.multigraph is not None:
             self.multigraph.collect(graph.time)
             twins = intake.vertices.edges.used_by_twins(unused)
             retained = np.concatenate([retained, self.multigraph.vertices(), twins])
-            bearing = self.multigraph.edges_per_label(bearing)
+            label_degree = self.multigraph.edges_per_label(label_degree)
         if upcoming is not None:
             retained = np.concatenate([retained, upcoming.source, upcoming.target])
-            bearing = _with_labels(bearing, upcoming.nameless.labels)
+            label_degree = _with_labels(label_degree, upcoming.nameless.labels)
         if len(retained):
             are_retained = np.zeros(intake.vertices.count, bool)
             are_retained[retained[(retained >= 0) & (retained < len(are_retained))]] = True  # others are terms, or unbound
@@ -342,7 +342,7 @@ class Collector:
         if self.multigraph is not None and self.multigraph.window_edges is not None:
             self.multigraph.window_edges.forget_vertices(released)
         lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
-        graph.forget_labels(intake.labels.forget(bearing, lost))
+        graph.forget_labels(intake.labels.forget(label_degree, lost))
         if self.multigraph is not None:
             self.multigraph.forget_labels()
         self._collected_at = graph.time
@@ -361,10 +361,10 @@ class Collector:
             self.collect()
 
 
-def _with_labels(bearing: np.ndarray, labels: ReadLabels) -> np.ndarray:
-    """Return the numbers of edges that bear each label, as if tuples with `labels` were edges: these keep their ids."""
-    bearing = bearing.copy()
-    bearing[labels.label] += 1
+def _with_labels(label_degree: np.ndarray, labels: ReadLabels) -> np.ndarray:
+    """Return the numbers of edges that have each label, as if tuples with `labels` were edges: these keep their ids."""
+    label_degree = label_degree.copy()
+    label_degree[labels.label] += 1
     if labels.of_streams is not None:
-        bearing[labels.of_streams[labels.of_streams >= 0]] += 1
-    return bearing
+        label_degree[labels.of_streams[labels.of_streams >= 0]] += 1
+    return label_degree

@@ -174,11 +174,11 @@ def _counted_table_of(evaluation: Evaluation, number: np.ndarray) -> np.ndarray:
     if multigraph is None or multigraph.window_edges is None or not len(multigraph.window_edges):
         return table_bytes({})
     edges = [*multigraph.window_edges]
-    used = np.unique([edge.satisfied for edge in edges])
+    used = np.unique([edge.derived_set for edge in edges])
     columns = {
         "vertex": [-1 if edge.vertex == NO_VERTEX else int(number[edge.vertex]) for edge in edges],
         "twin": [-1 if edge.twin == NO_VERTEX else int(number[edge.twin]) for edge in edges],
-        "set": np.searchsorted(used, [edge.satisfied for edge in edges]).tolist(),
+        "set": np.searchsorted(used, [edge.derived_set for edge in edges]).tolist(),
         "plain": [int(edge.is_plain) for edge in edges],
         "number": [edge.number for edge in edges],
         "insert": [edge.key if multigraph.identity == "parallel" else 0 for edge in edges],
@@ -197,7 +197,7 @@ def _counted_of(evaluation: Evaluation) -> CountedState | None:
     if evaluation.multigraph is None or counted is None:
         return None
     numbers, sets = _label_numbers(evaluation), evaluation.multigraph.sets
-    used = np.unique([edge.satisfied for edge in counted]).astype(np.int64).tolist()
+    used = np.unique([edge.derived_set for edge in counted]).astype(np.int64).tolist()
     of_sets = [numbers[list(sets.labels_of(number))].tolist() for number in used]
     hides = evaluation.multigraph.hides
     return CountedState(window=counted.window, number=counted.number, sets=of_sets, hides=hides)
@@ -708,7 +708,7 @@ class SavedState:
             key = (u, label, v) if multigraph.identity == "triple" else row["insert"]
             key = key if numbers is None else int(numbers[place])
             edge = WindowEdge(
-                key, (u, label, v), time, satisfied=sets[row["set"]], is_plain=bool(row["plain"]), number=row["number"]
+                key, (u, label, v), time, derived_set=sets[row["set"]], is_plain=bool(row["plain"]), number=row["number"]
             )
             edge.vertex, edge.twin = (
                 NO_VERTEX if row[name] < 0 else int(identity[row[name]]) for name in ("vertex", "twin")

@@ -70,7 +70,7 @@ class Edges(NamedTuple):
     holders: np.ndarray  # int32 an edge: what holds it but its time, see `HOLDERS`
     table: np.ndarray  # int32: from hashes to edges, see `rpq/compiled/arrays/hashing.py`
     degree: np.ndarray  # int32 a vertex: edges that name it
-    bearing: np.ndarray  # int32 a label: edges that bear it
+    label_degree: np.ndarray  # int32 a label: edges that have it
     fields: np.ndarray  # int64[FIELDS]
 
 
@@ -192,7 +192,7 @@ def insert(edges, horizons, u, v, label, time):
     put(edges.table, place, edge)
     edges.degree[u] += 1
     edges.degree[v] += 1
-    edges.bearing[label] += 1
+    edges.label_degree[label] += 1
     fields[NEW] += 1
     return edge, False
 
