@@ -815,8 +815,8 @@ class Evaluation:
             deltas = self.output.report(deltas, np.array([self.graph.time]))
         return self.output.rows(deltas)
 
-    def _make_room(self, count: int, fresh: np.ndarray) -> None:
-        """Make room for `count` more tuples; `fresh` vertex ids are those of new names."""
+    def _make_room(self, count: int, new_ids: np.ndarray) -> None:
+        """Make room for `count` more tuples; `new_ids` are the vertex ids of new names."""
         vertices = self.vertices.count
         growth: list[Callable[[], None]] = self.running.growth(vertices)
         if growth:
@@ -824,13 +824,13 @@ class Evaluation:
             self._crew.map(growth, lambda grow: grow())
         else:
             self.graph.make_room(count, vertices)
-        self.running.make_room(self.vertices, fresh, self.graph)
+        self.running.make_room(self.vertices, new_ids, self.graph)
         self._vertex_room = min(self.graph.vertex_room, self.running.vertex_room)
         self._is_divided = self.running.is_divided
 
-    def _needs_room(self, fresh: list[int]) -> bool:
+    def _needs_room(self, new_ids: list[int]) -> bool:
         """Return whether one more tuple, which brings these new vertex ids, needs any."""
-        return self.graph.is_full or (bool(fresh) and (self._is_divided or max(fresh) >= self._vertex_room))
+        return self.graph.is_full or (bool(new_ids) and (self._is_divided or max(new_ids) >= self._vertex_room))
 
     def _admit_labels(self, labels: np.ndarray) -> None:
         """Register label ids in queries and graph."""

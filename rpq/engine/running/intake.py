@@ -114,12 +114,12 @@ class NamelessChunk(NamedTuple):
 
 
 class NamedChunk(NamedTuple):
-    """The same tuples, with ids for the names of their ends, of which these are `fresh`."""
+    """The same tuples, with ids for the names of their ends; `new_ids` are those of new names."""
 
     nameless: NamelessChunk
     source: np.ndarray
     target: np.ndarray
-    fresh: np.ndarray
+    new_ids: np.ndarray
 
 
 class IntakeChunk(NamedTuple):
@@ -199,37 +199,37 @@ class Intake:
         """
         tuples, first, labels, has_ends, _ = chunk
         end = first + len(labels.label)
-        fresh = np.zeros(0, np.int32)
+        new_ids = np.zeros(0, np.int32)
         if not has_ends:
             nothing = np.full(end - first, -1, np.int32)
-            return NamedChunk(chunk, nothing, nothing.copy(), fresh)
+            return NamedChunk(chunk, nothing, nothing.copy(), new_ids)
         if tuples.texts is not None and end - first == len(tuples):
             return NamedChunk(chunk, *self.vertices.intern_ends(tuples.texts, labels.has_reader))
         try:
-            source, fresh = self.vertices.intern(tuples.source[first:end], labels.has_reader)
+            source, new_ids = self.vertices.intern(tuples.source[first:end], labels.has_reader)
             target, more = self.vertices.intern(tuples.target[first:end], labels.has_reader)
         except BaseException:
-            self.vertices.release(fresh)
+            self.vertices.release(new_ids)
             raise
-        return NamedChunk(chunk, source, target, np.concatenate([fresh, more]))
+        return NamedChunk(chunk, source, target, np.concatenate([new_ids, more]))
 
     def forget(self, chunk: NamedChunk) -> None:
         """Release the new names of a chunk that will not be applied."""
-        self.vertices.release(chunk.fresh)
+        self.vertices.release(chunk.new_ids)
 
     def finish(self, named_chunk: NamedChunk) -> IntakeChunk:
         """Make room for the tuples, and return them: the last step."""
-        nameless, source, target, fresh = named_chunk
+        nameless, source, target, new_ids = named_chunk
         tuples, first, labels, _, keeps_all = nameless
         label, has_reader, of_streams, is_named, _, named_tuples = labels
         count = len(label)
         try:
-            self._make_room((count if keeps_all else int(np.count_nonzero(has_reader))) + named_tuples, fresh)
+            self._make_room((count if keeps_all else int(np.count_nonzero(has_reader))) + named_tuples, new_ids)
         except BaseException:
             # Workers may not know them: they are new again the next time.
-            self.vertices.release(fresh)
+            self.vertices.release(new_ids)
             raise
-        self.interned += len(fresh)
+        self.interned += len(new_ids)
         chunk = Chunk(
             source=source,
             target=target,
@@ -266,21 +266,21 @@ class Intake:
     ) -> tuple[int, int]:
         """Return the ids of the ends of one tuple, for which room is made where the new ones among them need it."""
         vertices = self.vertices
-        fresh: list[int] = []
+        new_ids: list[int] = []
         try:
             u, is_new = vertices.intern_one(source)
             if is_new:
-                fresh.append(u)
+                new_ids.append(u)
             v, is_new = vertices.intern_one(target)
             if is_new:
-                fresh.append(v)
-            if needs_room(fresh):
-                self._make_room(1, np.array(fresh, np.int32))
+                new_ids.append(v)
+            if needs_room(new_ids):
+                self._make_room(1, np.array(new_ids, np.int32))
         except BaseException:
-            vertices.release(np.array(fresh, np.int32))
+            vertices.release(np.array(new_ids, np.int32))
             raise
-        if fresh:
-            self.interned += len(fresh)
+        if new_ids:
+            self.interned += len(new_ids)
         return u, v
 
     def holds_unused_names(self, edges: int) -> bool:

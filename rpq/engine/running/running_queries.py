@@ -443,13 +443,13 @@ class RunningQueries:
             if self._keep_window is not None:
                 self._reading[len(before) :, 0] = 1
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
-        fresh = np.zeros(len(ids), bool)
+        is_new = np.zeros(len(ids), bool)
         for running in added:
             for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
                 number = self._windows[key]
-                fresh |= mine & (self._reading[ids, number] == 0)
+                is_new |= mine & (self._reading[ids, number] == 0)
                 self._reading[ids, number] += mine
-        return ids[fresh]
+        return ids[is_new]
 
     def _set_windows(self, graph: SnapshotGraph) -> None:
         graph.set_windows([window for window, _ in self._windows], self._reading > 0, [key for _, key in self._windows])
@@ -520,10 +520,10 @@ class RunningQueries:
         """Return the functions that make room in hosts for so many vertices, which different threads can call."""
         return [grow for host in self.hosts for grow in host.growth(vertices)]
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
         for part in self._room_users:
-            part.make_room(vertices, fresh, graph)
+            part.make_room(vertices, new_ids, graph)
 
     @property
     def vertex_room(self) -> int:

@@ -437,13 +437,13 @@ class SavedState:
             entered, identity = self._enter_edges(evaluation, of_queries)
             if self.content.multigraph is not None and evaluation.multigraph is not None:
                 self._restore_multigraph(self.content.multigraph, evaluation.multigraph, evaluation, identity)
-            fresh = identity[~evaluation.vertices.are_nameless(identity)]
+            new_ids = identity[~evaluation.vertices.are_nameless(identity)]
             waiting = self._enter_waiting(evaluation)
-            fresh = np.concatenate([fresh, *waiting.values()])
+            new_ids = np.concatenate([new_ids, *waiting.values()])
             for host in evaluation.running.hosts:
-                host.make_room(evaluation.vertices, fresh, evaluation.graph)
+                host.make_room(evaluation.vertices, new_ids, evaluation.graph)
             for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
-                running.make_room(evaluation.vertices, fresh, evaluation.graph)
+                running.make_room(evaluation.vertices, new_ids, evaluation.graph)
                 running.restore(
                     state.content, partial(self._load, running, state, mine, entered, evaluation), evaluation.vertices.id_of
                 )

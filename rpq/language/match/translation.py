@@ -178,7 +178,7 @@ class _Translator:
         self._used.add(internal)
         return internal
 
-    def _fresh(self) -> str:
+    def _new_name(self) -> str:
         self._numbers += 1
         return self._internal(str(self._numbers))
 
@@ -190,7 +190,7 @@ class _Translator:
 
     def add_node(self, block: Block, node: NodePattern, *, is_lone: bool = False) -> Term:
         """Add the labels and conditions of a node to a block, and return its term. A lone node has no edge in its path."""
-        term: Term = Blank(self._fresh())
+        term: Term = Blank(self._new_name())
         name = node.variable
         if name is not None:
             self._check_name(name, node.at)
@@ -466,7 +466,7 @@ class _Translator:
             self.add_atom(block, Atom(source, expression, target), connector.at)
             return BoundEdge(labels, None, connector.at, is_trail=True)
         self._has_edges = True
-        internal = self._fresh() if name is None else block.scope.own[name].internal
+        internal = self._new_name() if name is None else block.scope.own[name].internal
         edge, text = Variable(edge_column(internal)), str(expression)
         self.add_atom(block, Atom(source, Label(EdgeEnd(text, self._ends[0])), edge), connector.at)
         self._atoms -= 1

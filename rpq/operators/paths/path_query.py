@@ -201,10 +201,10 @@ class PathQuery(RunningQuery):
     def reads(self, labels: np.ndarray) -> np.ndarray:
         return self._trees.reads(labels)
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         if isinstance(self.term_texts, LengthTexts):
             self.term_texts.vertices = vertices
-        self._trees.admit(self._reader, vertices, fresh, graph)
+        self._trees.admit(self._reader, vertices, new_ids, graph)
 
     def count_from(self, numbers: Sequence[int]) -> None:
         self._trees.count_from(numbers[0])

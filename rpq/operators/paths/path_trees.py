@@ -277,21 +277,21 @@ class PathTrees:
         relevant: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
         return relevant[:, None]
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for the ids of the dictionary and the graph; `new_ids` are those of new names."""
         self._grow_arrays(vertices.count)
-        self._meet(vertices, fresh)
+        self._meet(vertices, new_ids)
         self._announce_capacity(graph)
 
-    def admit(self, reader: Reader, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def admit(self, reader: Reader, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room like `make_room` for a query that was added; `load` makes the trees that it lacks."""
         self._grow_arrays(vertices.count)
         if not self.is_loaded:
-            if fresh is not self._met_vertices:  # it is the same for all that come in one step
-                self._met_vertices = fresh
-                self._meet(vertices, fresh)
+            if new_ids is not self._met_vertices:  # it is the same for all that come in one step
+                self._met_vertices = new_ids
+                self._meet(vertices, new_ids)
         elif reader.roots is None:
-            reader.to_load = self._owned_vertices(vertices, fresh)
+            reader.to_load = self._owned_vertices(vertices, new_ids)
         else:
             for name in reader.roots:
                 if (root := vertices.id_of(name)) >= 0:
@@ -316,19 +316,19 @@ class PathTrees:
         for index, flags in zip(self.indexes, self._is_root, strict=True):
             index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
 
-    def _meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
+    def _meet(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
         """Note which of the vertices that come are roots or ends of queries."""
-        if not len(fresh):
+        if not len(new_ids):
             return
         if self._named_roots or not self._whole or not self._division.is_whole:
-            self._named_roots.forget(fresh)
-            for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(fresh)), strict=True):
-                flags[fresh] = owned & bool(self._whole)
-            roots = self._named_roots.meet(vertices, fresh)
+            self._named_roots.forget(new_ids)
+            for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(new_ids)), strict=True):
+                flags[new_ids] = owned & bool(self._whole)
+            roots = self._named_roots.meet(vertices, new_ids)
             for flags, owned in zip(self._is_root, self._division.ownership(vertices.hashes(roots)), strict=True):
                 flags[roots] = owned
         if self._ends is not None:
-            self._is_end[fresh] = find_named(vertices, fresh, self._ends)
+            self._is_end[new_ids] = find_named(vertices, new_ids, self._ends)
 
     # --- existing windows ------------------------------------------------------------------------------------
 

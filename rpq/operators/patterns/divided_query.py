@@ -124,9 +124,9 @@ class DividedQuery(RunningQuery):
     def reads(self, labels: np.ndarray) -> np.ndarray:
         return self.first.reads(labels)
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         for lane in self.lanes:
-            lane.make_room(vertices, fresh, graph)
+            lane.make_room(vertices, new_ids, graph)
         self.vertex_room = min(lane.vertex_room for lane in self.lanes)
 
     def count_from(self, numbers: Sequence[int]) -> None:

@@ -60,8 +60,8 @@ class Member(Protocol):
     def leave_changed(self) -> None:
         """Leave the parts whose constants have other ids now, before any query joins them again: equal parts are shared."""
 
-    def resolve(self, *, fresh: Container[str] = ()) -> None:
-        """Link plans whose constants have ids now, and unlink others. Constants that are `fresh` have no edges yet."""
+    def resolve(self, *, new_names: Container[str] = ()) -> None:
+        """Link plans whose constants have ids now, and unlink others. Those with `new_names` have no edges yet."""
 
     def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
         """Return the rows that follow from changes of its parts.
@@ -460,12 +460,12 @@ class PatternHost:
             lane.relations.set_labels(labels, names)
             lane.paths.set_labels(labels, names)
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph, in all lanes; `fresh` ids are those of new names."""
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for the ids of the dictionary and the graph, in all lanes; `new_ids` are those of new names."""
         for grow in self.growth(vertices.count):
             grow()
         for lane in self.lanes:
-            lane._make_own_room(vertices, fresh, graph)
+            lane._make_own_room(vertices, new_ids, graph)
         self.vertex_room = min([lane._own_room for lane in self._lanes_at_work])
         for membership in self._memberships.values():
             membership.make_room(graph.capacity)
@@ -487,22 +487,22 @@ class PatternHost:
         self.store.make_room_for_vertices(count)
         self._own_room = self.store.relations.state.vertices
 
-    def _make_own_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def _make_own_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         self._graph, self._vertices = graph, vertices
-        if not self.is_whole and len(fresh):
+        if not self.is_whole and len(new_ids):
             if more := self._own_room - len(self._hashes):
                 self._hashes = np.concatenate([self._hashes, np.zeros(more, np.uint64)])
-            self._hashes[fresh] = vertices.hashes(fresh)
-        changed, new_names, vertex_of_constant = self.constants.update(vertices, fresh)
+            self._hashes[new_ids] = vertices.hashes(new_ids)
+        changed, new_names, vertex_of_constant = self.constants.update(vertices, new_ids)
         if vertex_of_constant:
             for constant, vertex in vertex_of_constant.items():
                 self.tables.bind(constant, vertex)
             for name in changed:
                 self.members[name].leave_changed()
             for name in sorted(changed):
-                self.members[name].resolve(fresh=new_names)
+                self.members[name].resolve(new_names=new_names)
                 self._changed_members.add(name)
-        self.paths.make_room(self._own_room, graph, changed=changed, fresh=fresh)
+        self.paths.make_room(self._own_room, graph, changed=changed, new_ids=new_ids)
 
     @property
     def needs_edge_ids(self) -> bool:

@@ -171,12 +171,12 @@ class RunningPattern(HostedQuery):
             if any(self._host.constants.id_of(name) != identity for name, identity in self._ids[number].items()):
                 self._leave_parts(number)
 
-    def resolve(self, *, most: int | None = None, fresh: Container[str] = ()) -> None:
+    def resolve(self, *, most: int | None = None, new_names: Container[str] = ()) -> None:
         """Link the plans of meanings all of whose constants are vertices now; unlink those of others.
 
         A meaning in which a constant has lost its id or has another one has no solutions: the former vertex had no edge
         left. If there are more than `most` solutions, not all are counted. They must be counted before anything changes.
-        Constants that are `fresh` have no edges yet.
+        Constants with `new_names` have no edges yet.
         """
         for number, names in enumerate(self._names_of):
             ids = {name: self._host.constants.id_of(name) for name in names}
@@ -184,7 +184,7 @@ class RunningPattern(HostedQuery):
                 self._leave_parts(number)
                 self._ids[number] = ids
                 if None not in ids.values():
-                    self._join_parts(number, most, fresh)
+                    self._join_parts(number, most, new_names)
 
     def divide(self) -> None:
         """Find the solutions of this thread alone from now on, by the values of a pair of variables."""
@@ -227,13 +227,13 @@ class RunningPattern(HostedQuery):
         for part in self._parts.pop(number, []):
             self._host.release_part(part.number)
 
-    def _join_parts(self, number: int, most: int | None, fresh: Container[str]) -> None:
+    def _join_parts(self, number: int, most: int | None, new_names: Container[str]) -> None:
         if number not in self._parts:
             self._prepare(number)
         for place, part in enumerate(self._parts[number]):
             self._host.join_part(part.number, self.question.name, Place(number, place))
         self._joined_meanings.add(number)
-        self._count_solutions(number, most=most, fresh=fresh)
+        self._count_solutions(number, most=most, new_names=new_names)
 
     def _parts_as_written(self, number: int) -> list[tuple[int, Part]]:
         """Return the parts of a meaning with the pattern's own names of variables, and the ids of its constants."""
@@ -261,21 +261,21 @@ class RunningPattern(HostedQuery):
             self._release(number)
         self._solutions.drop(number)
 
-    def _count_solutions(self, number: int, *, most: int | None, fresh: Container[str] = ()) -> None:
+    def _count_solutions(self, number: int, *, most: int | None, new_names: Container[str] = ()) -> None:
         """Count the current solutions of a meaning; where they are more than `most`, not all of them."""
         if self._is_direct:
             return
-        self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number, fresh), most=most)
+        self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number, new_names), most=most)
 
     def _columns_of_parts(self, meaning: int) -> list[tuple[str, ...]]:
         return [part.columns for part in self._parts[meaning]]
 
-    def _rows_of_parts(self, meaning: int, fresh: Container[str] = ()) -> list[np.ndarray]:
+    def _rows_of_parts(self, meaning: int, new_names: Container[str] = ()) -> list[np.ndarray]:
         """Return the current rows of each part of a meaning: (row, column). O(edges, and the cost of joining them)."""
         rows = []
         for part in self._parts[meaning]:
             # With paths a vertex without edges may have rows: those of paths without steps.
-            is_bare = not self._has_paths and any(name in fresh for name in part.constants)
+            is_bare = not self._has_paths and any(name in new_names for name in part.constants)
             columns = len(part.columns)
             rows.append(np.zeros((0, columns), np.int32) if is_bare else self._host.rows_of_part(part.number, columns))
         return rows
@@ -288,10 +288,10 @@ class RunningPattern(HostedQuery):
     def reads(self, labels: np.ndarray) -> np.ndarray:
         return self._relations.reads(labels)[:, None]
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
         self._graph = graph
         self.vertex_room = self._host.vertex_room
-        if len(fresh):
+        if len(new_ids):
             self._host.look_up(vertices, self._names)
             self.resolve(most=0)
 

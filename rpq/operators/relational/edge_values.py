@@ -155,11 +155,11 @@ class RunningEdgeValues(RunningPattern):
     def columns(self) -> tuple[str, ...]:
         return self._own_columns
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        super().make_room(vertices, fresh, graph)
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        super().make_room(vertices, new_ids, graph)
         self._vertices = vertices
         if self.term_texts is not None:
-            self._terms.add_vertices(vertices, fresh)
+            self._terms.add_vertices(vertices, new_ids)
         self._note_identity_type()
 
     def _note_identity_type(self) -> None:

@@ -134,11 +134,11 @@ class Network:
         """Return the change of the answer that changes of leaves cause."""
         return self.steps.run(leaves, is_first=False)[self._output]
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         """Discard cached values of these ids, which now denote other terms."""
-        if len(fresh):
+        if len(new_ids):
             for node in self._forgetful:
-                node.forget(fresh)
+                node.forget(new_ids)
 
     def ids(self) -> np.ndarray:
         """Return the ids in the stored rows of all operators, with duplicates. O(entries)."""

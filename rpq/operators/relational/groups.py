@@ -353,10 +353,10 @@ class GroupNode(Node):
     def _row(self, key: Row, group: _Group) -> Row:
         return (*key, *(self._terms.intern(_result(one)) for one in group.accumulators))
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         for column in self._columns:
-            column.forget(fresh)
-        self._order.forget(fresh)
+            column.forget(new_ids)
+        self._order.forget(new_ids)
 
     @property
     def _columns(self) -> list[ValueColumn | NumberColumn | AmountColumn]:

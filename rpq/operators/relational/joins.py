@@ -402,9 +402,9 @@ class LeftJoinNode(MatchNode):
         elif not after:
             self._partners.pop(row, None)
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         if self._condition is not None:
-            self._condition.forget(fresh)
+            self._condition.forget(new_ids)
 
     @property
     def nbytes(self) -> int:
@@ -670,9 +670,9 @@ class ValueMatchNode(Node):
         left_values, right_values = values_of(self._order, self._values, (left.rows, right.rows))
         return self._matches.change(left, left_values, right, right_values)
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         for column in self._values:
-            column.forget(fresh)
+            column.forget(new_ids)
 
     @property
     def entries(self) -> int:

@@ -104,8 +104,8 @@ class RunningMatch(RunningSparql):
         """The columns of its rows, those of values of edges with the types that are known so far."""
         return self._own_columns
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        super().make_room(vertices, fresh, graph)
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        super().make_room(vertices, new_ids, graph)
         if isinstance(self._own_columns, ValueColumns):
             for column in self.question.translation.columns:
                 kind = type_of(column, vertices)

@@ -60,7 +60,7 @@ class Node(ABC):
     def change(self, *changes: WeightedRows) -> WeightedRows:
         """Return the change of the output that changes of the inputs cause."""
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         """Discard cached values of these ids, which now denote other terms."""
         return
 
@@ -291,8 +291,8 @@ class ExtendNode(Node):
         rows[:, -1] = self._values.ids_of(change.rows)
         return change.with_rows(rows)
 
-    def forget(self, fresh: np.ndarray) -> None:
-        self._values.forget(fresh)
+    def forget(self, new_ids: np.ndarray) -> None:
+        self._values.forget(new_ids)
 
     @property
     def nbytes(self) -> int:
@@ -325,8 +325,8 @@ class FilterNode(Node):
             return change
         return change.select(self._condition.mask(change.rows))
 
-    def forget(self, fresh: np.ndarray) -> None:
-        self._condition.forget(fresh)
+    def forget(self, new_ids: np.ndarray) -> None:
+        self._condition.forget(new_ids)
 
     @property
     def nbytes(self) -> int:

@@ -79,7 +79,7 @@ class OperatorPool:
         self._forget = forget
         self._of_threads: dict[int, SharedOperators] = {}
         self._waiting: list[np.ndarray] = []
-        self._fresh: np.ndarray | None = None
+        self._new_ids: np.ndarray | None = None
 
     @classmethod
     def pool_for(cls, resources: Resources, *, is_divided: bool, is_private: bool = False) -> OperatorPool:
@@ -107,11 +107,11 @@ class OperatorPool:
         """The number of queries, each counted once for each thread."""
         return sum(map(len, self._of_threads.values()))
 
-    def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Add new vertices, whose ids are `fresh`, unless another query has added the same."""
-        if fresh is not self._fresh:
-            self._fresh = fresh
-            self.terms.add_vertices(vertices, fresh)
+    def add_vertices(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
+        """Add new vertices, `new_ids`, unless another query has added the same."""
+        if new_ids is not self._new_ids:
+            self._new_ids = new_ids
+            self.terms.add_vertices(vertices, new_ids)
 
     def retain(self, waiting: np.ndarray) -> None:
         """Exempt the ids of rows of one query that wait for a report from the next `release`."""
@@ -304,7 +304,7 @@ class RunningSparql(HostedQuery):
     def leave_changed(self) -> None:
         """Do nothing: parts know their constants as vertices, so changes of other queries do not affect them."""
 
-    def resolve(self, *, fresh: Container[str] = ()) -> None:
+    def resolve(self, *, new_names: Container[str] = ()) -> None:
         """Install the plans of parts whose constants are all vertices now. Remove the plans of other parts.
 
         A part has no rows if one of its constants has no id, or another one than before: the vertex had no edge left.
@@ -345,14 +345,14 @@ class RunningSparql(HostedQuery):
     def reads(self, labels: np.ndarray) -> np.ndarray:
         return self._relations.reads(labels)
 
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        if self._graph is None and len(fresh):  # the query started in mid-stream, and its host knows these vertices already
+    def make_room(self, vertices: VertexDictionary, new_ids: np.ndarray, graph: SnapshotGraph) -> None:
+        if self._graph is None and len(new_ids):  # it started in mid-stream, and its host knows these vertices already
             self._host.look_up(vertices, self._names)
             self.resolve()
         self._graph = graph
         self.vertex_room = self._host.vertex_room
-        self._pool.add_vertices(vertices, fresh)
-        self._network.forget(fresh)
+        self._pool.add_vertices(vertices, new_ids)
+        self._network.forget(new_ids)
 
     def retained_vertices(self) -> np.ndarray:
         self._pool.release()

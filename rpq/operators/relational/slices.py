@@ -79,9 +79,9 @@ class SliceNode(Node):
             result = self._rows.change(change)
         return result
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         if isinstance(self._rows, OrderedRows):
-            self._rows.order.forget(fresh)
+            self._rows.order.forget(new_ids)
 
     @property
     def entries(self) -> int:

@@ -123,10 +123,10 @@ class FormulaReader:
         if isinstance(node, Leaf) and node.kind == "blank":
             return Blank(node.text)
         if (isinstance(node, Leaf) and node.kind == "anonymous") or type(node).__name__ == "BNode":
-            return self.fresh(str(node))
+            return self.new_blank(str(node))
         return Constant(self.constant(node))
 
-    def fresh(self, key: str | None = None) -> Blank:
+    def new_blank(self, key: str | None = None) -> Blank:
         """Return a blank node that no query text can name. Equal keys give the same blank node."""
         number = len(self._blanks) + 1
         return Blank(f".{self._blanks.setdefault(f' {number}' if key is None else key, str(number))}")

@@ -105,29 +105,35 @@ def _bounds(quantifier: str) -> tuple[int, int | None]:
 
 
 def atoms_of_path(
-    subject: Term, expression: Expression, object_: Term, *, window: str | None, fresh: Callable[[], Blank], whole: bool
+    subject: Term,
+    expression: Expression,
+    object_: Term,
+    *,
+    window: str | None,
+    new_blank: Callable[[], Blank],
+    is_single: bool,
 ) -> Operator:
     """Return the atoms of a path between two terms: a conjunction, or a union of conjunctions.
 
-    With `whole`, the result is a single atom.
+    With `is_single`, it is a conjunction of a single atom.
 
     >>> from rpq.automata import parse
     >>> from rpq.language.pattern import Variable
     >>> names = iter("123")
     >>> conjunction = atoms_of_path(
-    ...     Variable("x"), parse("a/^b"), Variable("y"), window=None, fresh=lambda: Blank(next(names)), whole=False
+    ...     Variable("x"), parse("a/^b"), Variable("y"), window=None, new_blank=lambda: Blank(next(names)), is_single=False
     ... )
     >>> [str(one.atom) for one in conjunction.atoms]
     ['?x a _:1', '?y b _:1']
     """
 
     def operator_of(subject: Term, expression: Expression, object_: Term) -> Operator:
-        if isinstance(expression, Inverse) and (not whole or isinstance(expression.inner, Label)):
+        if isinstance(expression, Inverse) and (not is_single or isinstance(expression.inner, Label)):
             return operator_of(object_, expression.inner, subject)
-        if not whole and isinstance(expression, Alternation):
+        if not is_single and isinstance(expression, Alternation):
             return make_union(*(operator_of(subject, part, object_) for part in expression.parts))
-        if not whole and isinstance(expression, Concatenation):
-            inner = [fresh() for _ in expression.parts[1:]]
+        if not is_single and isinstance(expression, Concatenation):
+            inner = [new_blank() for _ in expression.parts[1:]]
             ends = [subject, *inner, object_]
             return make_join(
                 *(operator_of(start, part, end) for start, part, end in zip(ends, expression.parts, ends[1:], strict=False))
@@ -453,7 +459,7 @@ class GroupReader:
 
     def _with_pattern(self, operator: Operator, pattern: list[Operator]) -> Operator:
         """Return the join of an operator with the triples of a basic graph pattern."""
-        return make_join(operator, with_empty_paths(make_join(*pattern), self.formulas.fresh)) if pattern else operator
+        return make_join(operator, with_empty_paths(make_join(*pattern), self.formulas.new_blank)) if pattern else operator
 
     # --- the parts of a group ----------------------------------------------------------------------------------------
 
@@ -591,8 +597,8 @@ class GroupReader:
             expression,
             target,
             window=self._window,
-            fresh=self.formulas.fresh,
-            whole=not self._is_split,
+            new_blank=self.formulas.new_blank,
+            is_single=not self._is_split,
         )
 
     def _ends(self, ends: Iterable[Any], scope: Scope, block: int) -> list[Term]:
@@ -615,7 +621,7 @@ class GroupReader:
         """Return the matches of a triple with a variable as its predicate, which may be a variable of its ends too."""
         if predicate not in (subject, object_):
             return Conjunction((WindowAtom.of_every_label(subject, predicate, object_, self._window),))
-        blank = self.formulas.fresh()
+        blank = self.formulas.new_blank()
         label = Variable(f"_:{blank.name}")
         inner = Conjunction((WindowAtom.of_every_label(subject, label, object_, self._window),))
         return make_filter(inner, Call("SAMETERM", (label, predicate)))

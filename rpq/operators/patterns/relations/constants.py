@@ -84,30 +84,30 @@ class Constants:
                 found[self._numbers[name]] = identity
         return found
 
-    def update(self, vertices: VertexDictionary, fresh: np.ndarray) -> ConstantChanges:
-        """Update the ids of constants after new names have got ids, `fresh`. O(the fewer of both)."""
-        if not self._users or not len(fresh):
+    def update(self, vertices: VertexDictionary, new_ids: np.ndarray) -> ConstantChanges:
+        """Update the ids of constants after new names have got ids `new_ids`. O(the fewer of both)."""
+        if not self._users or not len(new_ids):
             return _UNCHANGED
-        if len(fresh) < len(self._users):
-            ids = [int(identity) for identity in fresh]
+        if len(new_ids) < len(self._users):
+            ids = [int(identity) for identity in new_ids]
             names = [str(vertices.name_of(identity)) for identity in ids]
-            new_ids = {name: identity for name, identity in zip(names, ids, strict=True) if name in self._users}
+            ids_of_names = {name: identity for name, identity in zip(names, ids, strict=True) if name in self._users}
             former_names = {self._names[identity] for identity in ids if identity in self._names}
         else:
             if self._users_names is None or self._users_names.kind != vertices.kind:
                 self._users_names = FixedNames([*self._users], vertices.kind)
             found = dict(zip(self._users, self._users_names.ids(vertices).tolist(), strict=True))
-            new_ids = {name: identity for name, identity in found.items() if identity >= 0}
-            if new_ids == self._ids:
+            ids_of_names = {name: identity for name, identity in found.items() if identity >= 0}
+            if ids_of_names == self._ids:
                 return _UNCHANGED
             former_names = {*self._users}
-        old_ids = {name: self._ids.get(name) for name in former_names | {*new_ids}}
+        old_ids = {name: self._ids.get(name) for name in former_names | {*ids_of_names}}
         for name in old_ids:
             self._names.pop(self._ids.pop(name, -1), None)
-        for name, identity in new_ids.items():
+        for name, identity in ids_of_names.items():
             self._ids[name] = identity
             self._names[identity] = name
         changed = {name for name, identity in old_ids.items() if self._ids.get(name) != identity}
         queries = {query for name in changed for query in self._users[name]}
         ids_by_number = {self._numbers[name]: self._ids.get(name) for name in changed}
-        return ConstantChanges(queries, changed & {*new_ids}, ids_by_number)
+        return ConstantChanges(queries, changed & {*ids_of_names}, ids_by_number)

@@ -392,20 +392,20 @@ class PathRelations:
             relation.set_labels(labels, names)
 
     def make_room(
-        self, vertices: int, graph: SnapshotGraph, *, changed: Collection[str], fresh: np.ndarray = _NO_VERTICES
+        self, vertices: int, graph: SnapshotGraph, *, changed: Collection[str], new_ids: np.ndarray = _NO_VERTICES
     ) -> None:
-        """Make room for vertex ids below a number and for the graph, of which some are `fresh`.
+        """Make room for vertex ids below a number and for the graph; `new_ids` are those of new names.
 
         In `changed` queries constants have other ids now.
         """
         self._vertices, self._graph = vertices, graph
-        if len(fresh):
-            self._known = max(self._known, int(fresh[fresh.argmax()]) + 1)
+        if len(new_ids):
+            self._known = max(self._known, int(new_ids[new_ids.argmax()]) + 1)
         for relation in self._by_content.values():
             relation.make_room(vertices, graph.capacity)
             for need in relation.needs:
                 if need is not None and need.is_of_all:
-                    relation.add_bare_roots(self._own(need, fresh))
+                    relation.add_bare_roots(self._own(need, new_ids))
             relation.is_dirty = relation.is_dirty or not relation.overruns.keys().isdisjoint(changed)
 
     def advance(self, time: int) -> Changes:

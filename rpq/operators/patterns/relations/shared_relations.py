@@ -228,7 +228,7 @@ class SharedRelations:
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Register label ids with their names. O(labels given), amortised."""
         changed = False
-        fresh: dict[int, LabelName] = {}
+        new_labels: dict[int, LabelName] = {}
         for number, name in zip(labels.tolist(), names, strict=True):
             old = self._label_names.get(number, name)
             if old != name and self._label_ids.get(old) == number:
@@ -242,7 +242,7 @@ class SharedRelations:
             if known != number:
                 if self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values()):
                     changed |= number < self._announced
-                    fresh[number] = name
+                    new_labels[number] = name
                 if known is None:
                     self._merged[merged_name(name)] += 1
                 self._label_ids[name] = number
@@ -251,8 +251,8 @@ class SharedRelations:
                 changed = True
         if changed:
             self._announce_labels()
-        elif fresh:
-            self._announce_more_labels(fresh)
+        elif new_labels:
+            self._announce_more_labels(new_labels)
 
     def _is_read(self, name: LabelName) -> bool:
         """Return whether any relation reads tuples with a label, as its stream names it."""

@@ -258,10 +258,10 @@ class PlaceColumn(NumericColumn):
     def _result(self, binding: dict[str, str]) -> Place:
         return self._order.place_of(value_or_unbound(self._evaluate, binding))
 
-    def forget(self, fresh: np.ndarray) -> None:
-        self._forget_results(fresh)
+    def forget(self, new_ids: np.ndarray) -> None:
+        self._forget_results(new_ids)
         kinds = self._by_vertex["kinds"]  # one number is written faster than a record
-        kinds[fresh[fresh < len(kinds)]] = NO_VALUE - 1
+        kinds[new_ids[new_ids < len(kinds)]] = NO_VALUE - 1
 
     def clear(self) -> None:
         """Discard everything that is cached."""

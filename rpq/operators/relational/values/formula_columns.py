@@ -209,13 +209,13 @@ class _FormulaColumn(ABC, Generic[Result]):
     def _result(self, binding: dict[str, str]) -> Any:
         """Return the result of the formula under a binding."""
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         """Discard cached values of these ids, which now denote other terms."""
-        self._forget_results(fresh)
+        self._forget_results(new_ids)
 
-    def _forget_results(self, fresh: np.ndarray) -> None:
+    def _forget_results(self, new_ids: np.ndarray) -> None:
         if self._results:
-            for identity in self._results.keys() & fresh.tolist():
+            for identity in self._results.keys() & new_ids.tolist():
                 del self._results[identity]
 
     @property
@@ -270,14 +270,14 @@ class NumericColumn(_FormulaColumn[int]):
             more = max(needed, 2 * len(self._by_vertex)) - len(self._by_vertex)
             self._by_vertex = np.concatenate([self._by_vertex, np.full(more, self._missing, self._type)])
         found = take_records(self._by_vertex, ids)
-        missing = np.flatnonzero(self._are_missing(found))
-        if len(missing):
-            fresh = ids[missing]
-            if len(fresh) > 1:
-                fresh.sort()
-                fresh = fresh[np.diff(fresh, prepend=-1) != 0]  # as `unique`, which hashes, at many times its speed
-            results = self._judged_singly(fresh) if len(fresh) < FEW else self._vertex_values(fresh)
-            words(self._by_vertex)[fresh] = words(results)
+        places = np.flatnonzero(self._are_missing(found))
+        if len(places):
+            missing = ids[places]
+            if len(missing) > 1:
+                missing.sort()
+                missing = missing[np.diff(missing, prepend=-1) != 0]  # as `unique`, which hashes, at many times its speed
+            results = self._judged_singly(missing) if len(missing) < FEW else self._vertex_values(missing)
+            words(self._by_vertex)[missing] = words(results)
             found = take_records(self._by_vertex, ids)
         return found
 
@@ -303,9 +303,9 @@ class NumericColumn(_FormulaColumn[int]):
     def nbytes(self) -> int:
         return super().nbytes + self._by_vertex.nbytes
 
-    def forget(self, fresh: np.ndarray) -> None:
-        super().forget(fresh)
-        self._by_vertex[fresh[fresh < len(self._by_vertex)]] = self._missing
+    def forget(self, new_ids: np.ndarray) -> None:
+        super().forget(new_ids)
+        self._by_vertex[new_ids[new_ids < len(self._by_vertex)]] = self._missing
 
 
 class Condition(NumericColumn):

@@ -69,33 +69,33 @@ class TermIds:
         """The dictionary of vertices, or None before the first vertex."""
         return self._vertices
 
-    def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Set the dictionary of vertices. `fresh` are the ids of new names. O(fresh), or O(terms) if these are fewer."""
+    def add_vertices(self, vertices: VertexDictionary, new_ids: np.ndarray) -> None:
+        """Set the dictionary of vertices. `new_ids` are those of new names. O(new ids), or O(terms) if these are fewer."""
         self._vertices = vertices
-        if not len(fresh):
+        if not len(new_ids):
             return
         if self._cache:
             reused: Iterable[int]
-            if len(fresh) <= len(self._cache):
-                reused = self._cache.keys() & fresh.tolist()
+            if len(new_ids) <= len(self._cache):
+                reused = self._cache.keys() & new_ids.tolist()
             else:
                 cached = np.fromiter(self._cache, np.int64, len(self._cache))
-                reused = cached[np.isin(cached, fresh)].tolist()
+                reused = cached[np.isin(cached, new_ids)].tolist()
             for vertex in reused:
                 del self._cache[vertex]
-        if self._aliases and (gone := self._aliases.keys() & set(fresh.tolist())):
+        if self._aliases and (gone := self._aliases.keys() & set(new_ids.tolist())):
             for vertex in gone:
                 del self._aliases[vertex]
                 self._alias[vertex] = vertex
-        if 0 < len(self._ids) < len(fresh):
+        if 0 < len(self._ids) < len(new_ids):
             for text, identity in self._ids.items():
                 vertex = vertices.id_of(as_vertex(text, vertices.kind))
                 if vertex >= 0:
                     self._set_text(vertex, identity)
         elif self._ids:
-            names = vertices.names_of(fresh)
+            names = vertices.names_of(new_ids)
             texts = names.to_pylist() if vertices.kind == "string" else names.cast(pa.string()).to_pylist()
-            vertex_of = dict(zip(texts, fresh.tolist(), strict=True))
+            vertex_of = dict(zip(texts, new_ids.tolist(), strict=True))
             for text in self._ids.keys() & vertex_of.keys():
                 self._set_text(vertex_of[text], self._ids[text])
 

@@ -212,11 +212,11 @@ class ValueOrder:
 
     def _rank(self, ids: list[int], highs: list[int], known: dict[int, Any]) -> None:
         """Assign ranks to the new terms that are tied. `known` has the order keys of some terms."""
-        fresh: dict[int, list[int]] = {}
+        tied_ids: dict[int, list[int]] = {}
         for identity, high in zip(ids, highs, strict=True):
             if self._ids_by_high.setdefault(high, identity) != identity:
-                fresh.setdefault(high, []).append(identity)
-        for high, some in fresh.items():
+                tied_ids.setdefault(high, []).append(identity)
+        for high, some in tied_ids.items():
             tied = self._ties.get(high)
             if tied is None:
                 tied = self._ties[high] = []
@@ -264,12 +264,12 @@ class ValueOrder:
 
     # --- ids that denote other terms -------------------------------------------------------------------------
 
-    def forget(self, fresh: np.ndarray) -> None:
+    def forget(self, new_ids: np.ndarray) -> None:
         """Discard the labels of ids, which now denote other terms."""
         if not self._ids_by_high and not len(self._texts):
             return
-        if len(fresh) <= _SINGLE:
-            for identity in fresh.tolist():
+        if len(new_ids) <= _SINGLE:
+            for identity in new_ids.tolist():
                 high, rank, place = self._place(identity)
                 if place < len(rank) and rank[place] != _UNKNOWN:
                     if _is_text(of_place := high.item(place)):
@@ -284,7 +284,7 @@ class ValueOrder:
             (0, FIRST, labels.high, labels.rank),
             (FIRST, _LARGEST, labels.term_high, labels.term_rank),
         ):
-            places = fresh[(fresh >= first) & (fresh < end)] - first
+            places = new_ids[(new_ids >= first) & (new_ids < end)] - first
             places = places[places < len(rank)]
             places = np.unique(places[rank[places] != _UNKNOWN])
             self._leave(first + places, high[places], rank[places])
