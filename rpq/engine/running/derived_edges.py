@@ -45,7 +45,7 @@ class DerivedChunk(NamedTuple):
     """int64: for each edge the place of the first of its event; None where each is an event of its own."""
     outcome: np.ndarray
     """uint8: the outcome of each tuple."""
-    evicted: np.ndarray | None = None
+    is_evicted: np.ndarray | None = None
     """bool: for each edge whether a window that is decided before the graph evicts it; None where no window is."""
     boundary: np.ndarray | None = None
     """int32: for each edge the boundary, below 0, at which it changes before its tuple; 0 for edges of the tuple itself."""
@@ -63,10 +63,10 @@ class DerivedChunk(NamedTuple):
 
         Such queries can then distinguish what only evictions remove.
         """
-        if first is None or self.evicted is None or not self.evicted.any():
+        if first is None or self.is_evicted is None or not self.is_evicted.any():
             return first
         is_first = first == np.arange(len(first))
-        is_first[1:] |= self.evicted[1:] != self.evicted[:-1]
+        is_first[1:] |= self.is_evicted[1:] != self.is_evicted[:-1]
         return _first_of_runs(is_first)
 
     def in_streams(self, chunk: Chunk, named: Chunk, is_named: np.ndarray) -> tuple[Chunk, np.ndarray]:
@@ -311,13 +311,13 @@ def chunk_of_operations(
     *,
     outcome: np.ndarray,
     has_more: Sequence[int] | np.ndarray = (),
-    evicted: np.ndarray | None = None,
+    is_evicted: np.ndarray | None = None,
     boundary: np.ndarray | None = None,
 ) -> DerivedChunk:
     """Return operations on the graph as edges, with the tuples of a chunk and its view that are needed to move the time.
 
     `now` are the stream times after the tuples of the chunk. The tuples at the places `has_more` become other edges too.
-    `evicted` says of each operation whether it is an eviction, and `boundary` is that of `DerivedChunk`.
+    `is_evicted` says of each operation whether it is an eviction, and `boundary` is that of `DerivedChunk`.
     """
     own = made.row if boundary is None else made.row[boundary == 0]
     has_operations = np.bincount(own, minlength=len(chunk.label)) > 0
@@ -333,7 +333,7 @@ def chunk_of_operations(
     source, label, target, timestamp, delete = (np.ascontiguousarray(column) for column in columns)
     row = row[order]
     derived = Chunk(source, target, label, timestamp, delete, np.empty(len(row), np.int32))
-    are_evicted = None if evicted is None else np.append(evicted, np.zeros(len(idle), bool))[order]
+    are_evicted = None if is_evicted is None else np.append(is_evicted, np.zeros(len(idle), bool))[order]
     is_first = np.diff(row, prepend=-1) != 0
     boundaries = None if boundary is None else np.append(boundary, np.zeros(len(idle), boundary.dtype))[order]
     if boundaries is not None:
@@ -469,6 +469,6 @@ class WindowDerivation:
         order = np.lexsort((changes.stage, changes.row))
         ordered = StagedChanges(*(column[order] for column in changes))
         made = Operations(*ordered[2:], ordered.row)
-        evicted: np.ndarray = ordered.stage % STAGES == EVICTIONS
+        is_evicted: np.ndarray = ordered.stage % STAGES == EVICTIONS
         boundary: np.ndarray = ordered.stage // STAGES
-        return chunk_of_operations(made, chunk, tuples, now, outcome=outcome, evicted=evicted, boundary=boundary)
+        return chunk_of_operations(made, chunk, tuples, now, outcome=outcome, is_evicted=is_evicted, boundary=boundary)

@@ -362,8 +362,8 @@ class Evaluation:
             times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
             if times is not None and tuple_of is not None:
                 times = times[tuple_of]
-            evicted = None if derived is None else derived.evicted
-            deltas = self.output.net(deltas, first_of_event, times, evicted=evicted)
+            is_evicted = None if derived is None else derived.is_evicted
+            deltas = self.output.net(deltas, first_of_event, times, is_evicted=is_evicted)
         if running.reports:
             try:
                 deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
@@ -781,7 +781,7 @@ class Evaluation:
         failure = self._crew.apply(self.running.schedule, chunk, view_of_chunk, self.graph.edges, details)
         if failure is not None:
             raise failure
-        deltas = self.output.net(self._deltas(), derived.first, None, evicted=derived.evicted)
+        deltas = self.output.net(self._deltas(), derived.first, None, is_evicted=derived.is_evicted)
         deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp))
         if (overflow := self.output.overflow(deltas)) is not None:
             raise self.row_guard.error(overflow.query, overflow.number, place=0)

@@ -34,7 +34,7 @@ from rpq.language.match.path_expressions import PathExpressions, has_trails
 from rpq.language.match.result import Column, result_of
 from rpq.language.match.scope import Binding, Scope, ValueReader
 from rpq.language.match.syntax import (
-    Aggregated,
+    AggregateCall,
     Dialect,
     EdgePattern,
     Exists,
@@ -124,7 +124,7 @@ class _Translator:
 
     def translation(self) -> Translation:
         tree = self._tree
-        aggregates = any(isinstance(item.value, Aggregated) for item in tree.items)
+        aggregates = any(isinstance(item.value, AggregateCall) for item in tree.items)
         scope = Scope()
         block = Block(scope, is_set=tree.is_distinct and not aggregates)
         optional: list[tuple[GraphPattern, tuple[str, ...]]] = []
@@ -516,8 +516,8 @@ class _Translator:
         block = Block(Scope(outer), is_set=True)
         self._add_pattern(block, exists.pattern)
         self._check_lone(block)
-        for node in (part for value in exists.returned for part in condition_nodes(value)):
-            if isinstance(node, Aggregated):
+        for node in (part for value in exists.returned_values for part in condition_nodes(value)):
+            if isinstance(node, AggregateCall):
                 advice = "it has a row even without a match; leave RETURN out"
                 self._fail(node.column - 1, f"the aggregate {node.function} in EXISTS is refused: {advice}")
             if isinstance(node, Name) and block.scope.get(node.name.partition(".")[0]) is None:
