@@ -816,7 +816,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.insert("x", "y", "a", 20_006).added
         1
         """
-        return None if self._max_ahead is None else self._max_ahead.given
+        return None if self._max_ahead is None else self._max_ahead.value
 
     @max_ahead.setter
     def max_ahead(self, given: Any) -> None:

@@ -276,11 +276,11 @@ def test_rows_behind_it_teach_nothing_about_time() -> None:
 
 
 def test_the_first_row_ahead_of_many() -> None:
-    limit = AheadLimit(MaxAhead(given=5, length=5), 5, None)
+    limit = AheadLimit(MaxAhead(value=5, length=5), 5, None)
     assert limit.first_ahead(np.array([1, 6, 11, 3, 17])) == (4, 11)
     assert limit.first_ahead(np.array([100, 6, 105])) is None
-    assert limit._replace(now=200).first_ahead(np.array([1, 205, 210])) is None
-    assert limit._replace(now=200).first_ahead(np.array([206, 205])) == (0, 200)
+    assert limit._replace(time=200).first_ahead(np.array([1, 205, 210])) is None
+    assert limit._replace(time=200).first_ahead(np.array([206, 205])) == (0, 200)
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

@@ -427,7 +427,7 @@ def _reader(text: str) -> Any:
         values: tuple[Any, ...]
 
     class Mode(NamedTuple):
-        different: bool
+        different_edges: bool
 
     class Search(NamedTuple):
         is_any: bool
@@ -741,8 +741,8 @@ def _reader(text: str) -> Any:
         def graph_pattern(self, meta: Any, children: list[Any]) -> GraphPattern:
             mode, where = of_type(children, Mode), of_type(children, Where)
             paths = tuple(one for one in children if isinstance(one, PathPattern))
-            different = None if mode is None else mode.different
-            return GraphPattern(different, paths, None if where is None else where.condition, start(meta))
+            different_edges = None if mode is None else mode.different_edges
+            return GraphPattern(different_edges, paths, None if where is None else where.condition, start(meta))
 
         def clause(self, meta: Any, children: list[Any]) -> Clause:
             return Clause("OPTIONAL" in words(children), of_type(children, GraphPattern), start(meta))

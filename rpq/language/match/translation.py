@@ -203,7 +203,7 @@ class _Translator:
                 self._fail(node.at, f"{name} is {what}, and a node too: rename one of them")
             if known.constant is not None and known.internal not in block.constants:
                 block.constants[known.internal] = known.constant
-                block.inherited.add(known.internal)
+                block.outer_names.add(known.internal)
             term = Variable(known.internal)
         for given in node.properties:
             if given.name != "id":
@@ -225,7 +225,7 @@ class _Translator:
                 block.scope.own[name or ""] = replace(known, constant=constant)
         if node.label is not None:
             self._add_labels(block, term, node.label, node.at, is_lone=is_lone)
-        block.deferred += conjuncts(node.where)
+        block.deferred_conditions += conjuncts(node.where)
         return term
 
     def _add_labels(self, block: Block, term: Term, label: LabelTree, at: int, *, is_lone: bool) -> None:
@@ -265,7 +265,7 @@ class _Translator:
 
     def _check_lone(self, block: Block) -> None:
         """Refuse nodes that stand in no edge."""
-        for internal, name, at in block.lone:
+        for internal, name, at in block.lone_nodes:
             known = any(Variable(internal) in (atom.subject, atom.object) for atom in block.atoms)
             known |= any(internal in algebra.possible_variables(part) for part in block.parts)
             if not known:
@@ -293,8 +293,8 @@ class _Translator:
             edges += self._add_path(block, path, overlapping)
         if differs:
             self._separate(block, edges)
-        conditions = [*block.deferred, *conjuncts(pattern.where)]
-        block.deferred = []
+        conditions = [*block.deferred_conditions, *conjuncts(pattern.where)]
+        block.deferred_conditions = []
         return conditions
 
     def _overlapping(self, paths: Sequence[PathPattern]) -> frozenset[int]:
@@ -350,7 +350,7 @@ class _Translator:
             if node.label is None:
                 known = block.scope.get(node.variable or "")
                 internal = "" if known is None else known.internal
-                block.lone.append((internal, node.variable or "", node.at))
+                block.lone_nodes.append((internal, node.variable or "", node.at))
             return []
         quantified = [one for one in connectors if one.quantifier is not None]
         self._check_mode(path, connectors, quantified)
@@ -471,7 +471,7 @@ class _Translator:
         self.add_atom(block, Atom(source, Label(EdgeEnd(text, self._ends[0])), edge), connector.at)
         self._atoms -= 1
         self.add_atom(block, Atom(edge, Label(EdgeEnd(text, self._ends[1])), target), connector.at)
-        block.deferred += others
+        block.deferred_conditions += others
         return BoundEdge(labels, internal, connector.at)
 
     # --- conditions ------------------------------------------------------------------------------------------------
@@ -543,7 +543,7 @@ class _Translator:
         scope.own = {**sure, **of_optional}
         block = Block(Scope(scope), is_set)
         conditions = self._add_paths(block, pattern)
-        block.inherited.clear()  # nodes with a constant are columns, which its own inequalities read and which join it
+        block.outer_names.clear()  # nodes with a constant are columns, which its own inequalities read and which join it
         self._check_lone(block)
         of_block = algebra.possible_variables(block.operator())
         for name, known in of_optional.items():

@@ -102,7 +102,7 @@ class BoundFilter:
                 found[value.column] = edges.timestamps(ids)
             else:
                 found[value.column] = edges.values(value.name, ids)
-        for same in self._condition.same:
+        for same in self._condition.same_terms:
             left, right = (rows[:, self._place[_column_of(one)]] for one in (same.left, same.right))
             if same.left.kind == "number":
                 left, right = edges.numbers(left), edges.numbers(right)
@@ -507,7 +507,7 @@ class BindingCondition(BoundFilter):
             found[value.column] = (
                 self._names(ids, vertices) if value.kind == "vertex" else edge_values(vertices.edges, value, ids)
             )
-        for same in self._condition.same:
+        for same in self._condition.same_terms:
             left, right = (rows[:, self._place[column_of_value(one)]] for one in (same.left, same.right))
             missing = (left == UNBOUND) | (right == UNBOUND)
             if same.left.kind == "number":

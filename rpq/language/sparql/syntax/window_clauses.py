@@ -64,11 +64,11 @@ class RegisterClause:
 
 @dataclass(frozen=True)
 class WindowClauses:
-    """The clauses of a text, the remaining text, and the places of WINDOW in the body."""
+    """The clauses of a text, the standard SPARQL that remains, and the places of WINDOW in it."""
 
     windows: tuple[WindowClause, ...]
     register: RegisterClause | None
-    rest: str
+    standard_text: str
     uses: frozenset[int]
 
 
@@ -77,7 +77,7 @@ def extract_clauses(source: SourceText) -> WindowClauses:
 
     >>> text = "ASK FROM NAMED WINDOW <w> [RANGE PT2H STEP PT10M] { WINDOW <w> { ?x <a> ?y } }"
     >>> clauses = extract_clauses(SourceText.read(text))
-    >>> clauses.rest[:4], clauses.rest.split(maxsplit=1)[1], str(clauses.windows[0].extent)
+    >>> clauses.standard_text[:4], clauses.standard_text.split(maxsplit=1)[1], str(clauses.windows[0].extent)
     ('ASK ', '{ GRAPH  <w> { ?x <a> ?y } }', 'RANGE 2h STEP 10m')
     """
     return _ClauseExtractor(source).extract()
@@ -90,7 +90,7 @@ class _ClauseExtractor:
         self._source = source
         self._tokens: Sequence[Token] = list(source.tokens())
         self._next = 0
-        self._rest = list(source.parsed)
+        self._characters = list(source.unescaped)
 
     def extract(self) -> WindowClauses:
         windows: list[WindowClause] = []
@@ -123,11 +123,11 @@ class _ClauseExtractor:
                     self._next += 1
                 else:
                     self._name("the name of a window")
-                self._rest[token.start : token.end] = "GRAPH "
+                self._characters[token.start : token.end] = "GRAPH "
                 uses.add(token.start)
             else:
                 self._next += 1
-        return WindowClauses(tuple(windows), self._reports(register, contents), "".join(self._rest), frozenset(uses))
+        return WindowClauses(tuple(windows), self._reports(register, contents), "".join(self._characters), frozenset(uses))
 
     def _reports(self, name: Name | None, contents: list[Token]) -> RegisterClause | None:
         """Return the content of reports: the one that a keyword names, otherwise the whole answer if there is a REGISTER."""
@@ -147,8 +147,8 @@ class _ClauseExtractor:
         clause = read()
         end = self._tokens[self._next - 1].end
         for place in range(start, end):
-            if self._rest[place] not in "\r\n":
-                self._rest[place] = " "
+            if self._characters[place] not in "\r\n":
+                self._characters[place] = " "
         return clause
 
     def _register(self) -> Name:
