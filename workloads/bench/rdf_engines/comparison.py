@@ -88,7 +88,7 @@ class Line:
     about: str
     stream: RdfStream
     origin: str
-    published: float | None = None
+    published_speed: float | None = None
     published_mb: float | None = None
     memory: Callable[[], int] | None = None
     epl: str = ""
@@ -147,7 +147,7 @@ def engine_readings(query: rpq.Query, stream: RdfStream, terms: Terms) -> list[d
     for slide, batch in _pushes(stream):
         started = time.process_time()
         rows = engine.push(batch).to_arrow()
-        if slide >= stream.first:
+        if slide >= stream.first_slide:
             seconds += time.process_time() - started
         if rows.num_rows:
             is_added = rows["op"].to_numpy(zero_copy_only=False) == "+"
@@ -155,7 +155,7 @@ def engine_readings(query: rpq.Query, stream: RdfStream, terms: Terms) -> list[d
             answers += int(is_added.sum()) - int((~is_added).sum())
             checksum += int(np.where(is_added, found, -found).sum())
             total += float(np.where(is_added, weighted, -weighted).sum())
-        if slide >= stream.first:
+        if slide >= stream.first_slide:
             readings.append(
                 driver.Reading(slide=slide, seconds=seconds, answers=answers, checksum=checksum % 2**64, total=total)
             )
@@ -178,7 +178,7 @@ def batch_tuples_per_second(line: Line) -> float:
 
 
 def _measured_slides(stream: RdfStream) -> Iterator[tuple[bool, pa.Table]]:
-    before = int(np.searchsorted(stream.slides, stream.first))
+    before = int(np.searchsorted(stream.slides, stream.first_slide))
     yield False, stream.table.slice(0, before)
     yield True, stream.table.slice(before).combine_chunks()
 
@@ -202,21 +202,21 @@ def _pushes(stream: RdfStream) -> Iterator[tuple[int, pa.RecordBatch]]:
                 start = end
         return
     for slide, part in stream.parts():
-        rows = BATCH_ROWS if slide < stream.first else len(part)
+        rows = BATCH_ROWS if slide < stream.first_slide else len(part)
         for batch in part.combine_chunks().to_batches(max_chunksize=rows):
             yield slide, batch
 
 
 def _record(line: Line, store: driver.Rival, found: driver.RivalRun, ours: Sequence[driver.Reading], own: Record) -> Record:
     """Return the line of the table for a store."""
-    slides = line.stream.slides[line.stream.slides >= line.stream.first]
-    reached = found.readings[-1].slide if found.readings else line.stream.first - 1
+    slides = line.stream.slides[line.stream.slides >= line.stream.first_slide]
+    reached = found.readings[-1].slide if found.readings else line.stream.first_slide - 1
     record: Record = {
         "query": line.query.name,
         "about": line.about,
         "line": f"{line.query.name}, {line.about}",
         "rival": store.name,
-        "published": line.published,
+        "published": line.published_speed,
         "published_mb": line.published_mb,
         **own,
         "rival_bytes": found.loaded_bytes if own["bytes"] else None,
