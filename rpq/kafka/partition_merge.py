@@ -70,7 +70,7 @@ class _Partition:
     bad: deque[tuple[int, int, BadMessage]] = field(default_factory=deque)
     rows: int = 0
     at_end_since: float | None = None
-    idle: bool = False
+    is_idle: bool = False
     progress: tuple[int, int] = (-1, 0)
 
     def add(self, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int) -> None:
@@ -248,7 +248,7 @@ class PartitionMerge:
     def release_all(self) -> None:
         """Stop waiting for partitions: all of them have ended."""
         for line in self._partitions.values():
-            line.idle = True
+            line.is_idle = True
 
     def join(self, place: Place) -> None:
         """Add a new partition."""
@@ -259,8 +259,8 @@ class PartitionMerge:
     ) -> None:
         """Add tuples with their offsets, and bad messages by offset, which were read from a partition up to `position`."""
         line = self._partitions[place]
-        if line.idle:
-            line.idle = False
+        if line.is_idle:
+            line.is_idle = False
             if self._max_delay:
                 self._report("back", place)
         line.at_end_since = None
@@ -277,7 +277,7 @@ class PartitionMerge:
 
     def _bound(self) -> tuple[int, int] | None:
         """Return the (timestamp, number of a partition) before which no tuple can come; None if all are idle."""
-        fronts = [(line.front, number) for number, line in enumerate(self._partitions.values()) if not line.idle]
+        fronts = [(line.front, number) for number, line in enumerate(self._partitions.values()) if not line.is_idle]
         return min(fronts, default=None)
 
     def _mark_idle(self) -> None:
@@ -299,7 +299,7 @@ class PartitionMerge:
             if len(self._partitions) > 1 and not self._is_at_end(line.place, line.position):
                 line.at_end_since = None
                 return
-            line.idle = True
+            line.is_idle = True
             if self._max_delay:
                 self._report("idle", line.place)
 

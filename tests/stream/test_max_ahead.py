@@ -360,7 +360,7 @@ def test_what_was_acknowledged_comes_again_whatever_the_limit_is_now(tmp_path: P
     (tmp_path / "state").write_bytes(before)
     (tmp_path / "state.journal").write_bytes(journal)
     with Served(QUERY, max_ahead="1000x", checkpoint=tmp_path / "state") as served:
-        assert served.service.replayed == 2 and served.service.engine.time == FAR
+        assert served.service.replayed_tuples == 2 and served.service.engine.time == FAR
         assert served.post(("x", "y", "a", 2 * FAR)).status_code == 422
 
 
