@@ -71,8 +71,8 @@ class SliceSize:
 class PushOutcome(NamedTuple):
     """The outcome of one push: the `tuples` that were pushed, from row `start` of a slice on, and their changes.
 
-    `error` is what ended the push, `changes` are then those of the tuples before it, or None, and `rejected_rows` those of
-    the slice that are left out: a tuple, or its whole event.
+    `error` is what ended the push, `changes` are then those of the tuples before it, or None, and `rejected_rows` the
+    rows of the slice that are left out: those of a tuple, or of its whole event.
     """
 
     tuples: pa.RecordBatch
