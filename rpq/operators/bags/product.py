@@ -248,7 +248,7 @@ class Product:
     @property
     def entries(self) -> int:
         """The number of different rows of all parts."""
-        return int(self.bags.bags.different[1:].sum())
+        return int(self.bags.bags.entry_count[1:].sum())
 
     @property
     def nbytes(self) -> int:
@@ -313,7 +313,7 @@ class Distinct:
     @property
     def entries(self) -> int:
         """The number of different rows."""
-        return int(self.bags.bags.different.sum())
+        return int(self.bags.bags.entry_count.sum())
 
     @property
     def nbytes(self) -> int:
@@ -342,7 +342,7 @@ def _combinations(bags, parts, meaning, part):
     count = np.int64(1)
     for other in range(parts.parts[meaning]):
         if other != part:
-            count *= bags.different[_bag(parts, meaning, other)]
+            count *= bags.entry_count[_bag(parts, meaning, other)]
     return count
 
 
@@ -381,7 +381,7 @@ def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
     stride, columns = bags.fields[STRIDE], state[COLUMNS]
     for other in range(number):
         if other != part:
-            parts.at[other] = bags.first[_bag(parts, meaning, other)]
+            parts.at[other] = bags.first_entry[_bag(parts, meaning, other)]
             if parts.at[other] == NONE:
                 return
     while True:
@@ -410,7 +410,7 @@ def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
                 parts.at[turning] = bags.next[parts.at[turning]]
                 if parts.at[turning] != NONE:
                     break
-                parts.at[turning] = bags.first[_bag(parts, meaning, turning)]
+                parts.at[turning] = bags.first_entry[_bag(parts, meaning, turning)]
             turning -= 1
         if turning < 0:
             return
@@ -440,8 +440,8 @@ def _write_turned(bags, rows, weights, events, at, width, event, removes, adds):
         if not (removes if sign < 0 else adds):
             continue
         for i in range(bags.fields[CHANGED]):
-            entry = np.int64(bags.changed[i])
-            was, is_there = bags.before[entry] > 0, bags.counts[entry] > 0
+            entry = np.int64(bags.changed_entries[i])
+            was, is_there = bags.prior_count[entry] > 0, bags.counts[entry] > 0
             if was != is_there and is_there == (sign > 0):
                 for column in range(width):
                     rows[at * width + column] = bags.rows[entry * stride + column]

@@ -217,11 +217,11 @@ class GroupNode(Node):
     def _ids_of_values(self, aggregate: Aggregate, changed: ChangedValues) -> np.ndarray:
         """Return the ids (int32) of an aggregate of different values, of groups."""
         if aggregate.function == "COUNT":
-            return self._ids_of_numbers(changed.different, np.zeros(len(changed.different), np.int64))
+            return self._ids_of_numbers(changed.distinct_values, np.zeros(len(changed.distinct_values), np.int64))
         (end,) = _ENDS[aggregate.function]
         if aggregate.function == "SAMPLE" or aggregate.skips_unbound:
             return changed.ends[end]
-        return np.where(changed.unbound > 0, UNBOUND, changed.ends[end])
+        return np.where(changed.unbound_rows > 0, UNBOUND, changed.ends[end])
 
     def _change_sums(self, keys: np.ndarray, change: WeightedRows) -> tuple[ChangedGroups | ChangedSums, np.ndarray, int]:
         """Return the changed groups, the ids of their counts, sums and averages, and the bound of numbers of groups."""

@@ -121,13 +121,13 @@ class KeyedRows:
     def __init__(self, key_of: Callable[[Row], Key]) -> None:
         self.key_of = key_of
         self._rows: dict[Key, dict[Row, int]] = {}
-        self.different = 0
+        self.distinct_count = 0
         """The number of different rows."""
 
     def clear(self) -> None:
         """Remove everything."""
         self._rows.clear()
-        self.different = 0
+        self.distinct_count = 0
 
     def of(self, key: Key) -> dict[Row, int]:
         """Return the rows with a key and their counts."""
@@ -146,10 +146,10 @@ class KeyedRows:
         after = before + weight
         if after:
             rows[row] = after
-            self.different += before == 0
+            self.distinct_count += before == 0
         else:
             rows.pop(row, None)
-            self.different -= before != 0
+            self.distinct_count -= before != 0
             if not rows:
                 del self._rows[key]
         return after
@@ -167,7 +167,7 @@ class KeyedRows:
     def check(self, name: str) -> None:
         """Assert that every row has a positive count, and that rows are counted right."""
         counts = [count for _, count in self.rows_with_counts()]
-        assert len(counts) == self.different, (name, len(counts), self.different)
+        assert len(counts) == self.distinct_count, (name, len(counts), self.distinct_count)
         assert all(count > 0 for count in counts), f"{name} has a row less than once: {counts}"
         assert all(self._rows.values()), f"{name} has a key without rows"
         assert all(self.key_of(row) == key for key, rows in self._rows.items() for row in rows), name
@@ -262,7 +262,7 @@ class MatchNode(Node):
     def entries(self) -> int:
         if self._matched is not None:
             return self._matched.entries
-        return self._left.different + self._right.different + len(self._partners)
+        return self._left.distinct_count + self._right.distinct_count + len(self._partners)
 
     @property
     def nbytes(self) -> int:

@@ -293,7 +293,7 @@ def change_sums(bags, sums, first_limb, aggregates, changes, count, amounts, pla
             continue
         for j in range(first, written):
             entry = np.int64(groups[j])
-            presence[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
+            presence[j] = (HAD if bags.prior_count[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
             _write_result(sums, first_limb, aggregates, entry, results, j, count)
         settle(bags)
         first, rows = written, np.int64(0)

@@ -111,7 +111,7 @@ class GroupFigures:
     @property
     def entries(self) -> int:
         """The number of groups with rows."""
-        return int(self._bags.bags.different[0])
+        return int(self._bags.bags.entry_count[0])
 
     @property
     def nbytes(self) -> int:
@@ -213,7 +213,7 @@ def change_groups(bags, state, functions, changes, count, numbers, places, group
             continue
         for j in range(first, written):
             entry = np.int64(groups[j])
-            presence[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
+            presence[j] = (HAD if bags.prior_count[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
             for aggregate in range(aggregates):
                 at, function = entry * columns + aggregate * FIGURES, functions[aggregate]
                 many = state.figures[at + NUMBERS]

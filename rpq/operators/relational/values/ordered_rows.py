@@ -197,7 +197,7 @@ class OrderedRows:
     @property
     def entries(self) -> int:
         """The number of distinct rows."""
-        return int(self._bags.bags.different[0])
+        return int(self._bags.bags.entry_count[0])
 
     @property
     def nbytes(self) -> int:
@@ -373,7 +373,7 @@ def _sort_smallest(positions, bags, labels, numbers, count, wanted):
 def _fill_front(positions, bags, labels, numbers):
     """Move the first entries of the rest to the front, which is too short."""
     fields = positions.fields
-    count, entry = np.int64(0), np.int64(bags.first[0])
+    count, entry = np.int64(0), np.int64(bags.first_entry[0])
     while entry != NONE:
         if positions.is_front[entry] == 0:
             positions.buffer[count] = entry
@@ -428,7 +428,7 @@ def _leave(positions, bags, labels, numbers, entry):
     for at in range(place, fields[FRONT]):
         front[at] = front[at + 1]
     positions.is_front[entry] = 0
-    fields[FRONT_ROWS] -= bags.before[entry]
+    fields[FRONT_ROWS] -= bags.prior_count[entry]
     return place
 
 
@@ -454,8 +454,8 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
     touched = fields[NEEDED]  # the first place of the front that changed, of those that matter
     changed, departed = bags.fields[CHANGED], np.int64(0)
     for i in range(changed):
-        entry = np.int64(bags.changed[i])
-        had, count = bags.before[entry], bags.counts[entry]
+        entry = np.int64(bags.changed_entries[i])
+        had, count = bags.prior_count[entry], bags.counts[entry]
         if (had > 0) == (count > 0):
             if had != count and positions.is_front[entry] != 0:
                 fields[FRONT_ROWS] += count - had
@@ -493,8 +493,8 @@ def _settle(positions, bags, labels, numbers, event, at, rows, weights, events):
             positions.is_front[entry] = 2
             position = behind
     for i in range(changed + departed):
-        entry = np.int64(bags.changed[i] if i < changed else positions.departed[i - changed])
-        if walked == 0 and i < changed and bags.before[entry] == bags.counts[entry]:
+        entry = np.int64(bags.changed_entries[i] if i < changed else positions.departed[i - changed])
+        if walked == 0 and i < changed and bags.prior_count[entry] == bags.counts[entry]:
             continue  # its rows left and returned in this event, which changes nothing at the positions
         if positions.is_front[entry] != 2:
             wanted = bags.counts[entry] if end == NO_END else np.int64(0)
@@ -515,7 +515,7 @@ def change_positions(positions, bags, labels, numbers, changes, of_changes, of_e
         begin = end = at[0]
         while end < count and of_events[end] == of_events[begin]:
             end += 1
-        front = fields[FRONT] + min(fields[NEEDED] + fields[SPARE], bags.different[0] + end - begin)
+        front = fields[FRONT] + min(fields[NEEDED] + fields[SPARE], bags.entry_count[0] + end - begin)
         if at[1] + 2 * front + 2 * (end - begin) > room:
             return
         for i in range(begin, end):
