@@ -154,9 +154,9 @@ class Evaluation:
             self.running, self.graph, self.vertices, self.labels, most_rows=self.row_guard.most, witness=witness
         )
         self._crew = Crew(threads)
-        self._upcoming: _NextChunk | None = None
+        self._next_chunk: _NextChunk | None = None
         self._single = SingleTuple()
-        self._uncounted = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
+        self._uncounted_outcomes = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
         self._singles = 0  # single tuples since the last check whether to collect, which costs as much as a tuple
         self._check_interval = min(64, capacity)
         self._vertex_room = 0  # there is room for vertex ids below this
@@ -253,11 +253,11 @@ class Evaluation:
                 failure = applied.failure
                 first += count
                 if first < end:
-                    count = self._length_of_chunk(tuples, first) if self._upcoming is None else self._upcoming.tuples
+                    count = self._length_of_chunk(tuples, first) if self._next_chunk is None else self._next_chunk.tuples
         finally:
-            if self._upcoming is not None:
-                self._upcoming.drop(self.intake)
-                self._upcoming = None
+            if self._next_chunk is not None:
+                self._next_chunk.drop(self.intake)
+                self._next_chunk = None
         failed = None if failure is None else failure.row
         if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
             rows, counts = [], np.zeros(2, np.int64)  # the rows before the first tuple came with it
@@ -301,7 +301,7 @@ class Evaluation:
 
     def _take_in(self, tuples: Columns, first: int, count: int) -> IntakeChunk:
         """Return the ids of a chunk, which may be known already."""
-        upcoming, self._upcoming = self._upcoming, None
+        upcoming, self._next_chunk = self._next_chunk, None
         if upcoming is None:
             return self.intake.chunk(self._label_ids(tuples, first, count))
         return self.intake.finish(upcoming.naming.result())
@@ -314,7 +314,7 @@ class Evaluation:
         has_many_new_names = self.intake.interned - interned > count // 4
         # Edges that are vertices get ids before another thread gives some to names.
         derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
-        self._upcoming = self._name_next(tuples, first + count)
+        self._next_chunk = self._name_next(tuples, first + count)
         tuple_of = None if derived is None else derived.row  # the tuple of each edge, None where each is that of one
         self.guard.places = self.row_guard.places = tuple_of
         chunk = taken.chunk if derived is None else derived.chunk
@@ -347,8 +347,8 @@ class Evaluation:
         if not (collect or is_netted):
             details = details._replace(counts_only=True)
         failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details, extra_task=extra_task)
-        if self._upcoming is not None:
-            self._upcoming.wait()  # from here on names are read
+        if self._next_chunk is not None:
+            self._next_chunk.wait()  # from here on names are read
         before = None if failure is None or failure.row is None else failure.row - first
         if before is not None and tuple_of is not None:
             before = int(np.searchsorted(tuple_of, before))
@@ -384,10 +384,10 @@ class Evaluation:
         if running.queries_with_budget:
             self.output.note_overruns(first)
         if failure is None:
-            if self._upcoming is None:
+            if self._next_chunk is None:
                 self.collector.collect_if_due()
             elif self.multigraph is None:
-                self.collector.collect_if_due(self._upcoming.named_chunk)
+                self.collector.collect_if_due(self._next_chunk.named_chunk)
             self.midway = False
         is_late = outcome == LATE
         late_rows = is_late.nonzero()[0] + first if np.count_nonzero(is_late) else _NONE
@@ -584,7 +584,7 @@ class Evaluation:
         count = len(labels)
         if count == 1:
             own.label[0], own.delete[0] = labels[0], deletes[0]
-            outcome, counts = self._uncounted
+            outcome, counts = self._uncounted_outcomes
             graph.resolve_one(single.view, outcome, counts=counts)
             return own, single.view, NO_DETAILS
         self._make_room(count, _NO_VERTICES)

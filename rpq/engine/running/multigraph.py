@@ -157,7 +157,7 @@ class Multigraph:
         self._is_read = is_read
         self.readings = EdgeReadings(labels)
         """The queries and their readings."""
-        self._tracked: dict[str, Hashable] = {}
+        self._tracker_keys: dict[str, Hashable] = {}
         """The keys of trackers, by the queries about paths in time order whose content does not follow from timestamps."""
         self._capacity = capacity
         self._sets_after_collect = 1024
@@ -235,13 +235,13 @@ class Multigraph:
         assert self.parallel is not None
         if self.window_edges is not None or not (is_late or isinstance(reading.window, CountWindow)):
             return
-        key = self._tracked[name] = count_key(reading, name if is_late else None)
+        key = self._tracker_keys[name] = count_key(reading, name if is_late else None)
         if key not in self.parallel.trackers:
             self.parallel.track(key, ContentTracker(reading.window, partial(self.readings.counted_labels, reading.labels)))
 
     def tracker_of(self, name: str) -> Hashable | None:
         """Return the key of the tracker of a query, None where its content follows from timestamps."""
-        return self._tracked.get(name)
+        return self._tracker_keys.get(name)
 
     def tracks(self, key: Hashable) -> bool:
         """Return whether parallel edges have the slides at which they leave a content."""
@@ -313,7 +313,7 @@ class Multigraph:
         self.readings.remove(names)
         for name in names:
             self.outcome_counts.remove(name)
-            if (key := self._tracked.pop(name, None)) is not None and key not in self._tracked.values():
+            if (key := self._tracker_keys.pop(name, None)) is not None and key not in self._tracker_keys.values():
                 assert self.parallel is not None
                 self.parallel.untrack(key)
         self._set_conditions()
@@ -332,7 +332,7 @@ class Multigraph:
 
     def keeps_parallel(self, labels: LabelSet) -> bool:
         """Return whether all edges with some labels are in `parallel`, as queries over windows of time need them too."""
-        known = [question.label_set for question in self.readings.ordered_questions if question.name not in self._tracked]
+        known = [one.label_set for one in self.readings.ordered_questions if one.name not in self._tracker_keys]
         if labels in known or labels.has_others:
             return labels in known
         return all(any(one.has(label) for one in known) for label in labels.named)

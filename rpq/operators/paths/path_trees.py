@@ -158,7 +158,7 @@ class PathTrees:
         self._unread_trees = 0  # roots without a reader whose trees still exist
         self._met_vertices: np.ndarray | None = None
         self._numbers: Mapping[str, int] | None = None
-        self._unnumbered: dict[int, Reader] = {}  # by place: those whose numbers are not known
+        self._unnumbered_readers: dict[int, Reader] = {}  # by place: those whose numbers are not known
         self._current_size: _IndexSize | None = None
         self._latency_copy: tuple[bytes, np.ndarray] | None = None
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
@@ -212,7 +212,7 @@ class PathTrees:
             latency_before=self.latency(),
         )
         self.readers[place] = reader
-        self._unnumbered[place] = reader
+        self._unnumbered_readers[place] = reader
         if roots is None:
             self._whole.append(reader)
         else:
@@ -227,7 +227,7 @@ class PathTrees:
         """
         del self.readers[reader.place]
         self._waiting.pop(reader.place, None)
-        self._unnumbered.pop(reader.place, None)
+        self._unnumbered_readers.pop(reader.place, None)
         if not self.readers:
             return
         self._rows[reader.place] = 0
@@ -440,10 +440,10 @@ class PathTrees:
 
     def _learn_numbers(self, numbers: Mapping[str, int]) -> None:
         if numbers is not self._numbers:
-            self._numbers, self._unnumbered = numbers, {**self.readers}
-        for place, reader in self._unnumbered.items():
+            self._numbers, self._unnumbered_readers = numbers, {**self.readers}
+        for place, reader in self._unnumbered_readers.items():
             self._number_of[place] = numbers[reader.name]
-        self._unnumbered.clear()
+        self._unnumbered_readers.clear()
 
     def _delta(self, pairs: np.ndarray, ends: np.ndarray, **events: np.ndarray) -> PathDelta:
         nothing = np.zeros(0, np.int64)

@@ -98,7 +98,7 @@ class PatternHost:
         """The queries whose answer changes with the time of the report."""
         self.chunk_times = self._times = np.zeros(0, np.int64)
         """The timestamps of the last chunk, whose rows are still to be returned."""
-        self._undivided: dict[int, Callable[[], None]] = {}  # parts that threads may divide, and the function that does
+        self._undivided_parts: dict[int, Callable[[], None]] = {}  # parts that threads may divide, and how
         self.tuples = 0
         """The number of applied tuples."""
         self.is_delete = np.zeros(0, np.uint8)
@@ -124,8 +124,8 @@ class PatternHost:
         self._memberships: dict[Hashable, WindowMembership] = {} if lead is None else lead._memberships
         self._graph: SnapshotGraph | None = None
         self._vertices: VertexDictionary | None = None
-        self._delivered = DeliveredRows()
-        self._sink = self._delivered
+        self._delivered_rows = DeliveredRows()
+        self._sink = self._delivered_rows
         self._live = LivePatterns(
             self.store,
             self.tables,
@@ -280,12 +280,12 @@ class PatternHost:
 
     def divide_if_worth_it(self, part: int, divide: Callable[[], None]) -> None:
         """Call `divide` between chunks once a part has caused so much work that threads should divide it."""
-        self._undivided[part] = divide
+        self._undivided_parts[part] = divide
 
     def review(self) -> None:
         """Divide parts that cause much work; to be called between chunks. O(parts that may be divided)."""
-        for part in [part for part in self._undivided if self._live.choice.rows_a_change(part) >= WORTH_DIVIDING]:
-            divide = self._undivided.pop(part)
+        for part in [part for part in self._undivided_parts if self._live.choice.rows_a_change(part) >= WORTH_DIVIDING]:
+            divide = self._undivided_parts.pop(part)
             if self._holders[part] == 1:
                 divide()
 
@@ -350,7 +350,7 @@ class PatternHost:
         if self._holders[number]:
             return
         self.tables.remove(number)
-        self._undivided.pop(number, None)
+        self._undivided_parts.pop(number, None)
         del self._parts[number], self._holders[number], self._cells[number]
         key = self._keys.pop(number)
         if self._equal_parts.get(key) == number:
@@ -406,7 +406,7 @@ class PatternHost:
     def _take(self, live: LivePatterns) -> None:
         """Store the delivered rows. Raises `RowLimitError` where one event has brought too many rows already."""
         output = live.output
-        is_of_stream = self._sink is self._delivered
+        is_of_stream = self._sink is self._delivered_rows
         # Only the values of rows determine which of them belong to a share.
         only_counts = is_of_stream and self._counts_only and self.is_whole
         some = self._other_parts if only_counts and len(self._other_parts) < len(self._parts) else None
@@ -424,7 +424,7 @@ class PatternHost:
         """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
         assert self._rows.limit is not None
         select = None if self.is_whole else lambda part, rows: self.are_own(rows, self._cells[part])
-        counts = self._delivered.rows_of_event(order, time, select)
+        counts = self._delivered_rows.rows_of_event(order, time, select)
         reported = {part: rows for part, rows in counts.items() if part in self._result_parts}
         self._most_rows = max(reported.values(), default=0)
         if self._most_rows > self._rows.limit:
@@ -511,7 +511,7 @@ class PatternHost:
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
-        self._delivered.clear()
+        self._delivered_rows.clear()
         self._times = chunk.timestamp
         self._most_rows = self._granted_bytes = 0
         self._is_by_tuple, self._counts_only = details.first is None, details.counts_only
@@ -568,7 +568,7 @@ class PatternHost:
     @property
     def has_rows(self) -> bool:
         """True if the last chunk changed rows of parts, or moved the time that a query reads."""
-        return bool(len(self._delivered)) or bool(self.readers_of_report_time)
+        return bool(len(self._delivered_rows)) or bool(self.readers_of_report_time)
 
     def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows of the last chunk by the number of the query, only those `before` a tuple of it if given.
@@ -576,8 +576,8 @@ class PatternHost:
         To be called once a chunk.
         """
         self.chunk_times = self._times if before is None else self._times[:before]
-        deltas = self._deltas_of(self._delivered, before=before, timed=self.readers_of_report_time)
-        self._delivered.clear()
+        deltas = self._deltas_of(self._delivered_rows, before=before, timed=self.readers_of_report_time)
+        self._delivered_rows.clear()
         return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
 
     def is_silent(self, orders: np.ndarray) -> np.ndarray:
@@ -611,7 +611,7 @@ class PatternHost:
 
     def advance(self, time: int) -> None:
         """Move the stream time without a tuple; `deltas` returns the rows. Raises `LimitError`."""
-        self._delivered.clear()
+        self._delivered_rows.clear()
         self._times = np.array([time])
         self._most_rows = self._granted_bytes = 0
         self._is_by_tuple, self._counts_only, self.first = True, False, None
@@ -631,7 +631,8 @@ class PatternHost:
     @property
     def nbytes(self) -> int:
         """The size in memory, in bytes."""
-        shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self._hashes.nbytes
+        shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._hashes.nbytes
+        shared += self._delivered_rows.nbytes
         of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._own_memberships)
         return shared + of_paths + self._bytes_of_members()
 
@@ -661,7 +662,7 @@ class PatternHost:
 
         `need` is the code that a kernel returned.
         """
-        delivered, piece = self._delivered.nbytes, self._live.nbytes
+        delivered, piece = self._delivered_rows.nbytes, self._live.nbytes
         if need == tables.NEED_OUTPUT and delivered + piece <= self._granted_bytes:
             return  # adding up the memory in use takes as long as some thousand rows
         size = self.nbytes

@@ -145,7 +145,7 @@ class RunningEdgeValues(RunningPattern):
         self.term_texts = self._terms if is_typed else None
         self.holds_vertices = is_typed
         of_edges = {edge_column(name) for name in pattern.edge_variables}
-        self._differing = [place for place, name in enumerate(columns) if name not in of_edges]
+        self._differing_places = [place for place, name in enumerate(columns) if name not in of_edges]
         self._is_isomorphic = question.matching == "isomorphism"
         self._constants = sorted({constant.name for constant in pattern.constants}) if self._is_isomorphic else []
         super().__init__(question, resources, divided_by=divided_by)
@@ -213,7 +213,7 @@ class RunningEdgeValues(RunningPattern):
     def _are_different(self, rows: np.ndarray) -> np.ndarray:
         """Return in which rows all vertices and constants are pairwise different. Edges do not matter."""
         found = np.ones(len(rows), bool)
-        columns: list[np.ndarray | int | None] = [rows[:, place] for place in self._differing]
+        columns: list[np.ndarray | int | None] = [rows[:, place] for place in self._differing_places]
         columns += [self._host.constants.id_of(name) for name in self._constants]
         for one, other in combinations(columns, 2):
             if isinstance(one, np.ndarray):
@@ -327,7 +327,7 @@ class RunningEdgeValues(RunningPattern):
                 )
         if any(vertex < 0 for vertex in known.values()):
             return None
-        names = [variable(name) for name in self._joined.columns]
+        names = [variable(name) for name in self._joined_pattern.columns]
         for _, parts in self._meanings_with_parts():
             bindings = bindings_of(parts, known, self._host)
             while some := [*islice(bindings, _MOST_ROWS)]:
@@ -344,7 +344,7 @@ class RunningEdgeValues(RunningPattern):
         """Yield the variables and blank nodes of a binding with their values. The values of edges depend on their
         identity."""
         of_edges = {edge_column(name): name for name in self.question.pattern.edge_variables}
-        for name in self._joined.columns:
+        for name in self._joined_pattern.columns:
             identity = binding[variable(name)]
             if name not in of_edges:
                 yield name if name.startswith("_:") else f"?{name}", vertices.name_of(identity)

@@ -64,16 +64,16 @@ class Network:
 
     def __init__(self, plan: NetworkPlan) -> None:
         self.top = plan.top
-        self.planned = [*_topological_order(plan.top)]
-        self._places = {id(node): place for place, node in enumerate(self.planned)}
+        self.planned_nodes = [*_topological_order(plan.top)]
+        self._places = {id(node): place for place, node in enumerate(self.planned_nodes)}
         self._leaves = [self._places[id(leaf)] for leaf, _ in plan.leaves]
-        self.run_by(self.planned)
+        self.run_by(self.planned_nodes)
 
     def run_by(self, nodes: Sequence[Node]) -> None:
         """Use these operators in place of the planned ones, each of which equals one of them."""
         self.nodes = [*nodes]
         self.steps = Steps()
-        for planned, node in zip(self.planned, self.nodes, strict=True):
+        for planned, node in zip(self.planned_nodes, self.nodes, strict=True):
             self.steps.add(node, (self.nodes[place] for place in self.places_of_inputs(planned)))
         self._output = self.steps.place_of(self.output)
         self._forgetful = [node for node in self.steps if type(node).forget is not Node.forget]
@@ -95,8 +95,9 @@ class Network:
     @property
     def is_plain(self) -> bool:
         """True if the net rows of the kernels are its rows: it only selects columns of one leaf."""
-        return all(not node.inputs or (len(node.inputs) == 1 and not node.describe_state()) for node in self.planned) and (
-            sum(not node.inputs for node in self.planned) == 1
+        is_chain = sum(not node.inputs for node in self.planned_nodes) == 1
+        return is_chain and all(
+            not node.inputs or (len(node.inputs) == 1 and not node.describe_state()) for node in self.planned_nodes
         )
 
     @property
@@ -156,7 +157,7 @@ class Network:
 
     def operator_sizes(self) -> list[tuple[str, int, int]]:
         """Return (description, entries, bytes) of each operator that stores something."""
-        pairs = zip(self.planned, self.nodes, strict=True)
+        pairs = zip(self.planned_nodes, self.nodes, strict=True)
         return [(planned.describe(), node.entries, node.nbytes) for planned, node in pairs if node.entries]
 
     def describe(self) -> str:
@@ -227,9 +228,9 @@ class ConnectedNetworks:
         self._networks = networks
         self._steps = Steps()
         for network in networks:
-            for planned, node in zip(network.planned, network.nodes, strict=True):
+            for planned, node in zip(network.planned_nodes, network.nodes, strict=True):
                 self._steps.add(node, (network.nodes[place] for place in network.places_of_inputs(planned)))
-        self._changed: Mapping[int, Delta] | None = None
+        self._read_deltas: Mapping[int, Delta] | None = None
         self._waiting: set[Network] = set()  # networks that have not read their change
         self._outputs: list[WeightedRows] = []
         self._events = np.zeros((0, 2), np.int64)
@@ -248,7 +249,7 @@ class ConnectedNetworks:
         All networks change at the first call with these changes; each of them that has such a part calls once. `convert`
         converts changes of leaves to bags.
         """
-        if self._changed is not changed:
+        if self._read_deltas is not changed:
             leaves: LeafChanges = {}
             self._waiting = set()
             for other, read in self._networks.items():
@@ -258,11 +259,11 @@ class ConnectedNetworks:
                     leaves |= mine
             bags, self._events = convert(leaves)
             self._outputs = self._steps.run(bags, is_first=False)
-            self._changed = changed
+            self._read_deltas = changed
         output, events = self._outputs[self._steps.place_of(network.output)], self._events
         self._waiting.discard(network)
         if not self._waiting:
-            self._changed, self._outputs = None, []
+            self._read_deltas, self._outputs = None, []
         return output, events
 
 
@@ -279,7 +280,7 @@ class SharedOperators:
         self._nodes: dict[Hashable, Node] = {}
         self._keys: dict[Node, Hashable] = {}
         self._users: dict[Node, dict[Network, None]] = {}
-        self._connected: dict[Network, ConnectedNetworks] = {}
+        self._connected_networks: dict[Network, ConnectedNetworks] = {}
 
     def __len__(self) -> int:
         return len(self._networks)
@@ -296,7 +297,7 @@ class SharedOperators:
         """
         key_of = {id(leaf): key for leaf, key in zip(network.leaves, keys, strict=True)}
         nodes: list[Node] = []
-        for planned in network.planned:
+        for planned in network.planned_nodes:
             inputs = tuple(id(nodes[place]) for place in network.places_of_inputs(planned))
             key = type(planned), key_of.get(id(planned), planned.parameters), inputs
             node = self._nodes.setdefault(key, planned)
@@ -305,7 +306,7 @@ class SharedOperators:
             nodes.append(node)
         network.run_by(nodes)
         self._networks[network] = read
-        self._connected.clear()
+        self._connected_networks.clear()
 
     def leave(self, network: Network) -> None:
         """Remove a network, and the operators that no other network has."""
@@ -315,11 +316,11 @@ class SharedOperators:
             del users[network]
             if not users:
                 del self._users[node], self._nodes[self._keys.pop(node)]
-        self._connected.clear()
+        self._connected_networks.clear()
 
     def connected_networks(self, network: Network) -> ConnectedNetworks:
         """Return the networks that share operators with a network. O(1) after the first call for their set."""
-        found = self._connected.get(network)
+        found = self._connected_networks.get(network)
         if found is None:
             members = {network: self._networks[network]}
             waiting = [network]
@@ -329,7 +330,7 @@ class SharedOperators:
                         members[other] = self._networks[other]
                         waiting.append(other)
             found = ConnectedNetworks(members)
-            self._connected |= dict.fromkeys(members, found)
+            self._connected_networks |= dict.fromkeys(members, found)
         return found
 
     def users(self, node: Node) -> int:

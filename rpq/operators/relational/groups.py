@@ -83,7 +83,7 @@ class GroupNode(Node):
         self._groups: dict[Row, _Group] = {}
         self.is_isolated = False
         """True if its rows are joined with no others, so that their numbers need not be ids of terms."""
-        self._summed: SummedGroups | None = None
+        self._summed_groups: SummedGroups | None = None
         self._exact: ExactSums | None = None
         self._by_value: GroupedValues | None = None
         self._of_sums = [
@@ -119,9 +119,9 @@ class GroupNode(Node):
     def begin(self) -> WeightedRows:
         self._groups.clear()
         keys = len(self._keys)
-        self._summed = self._exact = self._by_value = None
+        self._summed_groups = self._exact = self._by_value = None
         if self._is_compiled and (self._of_sums or not self._of_values):
-            self._summed = SummedGroups(keys, self._summed_as)
+            self._summed_groups = SummedGroups(keys, self._summed_as)
         if self._of_values:
             arguments = [
                 Argument(ends=tuple({*ends}))
@@ -200,7 +200,7 @@ class GroupNode(Node):
                 one = self._aggregates[place]
                 after[place] = self._ids_of_values(one, of_arguments[one.argument])
             room = self._by_value.room
-        if self._summed is not None or self._exact is not None:
+        if self._summed_groups is not None or self._exact is not None:
             # These are the same groups in the same order, under other numbers.
             groups, of_sums, room = self._change_sums(keys, change)
             if after is None:
@@ -225,12 +225,12 @@ class GroupNode(Node):
 
     def _change_sums(self, keys: np.ndarray, change: WeightedRows) -> tuple[ChangedGroups | ChangedSums, np.ndarray, int]:
         """Return the changed groups, the ids of their counts, sums and averages, and the bound of numbers of groups."""
-        if self._summed is not None:
+        if self._summed_groups is not None:
             numbers = self._small_numbers(change)
-            groups = None if numbers is None else self._summed.change(keys, change.weights, change.events, numbers)
+            groups = None if numbers is None else self._summed_groups.change(keys, change.weights, change.events, numbers)
             if groups is not None:
-                return groups, self._ids(groups.dividends, groups.divisors), self._summed.room
-            self._continue_exactly(self._summed)
+                return groups, self._ids(groups.dividends, groups.divisors), self._summed_groups.room
+            self._continue_exactly(self._summed_groups)
         assert self._exact is not None
         sums = self._exact.change(keys, change.weights, change.events, self._all_amounts(change))
         return sums, self._ids_of_results(sums.types, sums.high, sums.low), self._exact.room
@@ -290,7 +290,7 @@ class GroupNode(Node):
     def _continue_exactly(self, summed: SummedGroups) -> None:
         """Replace the sums of small integers by exact sums of any numbers."""
         self._exact = ExactSums.of_integers(len(self._keys), self._summed_as, *summed.state)
-        self._summed = None
+        self._summed_groups = None
         results = self._exact.results()
         # The group without keys has an output even without rows; other groups without rows have none.
         count = self._exact.room if self._keys else 1
@@ -366,7 +366,7 @@ class GroupNode(Node):
     @property
     def _kernels(self) -> list[SummedGroups | ExactSums | GroupedValues]:
         """The owner of the groups where kernels maintain the aggregates."""
-        return [one for one in (self._summed, self._exact, self._by_value) if one is not None]
+        return [one for one in (self._summed_groups, self._exact, self._by_value) if one is not None]
 
     @property
     def entries(self) -> int:

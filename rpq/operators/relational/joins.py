@@ -209,7 +209,7 @@ class MatchNode(Node):
     ) -> None:
         super().__init__(columns, sure, left, right)
         self._agreement = agreement
-        self._matched = matched
+        self._matched_rows = matched
         self._left = KeyedRows(agreement.key_of_left)
         self._right = KeyedRows(agreement.key_of_right)
         self._counts_partners = counts_partners and matched is None
@@ -222,16 +222,16 @@ class MatchNode(Node):
         return self._agreement.parameters
 
     def begin(self) -> WeightedRows:
-        if self._matched is not None:
-            self._matched.clear()
+        if self._matched_rows is not None:
+            self._matched_rows.clear()
         self._left.clear()
         self._right.clear()
         self._partners.clear()
         return WeightedRows.empty(self.width)
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
-        if self._matched is not None:
-            return self._matched.change(*changes)
+        if self._matched_rows is not None:
+            return self._matched_rows.change(*changes)
         self._output = []
         for event, (lefts, rights) in group_by_event(*(change.net() for change in changes)):
             self._change_event(event, lefts, rights)
@@ -260,25 +260,25 @@ class MatchNode(Node):
 
     @property
     def entries(self) -> int:
-        if self._matched is not None:
-            return self._matched.entries
+        if self._matched_rows is not None:
+            return self._matched_rows.entries
         return self._left.distinct_count + self._right.distinct_count + len(self._partners)
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes if self._matched is None else self._matched.nbytes
+        return super().nbytes if self._matched_rows is None else self._matched_rows.nbytes
 
     def ids(self) -> Iterable[int] | np.ndarray:
-        if self._matched is not None:
-            return self._matched.ids()
+        if self._matched_rows is not None:
+            return self._matched_rows.ids()
         return chain(self._left.ids(), self._right.ids())
 
     def _key_text(self) -> str:
         return ", ".join(f"?{name}" for name in (*self._agreement.key, *self._agreement.optional_columns))
 
     def _check(self) -> None:
-        if self._matched is not None:
-            self._matched.check()
+        if self._matched_rows is not None:
+            self._matched_rows.check()
         self._left.check("the left side")
         self._right.check("the right side")
         if self._counts_partners:
@@ -575,8 +575,8 @@ class ExistsNode(MatchNode):
         return super().entries + len(self._counts)
 
     def ids(self) -> Iterable[int] | np.ndarray:
-        if self._matched is not None:
-            return self._matched.ids()
+        if self._matched_rows is not None:
+            return self._matched_rows.ids()
         keys = (key if isinstance(key, tuple) else (key,) for key in self._counts)
         return chain(self._marks or (), super().ids(), chain.from_iterable(keys))
 

@@ -91,12 +91,12 @@ class RunningMatch(RunningSparql):
         self._own_columns = result_columns(question.translation)
         self.has_witnesses = not any(column.is_aggregate for column in question.translation.columns)
         self._body = rewrite(question.parsed.body)
-        self._planned: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Part]]]]] = {}
+        self._planned_parts: dict[Conjunction, tuple[dict[str, int | None], list[tuple[Meaning, list[Part]]]]] = {}
         super().__init__(question, resources, pool=pool, divided_by=divided_by)
         self._search = SolutionSearch(self._terms, self._matches)
 
     def _enter(self) -> None:
-        self._planned.clear()  # the numbers of relations may be others
+        self._planned_parts.clear()  # the numbers of relations may be others
         super()._enter()
 
     @property
@@ -165,7 +165,7 @@ class RunningMatch(RunningSparql):
     def _meanings_with_parts(self, conjunction: Conjunction) -> list[tuple[Meaning, list[Part]]]:
         """Return the meanings of a conjunction that may have matches, each with the parts of its plan."""
         ids = {name: self._host.constants.id_of(name) for name in self._names}
-        known = self._planned.get(conjunction)
+        known = self._planned_parts.get(conjunction)
         if known is not None and known[0] == ids:
             return known[1]
         found: list[tuple[Meaning, list[Part]]] = []
@@ -179,7 +179,7 @@ class RunningMatch(RunningSparql):
                 ]
                 conditions = [condition_part(atom) for plan in plans for atom in plan.conditions]
                 found.append((meaning, [*(part for plan in plans for part in plan.parts), *conditions]))
-        self._planned[conjunction] = ids, found
+        self._planned_parts[conjunction] = ids, found
         return found
 
     def _relation_of(self, edge: MeaningEdge) -> int:

@@ -159,7 +159,7 @@ class WindowEdges:
         """True if static edges are in the graph, where nothing hides them."""
         self._labels_of = labels_of
         self._are_ordered = are_ordered
-        self._ordered = np.zeros(0, np.uint8)  # as of the last tuples
+        self._ordered_labels = np.zeros(0, np.uint8)  # as of the last tuples
         self._keeps_all = keeps_all
         self._capacity = capacity
         self._edges: dict[Hashable, WindowEdge] = {}
@@ -168,7 +168,7 @@ class WindowEdges:
         """For each edge of the graph the keys of the edges that are it, with their timestamps."""
         self._statics: dict[Hashable, list[Link]] = {}
         """The edges of the graph that static edges are, by their keys."""
-        self._leaving: list[tuple[int, int, Hashable]] = []
+        self._departures: list[tuple[int, int, Hashable]] = []
         """A heap of the times at which edges leave a window of time, with their numbers and keys; some may be gone."""
         self._since_collect = 0
 
@@ -241,7 +241,7 @@ class WindowEdges:
         `keys` are those of the edges, None for a delete without one, and `now` the stream times after the tuples. `is_read`
         says of each tuple whether a query reads its label, and `is_plain` whether one does without a condition.
         """
-        found, self._ordered = _Changes(), self._are_ordered()
+        found, self._ordered_labels = _Changes(), self._are_ordered()
         outcome = np.full(len(chunk.label), IRRELEVANT, np.uint8)
         prior_timestamp, prior_label = np.full(len(outcome), ABSENT_VERSION, np.int64), chunk.label.copy()
         ends = chunk.source, chunk.label, chunk.target
@@ -345,11 +345,11 @@ class WindowEdges:
 
     def _expire(self, row: int, now: int, found: _Changes) -> None:
         """Remove the edges whose time is over, each boundary in an event of its own."""
-        if not self._leaving or self._leaving[0][0] > now:
+        if not self._departures or self._departures[0][0] > now:
             return
         events: dict[int, list[WindowEdge]] = {}
-        while self._leaving and self._leaving[0][0] <= now:
-            boundary, number, key = heapq.heappop(self._leaving)
+        while self._departures and self._departures[0][0] <= now:
+            boundary, number, key = heapq.heappop(self._departures)
             edge = self._edges.get(key)
             if edge is not None and edge.number == number:
                 events.setdefault(boundary, []).append(edge)
@@ -386,7 +386,7 @@ class WindowEdges:
         self._number(edge)
         if isinstance(self.window, Window):
             boundary = self.window.expiry_slide(edge.timestamp) * self.window.slide
-            heapq.heappush(self._leaving, (boundary, edge.number, edge.key))
+            heapq.heappush(self._departures, (boundary, edge.number, edge.key))
         self._by_ends.setdefault(edge.ends, {})[edge.key] = None
         links = self._links_of(edge)
         for link in links:
@@ -413,7 +413,7 @@ class WindowEdges:
                 del self._links[link]
 
     def _is_ordered(self, link: Link) -> bool:
-        return bool(link[1] < len(self._ordered) and self._ordered[link[1]])
+        return bool(link[1] < len(self._ordered_labels) and self._ordered_labels[link[1]])
 
     def _time_of(self, link: Link) -> int:
         return max(self._links[link].values())
@@ -510,7 +510,7 @@ class WindowEdges:
         if isinstance(self.window, CountWindow):
             assert all(number > self.window.lower_bound(self.number) for number in numbers), "an edge has left the window"
         if isinstance(self.window, Window):
-            leaving = {(number, key) for _, number, key in self._leaving}
+            leaving = {(number, key) for _, number, key in self._departures}
             assert all((edge.number, edge.key) in leaving for edge in self), "an edge never leaves"
         assert all(key == edge.key for key, edge in self._edges.items()), "an edge has another key"
         assert sorted((edge.ends, str(edge.key)) for edge in self) == sorted(

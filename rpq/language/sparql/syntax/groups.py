@@ -402,7 +402,7 @@ class GroupReader:
         self._window: str | None = None
         self._out_of_sight: list[tuple[str, int]] = []
         """Variables, by their names in the text, that a FILTER uses and its own group does not bind, with the places."""
-        self._correlated = 0
+        self._enclosing_count = 0
         """The number of EXISTS and OPTIONAL that enclose the current group."""
 
     def group(self, node: Any, scope: Scope, *, optional: bool = False) -> tuple[Operator, list[Formula]]:
@@ -429,7 +429,7 @@ class GroupReader:
         if optional:
             return operator, [condition for condition, _ in conditions]
         for condition, place in conditions:
-            if not self._correlated:
+            if not self._enclosing_count:
                 hidden = _plain_variables(condition) - possible_variables(operator)
                 self._out_of_sight.extend((source_name(name), place) for name in sorted(hidden))
             operator = make_filter(operator, condition)
@@ -468,9 +468,9 @@ class GroupReader:
             case "GroupOrUnionGraphPattern":
                 return make_join(operator, make_union(*(self.group(one, scope)[0] for one in part.graph)))
             case "OptionalGraphPattern":
-                self._correlated += 1
+                self._enclosing_count += 1
                 right, conditions = self.group(part.graph, scope, optional=True)
-                self._correlated -= 1
+                self._enclosing_count -= 1
                 return LeftJoin(operator, right, _conjoin(conditions))
             case "MinusGraphPattern":
                 return Minus(operator, self.group(part.graph, scope)[0])
@@ -549,9 +549,9 @@ class GroupReader:
             self._window = around
 
     def _body_of_exists(self, node: Any, scope: Scope) -> Operator:
-        self._correlated += 1
+        self._enclosing_count += 1
         body = self.group(node, scope)[0]
-        self._correlated -= 1
+        self._enclosing_count -= 1
         return body
 
     def _condition(self, node: Any, scope: Scope, where: str, place: int) -> Formula:

@@ -81,13 +81,13 @@ class PlanTables:
             latency=np.zeros(LATENCY_BUCKETS, np.int64),
             state=tables.PlanState(seed=NONE, step=NONE),
         )
-        self._used = dict.fromkeys(_RECORDS, 0)
+        self._used_records = dict.fromkeys(_RECORDS, 0)
         self._bytes: dict[str, memoryview] = {}  # the bytes of the tables: NumPy would write records field by field
         self._supports = SupportTables(store)
         self._trees: dict[int, Tree] = {}
         self._parts: dict[int, tuple[Part, bool, tuple[int, ...] | None]] = {}
-        self._linked: dict[int, None] = {}  # queries whose changes are enumerated
-        self._divided: set[int] = set()  # queries whose solutions threads divide by the values of a pair
+        self._linked_queries: dict[int, None] = {}  # queries whose changes are enumerated
+        self._divided_queries: set[int] = set()  # queries whose solutions threads divide by the values of a pair
         self._seed_atoms: dict[int, dict[int, int]] = {}  # query to its seeds, each with its atom
         self._work: dict[int, dict[int, tuple[int, int]]] = {}  # query and atom to looks and rows taken from the tables
         self._needs: dict[int, Needs] = {}  # for each query, while conditions are shared
@@ -98,7 +98,7 @@ class PlanTables:
 
     def update_conditions(self) -> None:
         """Give kernels the current conditions, with room for all vertices, relations and seeds. O(1) if nothing changed."""
-        self.graph.ensure_room(self._used["seed"])
+        self.graph.ensure_room(self._used_records["seed"])
         if self.plans.conditions is not self.graph.conditions:
             self.plans = self.plans._replace(conditions=self.graph.conditions)
 
@@ -110,17 +110,17 @@ class PlanTables:
 
     def is_linked(self, query: int) -> bool:
         """Return whether changes of a query's relations are enumerated."""
-        return query in self._linked
+        return query in self._linked_queries
 
     def queries(self) -> list[int]:
         """Return the queries that have a part whose changes are enumerated."""
-        return list(self._linked)
+        return list(self._linked_queries)
 
     def queries_at_work(self) -> set[int]:
         """Return the linked queries that have caused work since their work was last taken. O(seeds), in one pass."""
-        seeds = self.plans.seed[: self._used["seed"]]
+        seeds = self.plans.seed[: self._used_records["seed"]]
         is_busy = (seeds["visited_values"] != 0) | (seeds["written_rows"] != 0)
-        return {query for query in np.unique(seeds["query"][is_busy]).tolist() if query in self._linked}
+        return {query for query in np.unique(seeds["query"][is_busy]).tolist() if query in self._linked_queries}
 
     def take_work(self, query: int) -> Work:
         """Return the work of a query since the last call. O(its atoms, and seeds of the relations that it reads)."""
@@ -214,18 +214,18 @@ class PlanTables:
             self.store.keep_side(relation, OUT if forward else IN)
         self._parts[query] = part, explicit, constants
         if is_divided:
-            self._divided.add(query)
+            self._divided_queries.add(query)
         self._work[query] = {seed.atom: (0, 0) for seed in part.seeds}
         if self.graph.is_on:
             self._needs[query] = self.graph.add(part, constants)
         if is_linked:
-            self._linked[query] = None
+            self._linked_queries[query] = None
         self._write(query)
         self._choose_sharing()
 
     def divide(self, query: int) -> None:
         """Enumerate only the solutions of this thread from now on. O(its plan)."""
-        self._divided.add(query)
+        self._divided_queries.add(query)
         self._rewrite(query)
 
     def remove(self, query: int) -> None:
@@ -233,8 +233,8 @@ class PlanTables:
         if query in self._trees:
             self._supports.remove(self._trees.pop(query))
         self._discard_seeds(query, self._parts.pop(query)[0])
-        self._linked.pop(query, None)
-        self._divided.discard(query)
+        self._linked_queries.pop(query, None)
+        self._divided_queries.discard(query)
         del self._work[query], self._seed_atoms[query], self._shape_of[query]
         if self.graph.is_on:
             self.graph.release(self._needs.pop(query))
@@ -251,17 +251,17 @@ class PlanTables:
                 self.plans.seed[field][first + seed] = vertices[rank]
             for place, (_, rank) in enumerate(shape.constant_slots, self.plans.seed["constants"].item(first)):
                 self.plans.constant["vertex"][place] = vertices[rank]
-        self._linked[query] = None
+        self._linked_queries[query] = None
         self._call(link_seeds, query)
 
     def unlink(self, query: int) -> None:
         """Stop enumerating changes of a query's relations. O(its seeds)."""
-        del self._linked[query]
+        del self._linked_queries[query]
         self._call(unlink_seeds, query)
 
     def _check(self) -> None:
         """Assert that linked seeds require the vertices that their constants are bound to."""
-        for query in self._linked:
+        for query in self._linked_queries:
             constants, shape = self._parts[query][2], self._shape_of[query]
             first = next(iter(self._seed_atoms[query]))
             vertices = [self.plans.seed[field].item(first + seed) for seed, field, _ in shape.constants]
@@ -363,19 +363,19 @@ class PlanTables:
 
     def _discard_seeds(self, query: int, part: Part) -> None:
         """Unlink the seeds of a query, which stay in the tables until they are rebuilt."""
-        if query in self._linked:
+        if query in self._linked_queries:
             self._call(unlink_seeds, query)
         self._garbage += len(part.seeds)
         self._take_counts(query)
         self._seed_atoms[query] = {}
-        if self._garbage * 2 > self._used["seed"]:
+        if self._garbage * 2 > self._used_records["seed"]:
             self._write_all()
 
     def _write_all(self) -> None:
         """Rebuild the tables."""
         for query in self._parts:
             self._take_counts(query)
-        self._used = dict.fromkeys(_RECORDS, 0)
+        self._used_records = dict.fromkeys(_RECORDS, 0)
         self._shapes.clear()
         self._garbage = 0
         self.store.relations.relation["first_seed"] = NONE
@@ -388,7 +388,7 @@ class PlanTables:
 
     def _append(self, name: str, records: Sequence[Record] | np.ndarray) -> tuple[int, int]:
         """Add records to a table. Return the number of the first record, and one past the last."""
-        record, used = _RECORDS[name], self._used[name]
+        record, used = _RECORDS[name], self._used_records[name]
         array: np.ndarray = getattr(self.plans, name)
         end = used + len(records)
         if end > len(array):
@@ -399,7 +399,7 @@ class PlanTables:
             size = sizeof(record)
             content = records.tobytes() if isinstance(records, np.ndarray) else b"".join(map(bytes, records))
             self._bytes[name][used * size : end * size] = content
-        self._used[name] = end
+        self._used_records[name] = end
         return used, end
 
     def _write(self, query: int) -> None:
@@ -411,7 +411,7 @@ class PlanTables:
             steps["condition"] = [node for nodes in needs.steps for node in nodes]
             steps["is_plain"] &= steps["condition"] == 0
         seeds = _copy(shape.seeds)
-        if query in self._divided:
+        if query in self._divided_queries:
             _divide(part, seeds, steps)
         first_step, _ = self._append("step", steps)
         constant_slots = [tables.ConstantSlot(slot, self._vertex(term, constants)) for slot, term in shape.constant_slots]
@@ -426,7 +426,7 @@ class PlanTables:
             seeds["needs_source"], seeds["needs_target"] = zip(*needs.ends, strict=True)
         first, _ = self._append("seed", seeds)
         self._seed_atoms[query] = {first + number: seed.atom for number, seed in enumerate(part.seeds)}
-        if query in self._linked:
+        if query in self._linked_queries:
             self._call(link_seeds, query)
 
     def _shape(self, query: int, part: Part) -> _Shape:

@@ -321,9 +321,9 @@ class PathRelations:
         self._by_content: dict[PathContent, PathRelation] = {}
         self._users: Counter[PathContent] = Counter()
         self._window: int | None = None
-        self._idle: list[int] = []
+        self._idle_numbers: list[int] = []
         self._vertices = 0
-        self._known = 0  # ids below may be those of vertices
+        self._known_vertices = 0  # ids below may be those of vertices
         self._graph: SnapshotGraph | None = None
         self.ticks = np.zeros(1, np.int64)
         """The cycles that each tuple of the last chunk took in all indexes."""
@@ -360,9 +360,9 @@ class PathRelations:
         relation.is_dirty = True
 
     def _new_relation(self) -> int:
-        if self._idle:
+        if self._idle_numbers:
             assert self._window is not None
-            number = self._idle.pop()
+            number = self._idle_numbers.pop()
             self._store.reuse_relation(number, self._window)
             return number
         if self._window is None:
@@ -382,7 +382,7 @@ class PathRelations:
         if not self._users[content]:
             del self._users[content], self._by_content[content]
             self._store.empty_relation(relation.number)
-            self._idle.append(relation.number)
+            self._idle_numbers.append(relation.number)
 
     # --- calls of the host -----------------------------------------------------------------------------------
 
@@ -400,7 +400,7 @@ class PathRelations:
         """
         self._vertices, self._graph = vertices, graph
         if len(new_ids):
-            self._known = max(self._known, int(new_ids[new_ids.argmax()]) + 1)
+            self._known_vertices = max(self._known_vertices, int(new_ids[new_ids.argmax()]) + 1)
         for relation in self._by_content.values():
             relation.make_room(vertices, graph.capacity)
             for need in relation.needs:
@@ -452,7 +452,7 @@ class PathRelations:
             assert need is not None
             ids = self._ids(need)
             if need.is_of_all:
-                yield from self._own(need, np.arange(self._known)).tolist()
+                yield from self._own(need, np.arange(self._known_vertices)).tolist()
             elif need.relation is None:
                 assert ids is not None
                 yield from ids

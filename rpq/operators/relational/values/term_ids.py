@@ -48,7 +48,7 @@ class TermIds:
         self._numbers = NumberIds()
         self._ids: dict[str, int] = {}
         self._free: list[int] = []
-        self._pinned: set[int] = set()
+        self._pinned_ids: set[int] = set()
         self._aliases: dict[int, int] = {}  # of vertices: the terms of which they are aliases
         self._alias = np.zeros(0, np.int32)  # the same for every vertex, where there are some
         self._vertices: VertexDictionary | None = None
@@ -115,7 +115,7 @@ class TermIds:
 
     def pinned_vertices(self) -> np.ndarray:
         """Return the vertices whose ids must not be reused."""
-        return np.fromiter(self._pinned, np.int32, len(self._pinned))
+        return np.fromiter(self._pinned_ids, np.int32, len(self._pinned_ids))
 
     # --- terms -----------------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class TermIds:
         if self._vertices is not None and self._vertices.kind is not None:
             vertex = self._vertices.id_of(as_vertex(text, self._vertices.kind))
             if vertex >= 0:
-                self._pinned.add(vertex)
+                self._pinned_ids.add(vertex)
                 return vertex
         identity = self._ids[text] = self._new(text)
         return identity
@@ -230,11 +230,11 @@ class TermIds:
         """Remove terms and unpin vertices whose ids are not in `used`. Return the ids that became free. O(terms)."""
         numbers = used[used >= FIRST_NUMBER] - FIRST_NUMBER
         gone = self._numbers.retain(numbers) + FIRST_NUMBER
-        if not (self._ids or self._pinned or self._aliases):
+        if not (self._ids or self._pinned_ids or self._aliases):
             return gone
         used_ids = set(np.unique(used[(used >= FIRST) & (used < FIRST_NUMBER)]).tolist())
-        pinned = np.fromiter(self._pinned, np.int64)
-        self._pinned = set(pinned[np.isin(pinned, used[(used >= 0) & (used < FIRST)])].tolist())
+        pinned = np.fromiter(self._pinned_ids, np.int64)
+        self._pinned_ids = set(pinned[np.isin(pinned, used[(used >= 0) & (used < FIRST)])].tolist())
         before = len(self._free)
         for text, identity in [*self._ids.items()]:
             if identity not in used_ids:
