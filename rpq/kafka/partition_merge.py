@@ -324,7 +324,7 @@ class PartitionMerge:
             stop = min((first for first in firsts if first[:2] <= limit), default=None)
         counts = []
         for number, line in enumerate(self._partitions.values()):
-            count = sum(_count_before(piece.keys, limit, number) for piece in line.pieces)
+            count = sum(_count_up_to(piece.keys, limit, number) for piece in line.pieces)
             if stop is not None:
                 count = min(count, sum(_count_before_bad(piece, stop, number) for piece in line.pieces))
             counts.append(count)
@@ -363,7 +363,7 @@ class PartitionMerge:
         lines = list(self._partitions.values())
         before = [line.end() for line in lines]
         if most is not None and sum(counts) > most:
-            counts, last = _count_first(lines, counts, most)
+            counts, last = _count_of_first(lines, counts, most)
             counts = [line.whole_messages(count) for line, count in zip(lines, counts, strict=True)]
             limit = last if limit is None else min(limit, last)
         numbers, pieces = [], []
@@ -396,7 +396,7 @@ class PartitionMerge:
         )
 
 
-def _count_before(keys: np.ndarray, limit: tuple[int, int], number: int) -> int:
+def _count_up_to(keys: np.ndarray, limit: tuple[int, int], number: int) -> int:
     """Return the number of a partition's keys up to a limit, included."""
     return int(np.searchsorted(keys, limit[0], side="right" if number <= limit[1] else "left"))
 
@@ -409,7 +409,7 @@ def _count_before_bad(piece: _Piece, stop: tuple[int, int, int], number: int) ->
     return int(np.searchsorted(piece.keys, key, side="right" if number < line else "left"))
 
 
-def _count_first(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
+def _count_of_first(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
     """Return the number of tuples of each partition among the first `most`, and the position of the last of these."""
     keys, owners = [], []
     for number, (line, count) in enumerate(zip(lines, counts, strict=True)):

@@ -78,7 +78,7 @@ class EdgeStep:
             elif ALWAYS in mine:
                 found.append(ALWAYS)
             else:
-                found.append(next(iter(mine)) if len(mine) == 1 else condition_of(_any(sorted(mine))).text)
+                found.append(next(iter(mine)) if len(mine) == 1 else condition_of(_disjunction(sorted(mine))).text)
         return found[0], found[1]
 
     @property
@@ -98,7 +98,7 @@ class EdgeStep:
         return frozenset(condition for condition in found if condition)
 
 
-def _any(conditions: Sequence[str]) -> str:
+def _disjunction(conditions: Sequence[str]) -> str:
     return " or ".join(f"({condition})" for condition in conditions)
 
 

@@ -414,7 +414,7 @@ class Run:
     def _work(self) -> str:
         if self._limit is not None and self.tuples >= self._limit:
             return "limit"
-        for part in self.source.slices(self._most):
+        for part in self.source.slices(self._tuples_of_slice):
             if part is not None:
                 self._push(part)
             if self.sink.is_due(quiet=self.source.is_quiet):
@@ -427,7 +427,7 @@ class Run:
                 return "limit"
         return END_OF_INPUT
 
-    def _most(self) -> int:
+    def _tuples_of_slice(self) -> int:
         """Return the number of tuples that the next slice may have."""
         return self._size.tuples if self._limit is None else min(self._size.tuples, self._limit - self.tuples)
 

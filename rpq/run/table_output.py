@@ -351,7 +351,7 @@ class PostgresTables:
                 if sql.exists(table.name.sql):
                     self._check_columns(sql, table)
                     if sql.one(f"SELECT 1 FROM {table.name.sql} LIMIT 1"):
-                        self._empty(sql, table, before)
+                        self._clear_table(sql, table, before)
                 else:
                     created = self._create(sql, table)
                 sql.run(f"DELETE FROM {positions} WHERE name = $1", table.name.name)
@@ -395,7 +395,7 @@ class PostgresTables:
                 f"{table.name.sql} ({keys}) NULLS NOT DISTINCT"
             )
 
-    def _empty(self, sql: _Statements, table: AnswerTable, before: tuple[Any, ...] | None) -> None:
+    def _clear_table(self, sql: _Statements, table: AnswerTable, before: tuple[Any, ...] | None) -> None:
         if self._replaces:
             sql.run(f"DELETE FROM {table.name.sql}")  # readers see the rows until this is committed
             return

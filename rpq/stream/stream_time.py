@@ -143,7 +143,7 @@ class StreamTime:
         resolved = [window for query in queries for window in windows_of(self.resolve(query))]
         grain = gcd(*(window.slide * per for window in resolved if isinstance(window, Window)))
         known = replace(self, has_durations=bool(measured) if timed else None, grain=grain)
-        return known if self.type is None else replace(known, type=known._fine_enough(self.type))
+        return known if self.type is None else replace(known, type=known._refine_type(self.type))
 
     def resolve(self, query: _Query) -> _Query:
         """Return a query whose windows, and other lengths of time, are in the integers of this stream.
@@ -193,10 +193,10 @@ class StreamTime:
         if zone is not None and self.has_zone is None:
             _check_zone(zone)
         if self.type is None:
-            return replace(self, type=self._fine_enough(given), has_zone=zoned)
-        if self.has_zone == zoned and (self.type == NUMBER or self._fine_enough(self.type, given) == self.type):
+            return replace(self, type=self._refine_type(given), has_zone=zoned)
+        if self.has_zone == zoned and (self.type == NUMBER or self._refine_type(self.type, given) == self.type):
             return self
-        finer = self.type if self.type == NUMBER else self._fine_enough(self.type, given)
+        finer = self.type if self.type == NUMBER else self._refine_type(self.type, given)
         return replace(self, type=finer, has_zone=zoned)
 
     def integers(self, moments: pa.Array) -> tuple[np.ndarray, int | None]:
@@ -314,7 +314,7 @@ class StreamTime:
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _fine_enough(self, known: pa.DataType, given: pa.DataType | None = None) -> pa.DataType:
+    def _refine_type(self, known: pa.DataType, given: pa.DataType | None = None) -> pa.DataType:
         """Return the type `known`, or a finer one if a boundary of the slides, or times that are given as well, need it."""
         if known == NUMBER:
             return known

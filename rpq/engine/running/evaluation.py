@@ -371,7 +371,7 @@ class Evaluation:
                 failure, deltas = problem, []
         if deltas and (overflow := self.output.overflow(deltas)) is not None:
             failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
-            deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
+            deltas = [(number, delta.events_before(2 * overflow.place)) for number, delta in deltas]
         counts: tuple[int, int] | np.ndarray = _NO_COUNTS
         rows: ChunkRows = []
         if deltas:

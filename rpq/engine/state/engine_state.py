@@ -438,7 +438,7 @@ class SavedState:
             if self.content.multigraph is not None and evaluation.multigraph is not None:
                 self._restore_multigraph(self.content.multigraph, evaluation.multigraph, evaluation, identity)
             new_ids = identity[~evaluation.vertices.are_nameless(identity)]
-            waiting = self._enter_waiting(evaluation)
+            waiting = self._enter_waiting_rows(evaluation)
             new_ids = np.concatenate([new_ids, *waiting.values()])
             for host in evaluation.running.hosts:
                 host.make_room(evaluation.vertices, new_ids, evaluation.graph)
@@ -479,7 +479,7 @@ class SavedState:
         graph.enter_static(identity[saved.static_source], identity[saved.static_target], saved.static_label)
         if graph.statics < len(saved.static_source):
             raise Damage("a static edge occurs twice")
-        self._fill_counted(evaluation, of_queries, entered)
+        self._fill_count_windows(evaluation, of_queries, entered)
         evaluation.note_first()
         if self.content.time is not None:
             graph.advance(self.content.time)
@@ -522,7 +522,7 @@ class SavedState:
         if (state.counted is None) != (multigraph.window_edges is None):
             raise Damage("the edges of a count window are there, or missing, where the queries have another window")
         if state.counted is not None and multigraph.window_edges is not None:
-            self._restore_counted(state.counted, multigraph.window_edges, multigraph, identity, numbers)
+            self._restore_count_windows(state.counted, multigraph.window_edges, multigraph, identity, numbers)
         elif numbers is None:
             multigraph.restore(
                 identity[saved.version_source],
@@ -677,7 +677,7 @@ class SavedState:
         ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
         return edges.load(names, (*ends, saved.version_timestamp, sets[saved.version_set]))
 
-    def _restore_counted(
+    def _restore_count_windows(
         self,
         state: CountedState,
         counted: WindowEdges,
@@ -719,7 +719,7 @@ class SavedState:
             raise Damage("an edge of a count window occurs twice")
         counted.load(edges, state.number)
 
-    def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
+    def _fill_count_windows(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""
         counted, holders = evaluation.graph.counted, evaluation.graph.edges.holders
         known: dict[Any, tuple[int, np.ndarray]] = {}
@@ -736,7 +736,7 @@ class SavedState:
                 elif known[key][0] != number or (known[key][1] != inside).any():
                     raise Damage(f"query {running.question.name!r} has another count than a query with the same window")
 
-    def _enter_waiting(self, evaluation: Evaluation) -> dict[str, np.ndarray]:
+    def _enter_waiting_rows(self, evaluation: Evaluation) -> dict[str, np.ndarray]:
         """Assign ids to vertices in rows that wait for a report; return the ids for each query with reports, by its name."""
         found: dict[str, np.ndarray] = {}
         vertices = evaluation.vertices

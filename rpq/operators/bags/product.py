@@ -135,7 +135,7 @@ class Product:
             values = np.ascontiguousarray(some).reshape(-1)
             while not self._call(add_all, self._bag(meaning, part), values, at, len(some)):
                 self.bags.make_room(1)
-        self._change([((meaning, len(rows) - 1), WeightedRows.inserted(rows[-1]))], None, most, reports=False)
+        self._change([((meaning, len(rows) - 1), WeightedRows.insertion_of(rows[-1]))], None, most, reports=False)
 
     @property
     def meanings(self) -> list[int]:
@@ -430,7 +430,7 @@ def _write(parts, output, weight, event):
 
 
 @njit(cache=True, nogil=True)
-def _write_turned(bags, rows, weights, events, at, width, event, removes, adds):
+def _write_changed_rows(bags, rows, weights, events, at, width, event, removes, adds):
     """Write the rows that an event has removed from the set of rows with a count, then those that it has added.
 
     Writes from place `at` on; return the place behind.
@@ -493,7 +493,7 @@ def change_parts(bags, parts, output, values, places, numbers, weights, events, 
                 if state[WRITTEN] + fields[CHANGED] > room:
                     state[NEEDED] = fields[CHANGED]
                     return np.int64(NEED_ROWS)
-                state[WRITTEN] = _write_turned(
+                state[WRITTEN] = _write_changed_rows(
                     bags, output.rows, output.weights, output.events, state[WRITTEN], state[COLUMNS], event,
                     not is_silent[i], True,
                 )  # fmt: skip
@@ -531,7 +531,7 @@ def change_distinct(bags, changes, change_weights, change_events, width):
         adds |= change_weights[i] > 0
         if i + 1 < count and change_events[i + 1] == change_events[i]:
             continue
-        written = _write_turned(bags, rows, weights, events, written, width, change_events[i], removes, adds)
+        written = _write_changed_rows(bags, rows, weights, events, written, width, change_events[i], removes, adds)
         removes = adds = False
         settle(bags)
     return rows, weights, events, written

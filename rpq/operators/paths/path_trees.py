@@ -355,7 +355,7 @@ class PathTrees:
             if quiet and chunk is not None:
                 self._refuse_other_edges(chunk, slides)
             found = [
-                self._grown(index, reader, flags, roots)
+                self._grow_trees(index, reader, flags, roots)
                 for index, flags, roots in zip(self.indexes, self._is_root, reader.to_load, strict=False)
             ]
             reader.to_load = []
@@ -386,7 +386,7 @@ class PathTrees:
         event = {"times": np.array([time]), "kinds": np.array([1], np.int8), "orders": np.array([1])}
         return [self._delta(pairs, np.array([len(pairs)]), **event)]
 
-    def _grown(self, index: DeltaIndex, reader: Reader, flags: np.ndarray, roots: np.ndarray) -> np.ndarray:
+    def _grow_trees(self, index: DeltaIndex, reader: Reader, flags: np.ndarray, roots: np.ndarray) -> np.ndarray:
         """Make the trees of a query's roots that an index lacks. Return the pairs of these roots."""
         has_tree = flags[roots] > 0
         lacking = roots[~has_tree]

@@ -599,7 +599,7 @@ class PatternHost:
         parts_of: dict[str, dict[Place, Delta]] = {name: {} for name in timed}
         changed = delivered.by_part()
         if before is not None:
-            changed = {number: rows.before(2 * before) for number, rows in changed.items()}
+            changed = {number: rows.events_before(2 * before) for number, rows in changed.items()}
         for number, rows in changed.items():
             for name, place in self._parts[number]:
                 parts_of.setdefault(name, {})[place] = rows

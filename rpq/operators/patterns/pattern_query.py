@@ -311,7 +311,7 @@ class RunningPattern(HostedQuery):
         most = self._fill(time, chunk, *slides, quiet=quiet)
         if quiet or chunk is None:
             return []
-        answers = WeightedRows.inserted(self._own_rows(self._ids_of_answers(most=most)))
+        answers = WeightedRows.insertion_of(self._own_rows(self._ids_of_answers(most=most)))
         return [self._count_rows(answers.delta(np.array([1]), np.array([time])))]
 
     def _fill(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool) -> int | None:

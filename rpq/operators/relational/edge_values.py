@@ -261,7 +261,7 @@ class RunningEdgeValues(RunningPattern):
         self._fill(time, chunk, *slides, quiet=quiet)
         if chunk is None:
             return []
-        answers = self._select(WeightedRows.inserted(self._ids_of_answers()))
+        answers = self._select(WeightedRows.insertion_of(self._ids_of_answers()))
         if self._distinct is not None:
             self._distinct.clear()
             answers = self._distinct.change(answers)
@@ -270,7 +270,7 @@ class RunningEdgeValues(RunningPattern):
     def _answer(self) -> np.ndarray:
         if self._vertices is None:
             return np.zeros((0, len(self._values)), np.int32)
-        rows = self._select(WeightedRows.inserted(self._ids_of_answers())).rows
+        rows = self._select(WeightedRows.insertion_of(self._ids_of_answers())).rows
         return rows if self._distinct is None else np.unique(rows, axis=0)
 
     def answers(self) -> list[IdRows]:

@@ -325,7 +325,7 @@ class SolutionSearch:
             case LeftJoin():
                 yield from self._of_left_join(operator, known)
             case Filter(inner, condition):
-                yield from self._holding(self.solutions(inner, known), condition, known)
+                yield from self._filter_solutions(self.solutions(inner, known), condition, known)
             case SemiJoin(left, right, is_negated):
                 for one in self.solutions(left, known):
                     partner = next(self.solutions(right, {**_bound(known), **one.values}, first=True), None)
@@ -378,7 +378,7 @@ class SolutionSearch:
 
         def partners(one: Solution, more: Known) -> Iterator[Solution]:
             joined = map(one.join, self.solutions(operator.right, {**_bound(others), **one.values, **more}))
-            return joined if operator.condition is None else self._holding(joined, operator.condition, known)
+            return joined if operator.condition is None else self._filter_solutions(joined, operator.condition, known)
 
         for one in self.solutions(operator.left, others):
             has_partner = False
@@ -411,7 +411,7 @@ class SolutionSearch:
                 assert isinstance(formula, Constant), formula
                 yield one.bind(name, self._vertex(formula.name))
 
-    def _holding(self, solutions: Iterator[Solution], condition: Formula, known: Known) -> Iterator[Solution]:
+    def _filter_solutions(self, solutions: Iterator[Solution], condition: Formula, known: Known) -> Iterator[Solution]:
         """Yield the solutions for which a condition holds. It may read known values of outer operators, too."""
         assert isinstance(condition, EdgeCondition), condition
         if condition not in self._conditions:

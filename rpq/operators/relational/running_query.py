@@ -389,7 +389,7 @@ class RunningSparql(HostedQuery):
         """Return the current rows of the leaves by number. O(edges), plus the cost of joining them."""
         found: dict[int, WeightedRows] = {}
         for leaf, (_, number, places) in self._parts.items():
-            rows = WeightedRows.inserted(self._host.rows_of_part(number, len(places)))
+            rows = WeightedRows.insertion_of(self._host.rows_of_part(number, len(places)))
             found[leaf] = self._rows_of_leaf(rows, places, has_label=self._has_label(leaf))
         return dict(sorted(found.items()))
 

@@ -369,7 +369,7 @@ def _append(counted, window, edge):
 
 
 @njit(cache=True, nogil=True)
-def _take_out(counted, window, edge):
+def _unlink_edge(counted, window, edge):
     windows = counted.fields[COUNTED]
     before = np.int64(counted.previous[edge * windows + window])
     after = np.int64(counted.next[edge * windows + window])
@@ -408,14 +408,14 @@ def number_insert(edges, horizons, counted, group, edge):
         if counted.leaves[edge * windows + window] == NOT_HELD:
             edges.holders[edge] += 1
         else:
-            _take_out(counted, window, edge)
+            _unlink_edge(counted, window, edge)
         _append(counted, window, edge)
         counted.leaves[edge * windows + window] = leaving_slide(number, counted.size[window], step)
         while True:
             oldest = np.int64(counted.first[window])
             if counted.leaves[oldest * windows + window] > number // step:
                 break
-            _take_out(counted, window, oldest)
+            _unlink_edge(counted, window, oldest)
             counted.leaves[oldest * windows + window] = NOT_HELD
             edges.holders[oldest] -= 1
             label = np.int64(edges.label[oldest])
@@ -430,7 +430,7 @@ def delete_from_windows(edges, counted, group, edge):
     for place in range(np.int64(counted.group_first[group]), np.int64(counted.group_first[group + 1])):
         window = np.int64(counted.group_window[place])
         if counted.leaves[edge * windows + window] != NOT_HELD:
-            _take_out(counted, window, edge)
+            _unlink_edge(counted, window, edge)
             counted.leaves[edge * windows + window] = NOT_HELD
             edges.holders[edge] -= 1
 

@@ -166,7 +166,7 @@ is_effective=array([1, 0], dtype=uint8))
         if self.keeps_all and not chunk.delete.any():
             append_versions(self._view, tuples, derived_set, bound, count, before.is_effective)
             return before
-        self._find_all(more)
+        self._index_versions(more)
         replace_versions(self._view, tuples, derived_set, bound, self.keeps_all, count, *before)
         return before
 
@@ -189,7 +189,7 @@ is_effective=array([1, 0], dtype=uint8))
                     self._append_one = bound(append_versions, *appended)
                 self._append_one(*appended)
                 return before
-            self._find_all(1)  # after which the view may be another one
+            self._index_versions(1)  # after which the view may be another one
         arguments = self._view, *of_one, self.keeps_all, 1, *before
         if self._replace_one is None:
             self._replace_one = bound(replace_versions, *arguments)
@@ -202,7 +202,7 @@ is_effective=array([1, 0], dtype=uint8))
         self._make_room(some)
         self._make_room_for_kinds(some)
         if not self.keeps_all:
-            self._find_all(some)
+            self._index_versions(some)
         self._room_for_singles = some
 
     def _make_room(self, more: int) -> None:
@@ -244,7 +244,7 @@ is_effective=array([1, 0], dtype=uint8))
             self._set(arrays._replace(upper_time=np.full(len(arrays.source), arrays.upper_time[0], np.int32)))
             arrays.fields[_WIDE_TIMES] = 1
 
-    def _find_all(self, more: int = 0) -> None:
+    def _index_versions(self, more: int = 0) -> None:
         """Put all versions into the table, with room for `more`, and merge those with equal ends and labels.
 
         O(versions appended), amortised.
@@ -264,7 +264,7 @@ is_effective=array([1, 0], dtype=uint8))
     def live(self, bound: int) -> np.ndarray:
         """Return the numbers of the versions with a timestamp above a bound. O(versions)."""
         if self.keeps_all:
-            self._find_all()
+            self._index_versions()
         _, _, _, timestamp, _ = self.all_columns()
         return np.flatnonzero(timestamp > bound)
 
@@ -307,7 +307,7 @@ is_effective=array([1, 0], dtype=uint8))
         self._room_for_singles = 0  # the table may have none of the versions now, which `apply_one` must find
         live = collect_versions(self._view, bound)
         if self.keeps_all and 4 * live > 3 * before:  # little has expired: perhaps there are many with equal ends
-            self._find_all()
+            self._index_versions()
             live = self.count
         if len(self._arrays.source) > 4 * max(live, self._capacity):
             self.load(*self.all_columns())

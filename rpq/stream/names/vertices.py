@@ -177,7 +177,7 @@ class VertexDictionary:
                 row, new = _intern_numbers(self._view, numbers, wanted, ids, new_ids, row, new)
                 if row == len(ids):
                     return ids, new_ids[:new]
-                self._grow(expected=_expected(new, row, len(ids)))
+                self._grow(expected=_estimate_new_names(new, row, len(ids)))
         offsets, data = _text_buffers(column)
         while True:
             row, new = _intern_text(self._view, offsets, data, wanted, ids, new_ids, row, new)
@@ -186,7 +186,7 @@ class VertexDictionary:
             now, end = int(offsets[row]), int(offsets[-1])
             self._grow(
                 text=int(offsets[row + 1]) - now,
-                expected=_expected(new, row, len(ids)),
+                expected=_estimate_new_names(new, row, len(ids)),
                 expected_text=(end - now) * new // max(1, row),
             )
 
@@ -430,7 +430,7 @@ def _growth(size: int) -> int:
     return size // 2 if size < _LARGE else size // 4
 
 
-def _expected(new: int, rows: int, all_rows: int) -> int:
+def _estimate_new_names(new: int, rows: int, all_rows: int) -> int:
     """Return an estimate of the number of new names in the rest of a column, from the number in some rows.
 
     Without it, all arrays would be copied a dozen times in a push of millions.

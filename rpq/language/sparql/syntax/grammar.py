@@ -257,7 +257,7 @@ class _Furthest:
 
 
 @cache
-def _failing() -> tuple[Any, list[_Furthest]]:
+def _recording_grammar() -> tuple[Any, list[_Furthest]]:
     """Return the copy that records failures, and the stack of its current recorders."""
     from pyparsing import ParseElementEnhance, ParseExpression
 
@@ -276,7 +276,7 @@ def _failing() -> tuple[Any, list[_Furthest]]:
 def _furthest(text: str) -> tuple[int, set[str]]:
     from pyparsing import ParseBaseException
 
-    grammar, recorders = _failing()
+    grammar, recorders = _recording_grammar()
     furthest = _Furthest()
     recorders.append(furthest)
     try:

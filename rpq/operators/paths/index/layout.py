@@ -43,7 +43,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.lanes import LANES
-from rpq.compiled.arrays.lists import Lists, grown, lists_bytes, new_lists, with_count
+from rpq.compiled.arrays.lists import Lists, lists_bytes, lists_with_room, new_lists, with_count
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.operators.paths.program import CLASSES, STATES, Program
 
@@ -416,7 +416,7 @@ def with_more_memory(index: Index, code: int) -> Index:
         return _with_blocks(index)
     if code == NEED_DIRECTORY:
         numbers = 2 * (int(index.state[SLOTS]) // LANES + 1)
-        return index._replace(table=index.table._replace(directory=grown(index.table.directory, 64 + 2 * numbers)))
+        return index._replace(table=index.table._replace(directory=lists_with_room(index.table.directory, 64 + 2 * numbers)))
     if code == NEED_OUTPUT:
         return _with_output(index)
     if code == NEED_PATHS:
@@ -427,8 +427,8 @@ def with_more_memory(index: Index, code: int) -> Index:
 def _with_links(index: Index) -> Index:
     graph = index.graph
     room = max(64, 4 * int(max(graph.out.length.max(), graph.into.length.max(initial=0))))
-    into = grown(graph.into, room) if len(graph.into.entries) else graph.into
-    return index._replace(graph=graph._replace(out=grown(graph.out, room), into=into))
+    into = lists_with_room(graph.into, room) if len(graph.into.entries) else graph.into
+    return index._replace(graph=graph._replace(out=lists_with_room(graph.out, room), into=into))
 
 
 def _with_rows(index: Index) -> Index:

@@ -300,8 +300,8 @@ class RelationStore:
         relations, room = self.relations, max(first + len(labels), len(self.relations.label_number))
         readers = relations.reader_first, relations.reader
         numbering = relations.count_window_first, relations.count_window
-        reader_first, reader = _extend_ragged(*readers, first, [one.relations for one in labels], room)
-        count_window_first, count_window = _extend_ragged(*numbering, first, [one.windows for one in labels], room)
+        reader_first, reader = _extend_lists(*readers, first, [one.relations for one in labels], room)
+        count_window_first, count_window = _extend_lists(*numbering, first, [one.windows for one in labels], room)
         label_number = np.full(room, NO_LABEL, np.int32)
         label_number[:first] = relations.label_number[:first]
         label_number[first : first + len(labels)] = [one.number for one in labels]
@@ -431,7 +431,7 @@ class RelationStore:
         self._note_capacities()
 
 
-def _extend_ragged(
+def _extend_lists(
     firsts: np.ndarray, entries: np.ndarray, begin: int, lists: Sequence[Sequence[int]], room: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return lists as (firsts, entries), in int32: list i is firsts[i] : firsts[i + 1] of the entries.
