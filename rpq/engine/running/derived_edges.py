@@ -90,16 +90,16 @@ class DerivedChunk(NamedTuple):
         order = np.argsort(row, kind="stable")
         row = row[order]
 
-        def merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        def merge_columns(one: np.ndarray, other: np.ndarray) -> np.ndarray:
             column: np.ndarray = np.concatenate([one, other.astype(one.dtype)])[order]
             return column
 
         chunk = Chunk(
-            source=merged(self.chunk.source, more.source),
-            target=merged(self.chunk.target, more.target),
-            label=merged(self.chunk.label, more.label),
-            timestamp=merged(self.chunk.timestamp, timestamp[more.row]),
-            delete=merged(self.chunk.delete, more.delete),
+            source=merge_columns(self.chunk.source, more.source),
+            target=merge_columns(self.chunk.target, more.target),
+            label=merge_columns(self.chunk.label, more.label),
+            timestamp=merge_columns(self.chunk.timestamp, timestamp[more.row]),
+            delete=merge_columns(self.chunk.delete, more.delete),
             edge=np.empty(len(row), np.int32),
         )
         return DerivedChunk(chunk, row, _first_of_runs(np.diff(row, prepend=-1) != 0), self.outcome)

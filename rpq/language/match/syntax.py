@@ -374,7 +374,7 @@ def _text_value(token: str) -> str:
     """
     quote, inner = token[0], token[1:-1]
 
-    def replaced(found: re.Match[str]) -> str:
+    def unescape(found: re.Match[str]) -> str:
         escaped: str = found[0]
         if escaped[1] in "uU":
             code = None if found[1] is None else int(found[1], 16)
@@ -384,7 +384,7 @@ def _text_value(token: str) -> str:
             return chr(code)
         return quote if escaped == quote * 2 else _ESCAPES.get(escaped[1], escaped[1])
 
-    return re.sub(rf"\\u([0-9a-fA-F]{{4}})|\\.|{quote}{quote}", replaced, inner, flags=re.DOTALL)
+    return re.sub(rf"\\u([0-9a-fA-F]{{4}})|\\.|{quote}{quote}", unescape, inner, flags=re.DOTALL)
 
 
 def _reader(text: str) -> Any:

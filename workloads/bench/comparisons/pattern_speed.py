@@ -107,14 +107,14 @@ class _Watch:
     def watch(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a call so that its time is counted."""
 
-        def watched(*arguments: Any, **named: Any) -> Any:
+        def timed_call(*arguments: Any, **named: Any) -> Any:
             started = time.process_time()
             try:
                 return call(*arguments, **named)
             finally:
                 self.seconds += time.process_time() - started
 
-        return watched
+        return timed_call
 
 
 def run_in_stages(query: rpq.Query, table: pa.Table, *, to_arrow: bool) -> Stages:
