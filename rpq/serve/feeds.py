@@ -128,7 +128,7 @@ LOG = logging.getLogger("rpq.serve")
 PART_ROWS = 4096
 """The number of tuples that are submitted together."""
 
-AHEAD = 1
+PARTS_AHEAD = 1
 """Maximum number of parts that wait for the engine besides the one that it processes."""
 
 
@@ -281,7 +281,7 @@ class FileFeed(Feed):
                     self._push_slice(FileSlice(read=part, columns=part), self._progress(done))
                 else:
                     waiting.append(self._submit(part, self._progress(done)))
-                    while len(waiting) > AHEAD:
+                    while len(waiting) > PARTS_AHEAD:
                         waiting.pop(0).result()
                 start += count
                 done += count

@@ -228,7 +228,7 @@ class Evaluation:
 
     def push(self, tuples: Columns, *, collect: bool) -> PushResult:
         """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
-        if reserve.rows.nbytes > reserve.LEAST:  # few pushes have so many rows, and the call would slow down small pushes
+        if reserve.rows.nbytes > reserve.KEPT_BYTES:  # few pushes have so many rows, and the call would slow down small ones
             reserve.rows.release_unused()
         rows: list[ChunkRows] = []
         late: list[np.ndarray] = []

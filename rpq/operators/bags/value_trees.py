@@ -48,7 +48,7 @@ FREE_NODES = 8  # nodes in the stack of free ones
 TOUCHED = 9  # entries of `touched`
 SHAPE = 10
 
-_LEAST = np.int64(-(2**63))
+_SIGN_BIT = np.int64(-(2**63))
 """The sign bit, which converts a signed comparison to an unsigned one."""
 
 
@@ -117,7 +117,7 @@ def compare(matching, kind, high, low, real, node):
         if high != matching.high[node]:
             return _order(high, matching.high[node])
         if kind == EXACT:
-            return _order(low ^ _LEAST, matching.low[node] ^ _LEAST)
+            return _order(low ^ _SIGN_BIT, matching.low[node] ^ _SIGN_BIT)
         return _order(low, matching.low[node])
     if kind < _NUMBERS and other < _NUMBERS:
         another = matching.real[node]

@@ -46,8 +46,8 @@ COUNT = 0  # ids given out so far (high water)
 FREE = 1  # ids that are free
 TIME = 2  # stream time, if HAS_TIME
 HAS_TIME = 3
-NEXT = 4  # stream time at which a horizon may move
-NEW = 5  # edges entered since the last collection
+NEXT_MOVE = 4  # stream time at which a horizon may move
+NEW_EDGES = 5  # edges entered since the last collection
 TABLE = 6  # entries of the hash table
 VERTICES = 7  # entries of `degree`
 WINDOWS = 8
@@ -113,7 +113,7 @@ def move_horizons(edges, horizons):
             if horizons.member[group * windows + window]:
                 horizons.horizon[group] = min(horizons.horizon[group], bound)
         following = min(following, time + (slide - into) if time <= NEVER - (slide - into) else np.int64(NEVER))
-    fields[NEXT] = following
+    fields[NEXT_MOVE] = following
 
 
 @njit(cache=True, nogil=True)
@@ -121,7 +121,7 @@ def advance(edges, horizons, time):
     fields = edges.fields
     if not fields[HAS_TIME] or time > fields[TIME]:
         fields[TIME] = time
-        if not fields[HAS_TIME] or time >= fields[NEXT]:
+        if not fields[HAS_TIME] or time >= fields[NEXT_MOVE]:
             fields[HAS_TIME] = 1
             move_horizons(edges, horizons)
 
@@ -193,7 +193,7 @@ def insert(edges, horizons, u, v, label, time):
     edges.degree[u] += 1
     edges.degree[v] += 1
     edges.label_degree[label] += 1
-    fields[NEW] += 1
+    fields[NEW_EDGES] += 1
     return edge, False
 
 
@@ -439,7 +439,7 @@ def delete_from_windows(edges, counted, group, edge):
 
 AHEAD = 12
 """Tuples ahead for which memory is asked."""
-CACHED = 1 << 17
+CACHED_ENTRIES = 1 << 17
 """Entries of a table that is in a cache anyway, where asking ahead only costs."""
 
 
@@ -485,7 +485,7 @@ def _resolve_tuple(edges, horizons, counted, chunk, i):
 
 @njit(cache=True, nogil=True)
 def resolve(edges, horizons, counted, chunk, count, outcome, outcomes):
-    looks_ahead = edges.fields[TABLE] > CACHED
+    looks_ahead = edges.fields[TABLE] > CACHED_ENTRIES
     for i in range(count):
         if looks_ahead and i + AHEAD < count and chunk.source[i + AHEAD] >= 0:
             later = i + AHEAD

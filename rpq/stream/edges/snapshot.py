@@ -31,7 +31,7 @@ from rpq.stream.edges.edge_store import (
     HAS_TIME,
     HOLDERS,
     LONG_AGO,
-    NEW,
+    NEW_EDGES,
     STATIC,
     TABLE,
     TIME,
@@ -378,7 +378,7 @@ class SnapshotGraph:
     def wants_collection(self) -> bool:
         """Return whether enough edges came since the last collection to pay for another one."""
         fields = self.edges.fields
-        return bool(fields[NEW] > max(self.edge_count // 2, self._patience))
+        return bool(fields[NEW_EDGES] > max(self.edge_count // 2, self._patience))
 
     def collect(self) -> np.ndarray:
         """Release the ids of edges that have left. Return the vertices that are no longer an end of an edge."""
@@ -457,7 +457,7 @@ def _collect(edges, horizons):
             fields[FREE_EDGE] = edge + 1
             fields[FREE] += 1
     fill_table(edges)
-    fields[NEW] = 0
+    fields[NEW_EDGES] = 0
     unused = np.empty(fields[VERTICES], np.int32)
     count = 0
     for vertex in range(fields[VERTICES]):

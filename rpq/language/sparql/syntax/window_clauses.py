@@ -33,7 +33,7 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{
 _YEARS_OR_MONTHS = re.compile(r"P(?=\d+[YM])[\dYMDTHS.]+", re.ASCII)
 _EXTENT = "RANGE and a duration such as PT2H, COUNT and a number, or UNBOUNDED"
 _CONTENTS = ("ISTREAM", "DSTREAM", "RSTREAM")
-_COUNTED = ("COUNT", "ELEMENTS", "TRIPLES")
+_COUNT_KEYWORDS = ("COUNT", "ELEMENTS", "TRIPLES")
 """Keywords of windows that contain a number of triples."""
 
 
@@ -191,13 +191,13 @@ class _ClauseExtractor:
         token = self._ahead(0)
         if token and token.is_word("SESSION"):
             raise self._source.error("session windows are refused", token.start, _EXTENT)
-        word = self._word("RANGE", *_COUNTED, "UNBOUNDED", expected=_EXTENT)
+        word = self._word("RANGE", *_COUNT_KEYWORDS, "UNBOUNDED", expected=_EXTENT)
         if word == "UNBOUNDED":
             return UnboundedExtent()
         if word == "RANGE" and (token := self._ahead(0)) and token.is_word("TRIPLES"):
             self._next += 1
             word = "TRIPLES"
-        if word in _COUNTED:
+        if word in _COUNT_KEYWORDS:
             size = self._number()
             return CountExtent(size, self._step(size, self._number) or 1)
         place = self._ahead(0)
