@@ -184,7 +184,7 @@ def _measured_slides(stream: RdfStream) -> Iterator[tuple[bool, pa.Table]]:
 
 
 def _engine(query: rpq.Query, stream: RdfStream) -> rpq.Engine:
-    engine = rpq.Engine(query, events="alone" if stream.alone else None, max_rows=None)
+    engine = rpq.Engine(query, events="alone" if stream.are_graphs else None, max_rows=None)
     if stream.static is not None:
         engine.load_static(pa.Table.from_batches([stream.static]))
     return engine
@@ -192,7 +192,7 @@ def _engine(query: rpq.Query, stream: RdfStream) -> rpq.Engine:
 
 def _pushes(stream: RdfStream) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the batches that are pushed at once, each with the slide at its end."""
-    if stream.alone:
+    if stream.are_graphs:
         cuts = [0, *(np.flatnonzero(np.diff(stream.slides)) + 1).tolist(), len(stream.slides)]
         start = 0
         for end, following in zip(cuts[1:], [*cuts[2:], len(stream.slides) + EVENT_ROWS], strict=True):
@@ -226,7 +226,7 @@ def _record(line: Line, store: driver.Rival, found: driver.RivalRun, ours: Seque
         "all_slides": len(np.unique(slides)),
         "problem": found.problem,
     }
-    readings = list(answers_so_far(found.readings)) if line.stream.alone else found.readings
+    readings = list(answers_so_far(found.readings)) if line.stream.are_graphs else found.readings
     try:
         last = driver.compare(store.name, readings, {reading.slide: reading for reading in ours})
     except driver.AnswersDifferError as error:

@@ -304,6 +304,6 @@ class _ClauseExtractor:
     def _unexpected(self, expected: str) -> SparqlError:
         token = self._ahead(0)
         if token is None:
-            return self._source.error("the query ends too early", len(self._source.parsed), expected)
+            return self._source.error("the query ends too early", len(self._source.unescaped), expected)
         return self._source.error(f"unexpected {token.text}", token.start, expected)
 
