@@ -69,7 +69,7 @@ class CommandRun:
     """A run with everything that its report needs.
 
     `counts` returns the figures of its input, and `messages` the input's rejections and warnings.  `surroundings` are the
-    context managers that are closed after it.  An error of a type in `recorded` ends it; any other is an error of its
+    context managers that are closed after it.  An error of a type in `recorded_errors` ends it; any other is an error of its
     options.  With `ends_at_sigterm` this signal is the usual end.
     """
 

@@ -36,7 +36,7 @@ FREE = 1  # entries in the stack of free ones
 ROOM = 2  # entries for which there is room
 TABLE = 3  # entries of the hash table
 STRIDE = 4  # columns that an entry has room for
-CHANGED = 5  # entries in `changed`
+CHANGED = 5  # entries in `changed_entries`
 FIELDS = 6
 
 NONE = -1

@@ -45,7 +45,7 @@ MORE = 5  # columns of the right that come behind those of the left
 SIGN = 6
 NODES = 7  # nodes given out so far (high water)
 FREE_NODES = 8  # nodes in the stack of free ones
-TOUCHED = 9  # entries of `touched`
+TOUCHED = 9  # entries of `touched_nodes`
 SHAPE = 10
 
 _SIGN_BIT = np.int64(-(2**63))

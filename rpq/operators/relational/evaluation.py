@@ -58,8 +58,8 @@ class Steps:
 class Network:
     """The operators of a question, each after those that it reads.
 
-    `planned` are the operators as the question names their columns; `nodes` are those that do the work of these, which are
-    the same unless the network is among `SharedOperators`.
+    `planned_nodes` are the operators as the question names their columns; `nodes` are those that do the work of these, which
+    are the same unless the network is among `SharedOperators`.
     """
 
     def __init__(self, plan: NetworkPlan) -> None:

@@ -213,7 +213,7 @@ def _close(index, closure, first, height, top, bottom):
     """Make a component of the height nodes from the top of the stack down to the first one of the component. Return the
     number of nodes that still wait.
 
-    Its successors are on the stack at the end of `next`, from `top` to `bottom`, with duplicates.
+    Its successors are on the stack at the end of `successor`, from `top` to `bottom`, with duplicates.
     """
     fields, states, words = closure.fields, index.program.sizes[STATES], closure.fields[WORDS]
     component = fields[COMPONENTS]
