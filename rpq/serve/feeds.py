@@ -63,7 +63,7 @@ class Playback:
     def model(self) -> models.Playback:
         """Return the state for a response; its `time` is the stream time that was reached."""
         with self._changed:
-            now = self._due_time()
+            now = self._now()
             return models.Playback(state=self.state, speed=self.speed, time=None if now is None else math.floor(now))
 
     def change(self, fields: Any) -> None:
@@ -72,14 +72,14 @@ class Playback:
         if not fields:
             raise FieldsError('expected "state" or "speed", or both')
         with self._changed:
-            self._time, self._since = self._due_time(), time.monotonic()
+            self._time, self._since = self._now(), time.monotonic()
             if update.state is not UNSET and self.state != "ended":
                 self.state = update.state
             if update.speed is not UNSET:
                 self.speed = update.speed
             self._changed.notify_all()
 
-    def _due_time(self) -> float | None:
+    def _now(self) -> float | None:
         """Return the stream time up to which tuples are due; at full speed, that of the last tuples."""
         if self._time is None or self.speed is None or self.state != "playing":
             return self._time
@@ -88,7 +88,7 @@ class Playback:
     def end(self) -> None:
         """Set the state to ended."""
         with self._changed:
-            self._time, self._since = self._due_time(), time.monotonic()
+            self._time, self._since = self._now(), time.monotonic()
             self.state = "ended"
 
     def stop(self) -> None:
@@ -113,7 +113,7 @@ class Playback:
                     return len(times)
                 if self._time is None:
                     self._time, self._since = float(highest[0]), time.monotonic()
-                now = self._due_time()
+                now = self._now()
                 assert now is not None
                 count = int(np.searchsorted(highest, now, side="right"))
                 if count:
@@ -128,7 +128,7 @@ LOG = logging.getLogger("rpq.serve")
 PART_ROWS = 4096
 """The number of tuples that are submitted together."""
 
-PARTS_AHEAD = 1
+AHEAD = 1
 """Maximum number of parts that wait for the engine besides the one that it processes."""
 
 
@@ -205,7 +205,7 @@ class Feed(ABC):
             assert part.columns is not None
             start = part.columns.num_rows - rest.num_rows
             try:
-                return self._submit(rest, None if progress is None else partial(_progress_after, progress, start)).result()
+                return self._submit(rest, None if progress is None else partial(_progress_behind, progress, start)).result()
             except NotApplied as error:
                 raise error.cause from error
 
@@ -218,7 +218,7 @@ class Feed(ABC):
         LOG.warning("rejected: %s: %s", bad.place, bad.reason)
 
 
-def _progress_after(progress: Callable[[int], Any], start: int, rows: int) -> Any:
+def _progress_behind(progress: Callable[[int], Any], start: int, rows: int) -> Any:
     return progress(start + rows)
 
 
@@ -281,7 +281,7 @@ class FileFeed(Feed):
                     self._push_slice(FileSlice(read=part, columns=part), self._progress(done))
                 else:
                     waiting.append(self._submit(part, self._progress(done)))
-                    while len(waiting) > PARTS_AHEAD:
+                    while len(waiting) > AHEAD:
                         waiting.pop(0).result()
                 start += count
                 done += count
@@ -356,12 +356,12 @@ class TopicFeed(Feed):
             self._source.begin(self._start)
         for part in self._source.slices(lambda: PART_ROWS):
             if part is not None:
-                self._push_slice(part, partial(_progress_in_part, self._source.position(), part))
+                self._push_slice(part, partial(_progress_within, self._source.position(), part))
                 self._source.advance(part, None)
             self._check()
 
 
-def _progress_in_part(before: TopicPosition, part: MergedTuples, rows: int) -> Any:
+def _progress_within(before: TopicPosition, part: MergedTuples, rows: int) -> Any:
     """Return the progress after `rows` rows of merged tuples that follow a position."""
     is_whole = rows == len(part.lines)
     ends = {**before.ends, **(part.ends if is_whole else part.ends_before(rows))}

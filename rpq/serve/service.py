@@ -158,9 +158,9 @@ class Service(EngineThread):
         self._checkpoint_seconds = checkpoint_seconds
         self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, most=MOST_SLICE)
         self._is_engine_ahead = False
-        self._deferred_pushes: list[Push] = []
-        self._published_changes: list[PublishedChanges] = []
-        self._dropped_queries: list[str] = []
+        self._deferred: list[Push] = []
+        self._published: list[PublishedChanges] = []
+        self._dropped: list[str] = []
         self.latencies: deque[float] = deque(maxlen=4096)
         self.latency = LatencyCounts()
         self.began = time.monotonic()
@@ -278,7 +278,7 @@ class Service(EngineThread):
 
     def _abandon(self) -> list[Any]:
         self.storage.discard()
-        jobs, self._deferred_pushes, self._published_changes, self._dropped_queries = self._deferred_pushes, [], [], []
+        jobs, self._deferred, self._published, self._dropped = self._deferred, [], [], []
         return [*jobs, *super()._abandon()]
 
     def _refusal(self) -> RpqError:
@@ -326,7 +326,7 @@ class Service(EngineThread):
                 self._acknowledge(job)
                 return
             if job.waits_for_storage and not self.is_stopping:
-                self._deferred_pushes.append(job)
+                self._deferred.append(job)
                 return
         error: Exception = self._unavailable()
         if isinstance(job, Push) and job.applied:
@@ -360,8 +360,8 @@ class Service(EngineThread):
             if isinstance(job, Push):
                 job.note_saved()
         self.latency.commit()
-        published, self._published_changes = self._published_changes, []
-        dropped, self._dropped_queries = self._dropped_queries, []
+        published, self._published = self._published, []
+        dropped, self._dropped = self._dropped, []
         if (published or dropped or self._results) and not self._is_engine_ahead:
             self.announce(partial(self._publish_changes, published, dropped, self.position))
         self._deliver()
@@ -374,7 +374,7 @@ class Service(EngineThread):
 
     def _take_back(self) -> None:
         """Undo everything since the last commit, which could not be saved, and restore the engine from disk."""
-        self._published_changes, self._results, self._dropped_queries = [], [], []
+        self._published, self._results, self._dropped = [], [], []
         for job in self._batch:
             if isinstance(job, Push):
                 job.take_back()
@@ -405,15 +405,15 @@ class Service(EngineThread):
                 storage.check_room()
             else:
                 storage.outage.note_failure()
-        if storage.outage is None and self._deferred_pushes:
-            jobs, self._deferred_pushes = self._deferred_pushes, []
+        if storage.outage is None and self._deferred:
+            jobs, self._deferred = self._deferred, []
             self._batch = [*jobs, *self._batch]
             self._do(jobs)
             self._batch = [job for job in self._batch if job not in jobs]
 
     def _refuse_deferred(self) -> None:
         """Refuse the jobs that wait for the disk."""
-        jobs, self._deferred_pushes = self._deferred_pushes, []
+        jobs, self._deferred = self._deferred, []
         self._results += [Result(job.waiter, error=self._unavailable()) for job in jobs]
         self._deliver()
 
@@ -503,8 +503,7 @@ class Service(EngineThread):
 
     def _publish(self, changes: Changes) -> None:
         if len(changes):
-            published = PublishedChanges(changes, position=self.position, time=self.engine.time, run=self.run)
-            self._published_changes.append(published)
+            self._published.append(PublishedChanges(changes, position=self.position, time=self.engine.time, run=self.run))
 
     def _acknowledge(self, post: Push) -> None:
         self.latencies.append(time.monotonic() - post.arrival_time)
@@ -587,7 +586,7 @@ class Service(EngineThread):
         with self._or_fail():
             self.position += 1
             self.storage.note_query_change(self.position, {"dropped": name})
-            self._dropped_queries.append(name)
+            self._dropped.append(name)
 
     def find_query(self, name: str) -> Query:
         """Return the query with a name.  Raises `NoSuchQuery`."""

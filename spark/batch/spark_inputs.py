@@ -72,7 +72,7 @@ class LineReader(ShippedObject):
             number, beginning = self._beginnings[path_of(name, is_encoded=True)]
             head = find_head([Block(beginning, 1)], self._lines)
             label = format.label(name) if format.label else None
-            before = None if head.format is None else 0 if start else count_lines(beginning[: head.size])
+            before = None if head.detected is None else 0 if start else count_lines(beginning[: head.size])
             beginnings = _blocks_with_head((lines for _, lines in runs), before)
             yield from stage_parts(
                 parse_blocks(beginnings, head, format, label=label), split=split_number(number, start), vertex="string"
@@ -119,8 +119,8 @@ def read_beginning(session: SparkSession, uri: str, options: LineOptions) -> byt
         data = hadoop_files.first_bytes(session, uri, count).removeprefix(BYTE_ORDER_MARK)
         is_whole = len(data) < count - len(BYTE_ORDER_MARK)
         lines = data if is_whole else data[: data.rfind(b"\n") + 1]
-        head = find_head([Block(lines, 1)], options) if lines else Head(format=None, size=0)
-        if head.format is not None:
+        head = find_head([Block(lines, 1)], options) if lines else Head(detected=None, size=0)
+        if head.detected is not None:
             return _through_first_time(lines, head, options)
         if is_whole or count >= _MAX_HEAD_BYTES:
             if (options.names or options.rules) and head.problem is not None:

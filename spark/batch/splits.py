@@ -216,17 +216,17 @@ def _detect_layout(line: bytes, names: ColumnNames) -> DetectedFormat:
 class Head:
     """The beginning of a file: the layout of the rest, and the number of bytes before it, header and bad lines included.
 
-    `format` is None if no line determines a layout; `problem` is then the error in the first line.
+    `detected` is None if no line determines a layout; `problem` is then the error in the first line.
     """
 
-    format: DetectedFormat | None
+    detected: DetectedFormat | None
     size: int
     problem: LineError | None = None
 
     @property
     def times(self) -> str:
         """The kind of the timestamps: "integers", or times without ("naive") or with ("aware") a time zone."""
-        parser = None if self.format is None else self.format.parser
+        parser = None if self.detected is None else self.detected.parser
         if isinstance(parser, RecordParser):
             return parser.reader.times or "integers"
         return parser.layout.times if isinstance(parser, LineParser) else "integers"
@@ -246,8 +246,8 @@ def find_head(blocks: Iterable[Block], lines: LineOptions) -> Head:
         detected, rest = detect_block(block, format.detect, problems.append)
         size += len(block.data)
         if detected is not None:
-            return Head(format=_with_times(detected, rest, lines.unit), size=size - len(rest.data))
-    return Head(format=None, size=size, problem=problems[0] if problems else None)
+            return Head(detected=_with_times(detected, rest, lines.unit), size=size - len(rest.data))
+    return Head(detected=None, size=size, problem=problems[0] if problems else None)
 
 
 def _with_times(detected: DetectedFormat, block: Block, unit: str | None) -> DetectedFormat:
@@ -355,9 +355,9 @@ def parse_blocks(
         data_lines += len(errors)
         if errors:
             yield BAD, _bad_lines(errors, whole)
-        if not block.data or head.format is None:
+        if not block.data or head.detected is None:
             continue
-        for rows in head.format.parser.parse(block, stop=False):
+        for rows in head.detected.parser.parse(block, stop=False):
             if len(rows):
                 yield EDGE, _edges(rows, label, data_lines)
             if rows.errors:
