@@ -140,12 +140,12 @@ class Tuples:
     """
 
     table: pa.Table
-    dropped: int
+    dropped_count: int
     tick: int | None
 
     def __len__(self) -> int:
         """Return the number of tuples that arrived, including those that were left out."""
-        return len(self.table) + self.dropped
+        return len(self.table) + self.dropped_count
 
 
 def pack(batches: Iterable[pa.RecordBatch], queries: Sequence[LabelReader] | None = None) -> Iterator[pa.RecordBatch]:
@@ -235,7 +235,7 @@ def divide_envelope(envelope: bytes, rows: Callable[[pa.Table], Sequence[np.ndar
         ticks += [] if tuples.tick is None else [tuples.tick]
         part = table.take(pa.array(own))
         if ticks:
-            part = part.replace_schema_metadata({"dropped": str(tuples.dropped + left_out), "tick": str(max(ticks))})
+            part = part.replace_schema_metadata({"dropped": str(tuples.dropped_count + left_out), "tick": str(max(ticks))})
         found.append(pack_table(part))
     return found
 
@@ -282,7 +282,7 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
         order = _order(table)
         if order is not None:
             table = table.take(pa.array(order))
-    return Tuples(table=table, dropped=dropped, tick=max(ticks, default=None))
+    return Tuples(table=table, dropped_count=dropped, tick=max(ticks, default=None))
 
 
 def engine_columns(table: pa.Table) -> pa.Table:

@@ -45,12 +45,12 @@ from rpq.readers.text.line_layout import (
 )
 from rpq.readers.text.parsing import BlockParser, LineParser, Rows
 from rpq.stream.arrays.fields import DEFAULT_UNIT, DELETE, EDGE, STREAM, FieldError, check_time, time_kind
-from rpq.stream.arrays.properties import LOOSE
+from rpq.stream.arrays.properties import LOOSE_METADATA
 
 if TYPE_CHECKING:
     from rpq.kafka.schema_registry import SchemaRegistry
 
-BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@key.NAME", "@header.NAME")
+METADATA_NAMES = ("@key", "@time", "@topic", "@partition", "@offset", "@key.NAME", "@header.NAME")
 KEYS_WITH_AT = ("@timestamp", "@version", "@metadata")
 """Keys of the values that Logstash and the Elastic Common Schema write with an @."""
 
@@ -169,10 +169,10 @@ def is_metadata(name: str) -> bool:
 
 def check_metadata_name(name: str) -> None:
     """Raise `InputError` for a name with an @ that does not refer to metadata of a message."""
-    if name in BESIDE[:-2] or re.fullmatch(r"@(key|header)\..+", name):
+    if name in METADATA_NAMES[:-2] or re.fullmatch(r"@(key|header)\..+", name):
         return
-    hint = did_you_mean(name, BESIDE)
-    raise InputError(f"{name!r} is not metadata of a message: expected one of {', '.join(BESIDE)}{hint}")
+    hint = did_you_mean(name, METADATA_NAMES)
+    raise InputError(f"{name!r} is not metadata of a message: expected one of {', '.join(METADATA_NAMES)}{hint}")
 
 
 def metadata_text(name: str, message: Any, registry: SchemaRegistry | None = None) -> str | None:
@@ -556,7 +556,7 @@ class MessageReader:
         arrays = [columns[name] for name in names]
         for name, column in self._columns_of_properties.items():
             arrays.append(UntypedColumn(columns[column]).texts())
-            fields.append(pa.field(name, pa.string(), metadata=LOOSE))
+            fields.append(pa.field(name, pa.string(), metadata=LOOSE_METADATA))
         batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         if self._predicate is None:
             return batch, numbers, 0, 0

@@ -174,7 +174,7 @@ class _Settings(NamedTuple):
 class _Source(NamedTuple):
     """The input as staged rows, which are not evaluated yet."""
 
-    staged: DataFrame
+    staged_rows: DataFrame
     files: tuple[str, ...]
     unit: str | None
     has_lines: bool
@@ -338,8 +338,8 @@ def _local_splits(spark: SparkSession, splits: Sequence[Split], lines: LineOptio
 
 def _stage(spark: SparkSession, source: _Source, folder: str) -> DataFrame:
     """Read the source once and write its staged rows to a folder, from which they are read several times."""
-    source.staged.write.partitionBy("kind").parquet(folder)
-    columns = [field for field in source.staged.schema.fields if field.name != "kind"]
+    source.staged_rows.write.partitionBy("kind").parquet(folder)
+    columns = [field for field in source.staged_rows.schema.fields if field.name != "kind"]
     schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in columns)
     return spark.read.schema(f"{schema}, kind string").parquet(folder)
 

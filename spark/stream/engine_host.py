@@ -59,24 +59,24 @@ class _Call:
 
     def receive(self) -> bytes:
         """Return the next message of the worker."""
-        message: bytes = self._unless_gone(self._connection.recv_bytes)
+        message: bytes = self._until_caller_ends(self._connection.recv_bytes)
         return message
 
     def answer(self, kind: str, value: Any = None) -> None:
         """Send an answer to the worker."""
         content = pickle.dumps((kind, value))
-        self._unless_gone(lambda: self._connection.send_bytes(content))
+        self._until_caller_ends(lambda: self._connection.send_bytes(content))
 
     def check_caller(self) -> None:
         """Raise `_CallerEnded` if the worker has ended.
 
         A worker that waits for an answer sends nothing, so readable data means the end of the connection.
         """
-        if self._unless_gone(self._connection.poll):
+        if self._until_caller_ends(self._connection.poll):
             raise _CallerEnded
 
     @staticmethod
-    def _unless_gone(operation: Callable[[], Any]) -> Any:
+    def _until_caller_ends(operation: Callable[[], Any]) -> Any:
         try:
             return operation()
         except (EOFError, ConnectionError) as end:

@@ -320,7 +320,7 @@ def pack_changes(
         edges=model,
         sizes=known_sizes,
     )
-    every = keys if moved is None else [*keys, *moved.retired]
+    every = keys if moved is None else [*keys, *moved.retired_keys]
     # A tuple that no query reads advances the time when it is applied, which is not known yet if it has to wait; if edges
     # have ids, an insert with any label may replace an edge.
     packer = Packer(None if delay or has_ids else label_readers(known), model.columns)

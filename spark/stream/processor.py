@@ -210,7 +210,7 @@ class AnswerChanges(ShippedObject, StatefulProcessor):
         if self._counts:
             counted = {
                 "tuples": arrived,
-                "unread": due.dropped,
+                "unread": due.dropped_count,
                 **{name: getattr(record, name) - getattr(before, name) for name in _COUNTED},
                 "window": log.rows,
                 "memory": memory,
@@ -448,4 +448,4 @@ def split_at_watermark(envelopes: Sequence[bytes], waiting: _WaitingTuples, *, m
     cut = int(stamps.searchsorted(stamps[-1] - max_delay, "right"))
     rest = tuples.table.slice(cut)
     waiting.replace_all([pack_table(rest.slice(start, ROWS)) for start in range(0, len(rest), ROWS)])
-    return Tuples(table=tuples.table.slice(0, cut), dropped=tuples.dropped, tick=tuples.tick), arrived
+    return Tuples(table=tuples.table.slice(0, cut), dropped_count=tuples.dropped_count, tick=tuples.tick), arrived
